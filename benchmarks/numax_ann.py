@@ -17,7 +17,7 @@ from sklearn.random_projection import GaussianRandomProjection
 
 from conemetric import NuMax
 from conemetric.evaluation.isometry import isometry_constant
-from conemetric.evaluation.retrieval import neighbour_recall
+from conemetric.evaluation.knn import neighbour_recall
 
 K = (1, 2, 5, 10, 20, 50)
 

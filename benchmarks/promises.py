@@ -11,11 +11,14 @@ so the true rate of every threshold is known. Pairs that set the threshold are d
 - disjoint: from half of the rows, each of which is in one pair;
 - all pairs: all pairs of a few rows, which are not independent, so nothing is promised.
 
-Sets: how often `MetricClassifier.predict_set` holds the true class, and how many classes it
-names, over draws of training rows; beside a random forest whose sets are made the same way.
+Sets: how often `MetricClassifier.predict_set` holds the true class and `MetricRegressor.predict_interval`
+the true number, and how large they are, over draws of training and new rows; beside a random forest
+whose sets are made the same way. Error is that of the predictions for new rows (of numbers relative
+to their spread), evidence what the fitted estimator said it would be.
 """
 
 import argparse
+import warnings
 from dataclasses import dataclass
 from itertools import product
 
@@ -23,12 +26,12 @@ import numpy as np
 from scipy import stats
 from scipy.spatial.distance import pdist
 from sklearn.datasets import load_breast_cancer, load_digits, load_wine, make_classification
-from sklearn.ensemble import RandomForestClassifier
-from sklearn.model_selection import StratifiedKFold, cross_val_predict, train_test_split
+from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
+from sklearn.model_selection import KFold, cross_val_predict, train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from conemetric import FrobMetric, MetricClassifier
+from conemetric import FrobMetric, MetricClassifier, MetricRegressor
 from conemetric.evaluation.thresholds import fewest_needed, promised_threshold
 
 CONFIDENCE = 0.95
@@ -134,63 +137,110 @@ def thresholds(n_draws):
             )
 
 
-ALPHA = 0.1  # of the sets
-N_TRAIN, N_NEW = 80, 200  # rows of each draw: few, where sets name more than one class
-N_TREES = 50
+ALPHAS = (0.05, 0.1, 0.2)
+N_NEW, N_TREES = 500, 50
 
 
-def overlapping():
-    return make_classification(
-        4000, 8, n_informative=4, n_classes=4, class_sep=0.7, n_clusters_per_class=1, random_state=0
-    )
+def classes(shares, centres, n, rng):
+    """Rows of classes with these shares, normally distributed around their centres."""
+    y = rng.choice(len(shares), n, p=shares)
+    return centres[y] + rng.normal(size=(n, centres.shape[1])), y
 
 
+def zipf(n_classes):
+    shares = 1 / np.arange(1, n_classes + 1)
+    return shares / shares.sum()
+
+
+def numbers(n, rng):
+    """Noise that grows from nothing to twice the signal along a column."""
+    X = rng.uniform(size=(n, 5))
+    signal = np.sin(6 * X[:, 0]) + X[:, 1]
+    return X, signal + 2 * X[:, 2] * rng.normal(size=n)
+
+
+# name: shares of the classes (None: numbers), distance of their centres, training rows
 DRAWN = {
-    "wine": lambda: load_wine(return_X_y=True),
-    "breast cancer": lambda: load_breast_cancer(return_X_y=True),
-    "digits": lambda: load_digits(return_X_y=True),
-    "simulated": simulated,
-    "simulated, overlapping": overlapping,
+    "balanced, 4 classes": (np.full(4, 0.25), 1.2, 120),
+    "imbalanced, 4 classes": (np.array([0.7, 0.2, 0.07, 0.03]), 1.2, 120),
+    "Zipf, 30 classes": (zipf(30), 2.0, 80),
+    "60 equal classes": (np.full(60, 1 / 60), 2.0, 80),
+    "numbers, noise that varies": (None, 0.0, 120),
 }
 
 
-def metric_sets(X, y, new, seed):
-    return MetricClassifier(None, random_state=seed).fit(X, y).predict_set(new, ALPHA)
-
-
-def forest_sets(X, y, new, seed):
-    """Cross-conformal sets by the probabilities of a forest."""
+def forest_probabilities(X, y, seed):
+    """Held-out probabilities of the true classes, in order, and the forest of all rows."""
     forest = RandomForestClassifier(N_TREES, random_state=seed)
-    folds = StratifiedKFold(5, shuffle=True, random_state=seed)
-    held_out = cross_val_predict(forest, X, y, cv=folds, method="predict_proba")
-    held_out = np.sort(held_out[np.arange(len(y)), y])
-    probability = forest.fit(X, y).predict_proba(new)
+    folds = list(KFold(5, shuffle=True, random_state=seed).split(X))
+    held_out = []
+    for train, rest in folds:
+        forest.fit(X[train], y[train])
+        found = forest.predict_proba(X[rest])
+        place = np.searchsorted(forest.classes_, y[rest]).clip(max=found.shape[1] - 1)
+        known = forest.classes_[place] == y[rest]
+        held_out.append(np.where(known, found[np.arange(len(rest)), place], 0.0))
+    return np.sort(np.concatenate(held_out)), forest.fit(X, y)
+
+
+def covered_by_classes(shares, apart, n, seed):
+    """Of one draw: for each alpha whether sets hold the true class and how many they name, ours and
+    those of a forest; the share of new rows that is wrong, and what the evidence says of it.
+    """
+    rng = np.random.default_rng(seed)
+    centres = apart * rng.normal(size=(len(shares), 4))
+    (X, y), (new, truth) = (classes(shares, centres, m, rng) for m in (n, N_NEW))
+    ours = MetricClassifier(random_state=seed).fit(X, y)
+    held_out, forest = forest_probabilities(X, y, seed)
+    probability, figures = forest.predict_proba(new), []
     as_low = np.searchsorted(held_out, probability, side="right")
-    named = (1 + as_low) / (len(y) + 1) > ALPHA
-    named[np.arange(len(new)), probability.argmax(1)] = True
-    return named
+    for alpha in ALPHAS:
+        theirs = (1 + as_low) / (n + 1) > alpha
+        theirs[np.arange(N_NEW), probability.argmax(1)] = True
+        for named in (ours.predict_set(new, alpha), theirs):
+            held = named & (ours.classes_ == truth[:, None])
+            figures += [held.any(1).mean(), named.sum(1).mean()]
+    claimed = ours.evidence_.error[ours.evidence_.chosen]
+    return [*figures, np.mean(ours.predict(new) != truth), claimed]
+
+
+def covered_by_intervals(n, seed):
+    """The same for numbers: widths relative to the spread of y, errors to it too."""
+    rng = np.random.default_rng(seed)
+    (X, y), (new, truth) = numbers(n, rng), numbers(N_NEW, rng)
+    ours = MetricRegressor(random_state=seed).fit(X, y)
+    forest, figures = RandomForestRegressor(N_TREES, random_state=seed), []
+    apart = np.sort(abs(cross_val_predict(forest, X, y, cv=5) - y))
+    centre = forest.fit(X, y).predict(new)
+    for alpha in ALPHAS:
+        half = apart[min(int(np.ceil((1 - alpha) * (n + 1))), n) - 1]
+        theirs = np.column_stack([centre - half, centre + half])
+        for low, high in (ours.predict_interval(new, alpha).T, theirs.T):
+            inside = (low <= truth) & (truth <= high)
+            figures += [inside.mean(), (high - low).mean() / truth.std()]
+    error = np.mean((ours.predict(new) - truth) ** 2) ** 0.5
+    claimed = ours.evidence_.error[ours.evidence_.chosen]
+    return [*figures, error / truth.std(), claimed / y.std()]
 
 
 def sets(n_draws):
-    """Coverage and size of sets of classes."""
-    print(f"alpha = {ALPHA:g}, {N_TRAIN} training rows, {n_draws} draws\n")
-    print("| data | classes | coverage | classes named | forest: coverage | classes named |")
-    print("|---|---|---|---|---|---|")
-    for name, load in DRAWN.items():
-        X, y = load()
-        figures = []
-        for make in (metric_sets, forest_sets):
-            held, size = [], []
-            for seed in range(n_draws):
-                train, new, labels, truth = train_test_split(
-                    X, y, train_size=N_TRAIN, stratify=y, random_state=seed
-                )
-                named = make(train, labels, new[:N_NEW], seed)
-                held.append(named[np.arange(len(named)), truth[:N_NEW]].mean())
-                size.append(named.sum(1).mean())
-            error = np.std(held) / n_draws**0.5
-            figures.append(f"{np.mean(held):.1%} ± {error:.1%} | {np.mean(size):.2f}")
-        print(f"| {name} | {y.max() + 1} | {' | '.join(figures)} |", flush=True)
+    """Coverage and size of sets of classes and of intervals, and what the evidence says."""
+    warnings.simplefilter("ignore")  # of classes with few rows
+    print("| data | alpha | coverage | size | forest: coverage | size | error | evidence |")
+    print("|---|---|---|---|---|---|---|---|")
+    for name, (shares, apart, n) in DRAWN.items():
+        drawn = [
+            covered_by_intervals(n, seed)
+            if shares is None
+            else covered_by_classes(shares, apart, n, seed)
+            for seed in range(n_draws)
+        ]
+        mean, error = np.mean(drawn, 0), np.std(drawn, 0) / n_draws**0.5
+        for k, alpha in enumerate(ALPHAS):
+            cells = " | ".join(
+                f"{mean[i]:.1%} ± {error[i]:.1%} | {mean[i + 1]:.2f}" for i in (4 * k, 4 * k + 2)
+            )
+            print(f"| {name} | {alpha:g} | {cells} | {mean[-2]:.1%} | {mean[-1]:.1%} |", flush=True)
 
 
 PARTS = {"thresholds": thresholds, "sets": sets}

@@ -6,12 +6,14 @@ Pairs of rows, marked same or not, are all that `DMLEig` needs. It learns from h
 and is evaluated on the other half.
 """
 
+import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import load_wine
+from sklearn.metrics import RocCurveDisplay
 from sklearn.preprocessing import StandardScaler
 
 from conemetric import DMLEig
-from conemetric.app.plotting import VerificationDisplay
+from conemetric.evaluation.verification import distance_score
 
 X, y = load_wine(return_X_y=True)
 X = StandardScaler().fit_transform(X)
@@ -20,7 +22,10 @@ pairs = pairs[pairs[:, 0] != pairs[:, 1]]
 same = y[pairs[:, 0]] == y[pairs[:, 1]]
 
 metric = DMLEig().fit(X, pairs=pairs[::2], similar=same[::2])
-VerificationDisplay.from_estimator(metric, X, pairs[1::2], same[1::2])
+_, ax = plt.subplots()
+for name, each in (("Euclidean", None), ("learned", metric)):
+    score = distance_score(each, X, pairs[1::2])  # minus the distance
+    RocCurveDisplay.from_predictions(same[1::2], score, name=name, ax=ax)
 
 # %%
 # The objective is the distance of the closest pair marked different. The certificate

@@ -5,8 +5,7 @@ and compression.
 from dataclasses import dataclass
 from functools import lru_cache
 
-from conemetric.evaluation.knn import knn_error
-from conemetric.evaluation.retrieval import neighbour_recall, recall_at_k
+from conemetric.evaluation.knn import knn_error, nearest_labels, neighbour_recall
 
 from .datasets import load
 from .experiment import BOOSTING, Competitor, Experiment, on_device, ours, timed
@@ -53,9 +52,9 @@ class Embeddings(Experiment):
             else:
                 value = knn_error(metric, X, y, T, labels, k)
         elif kind.startswith("miss@"):
-            value = 1 - float(
-                recall_at_k(metric, X, y, T, labels, [int(kind.removeprefix("miss@"))])[0]
-            )
+            mapped = [Z if metric is None else metric.transform(Z) for Z in (X, T)]
+            _, found = nearest_labels(mapped[0], y, mapped[1], int(kind.removeprefix("miss@")))
+            value = float((found != labels[:, None]).all(axis=1).mean())
         else:
             value = 1 - neighbour_recall(metric, X, T, int(kind.partition("@")[2]))
         record = {"value": 100 * value, "seconds": seconds}

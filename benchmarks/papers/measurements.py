@@ -7,8 +7,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from conemetric.evaluation.knn import knn_error
-from conemetric.evaluation.retrieval import neighbour_recall
+from conemetric.evaluation.knn import knn_error, neighbour_recall
 
 from .compressive import best_match, manifold_pursuit, measure, translating_images
 from .datasets import load

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from conemetric.evaluation.retrieval import precision_at_k
+from conemetric.evaluation.knn import precision_at_k
 
 from .datasets import load
 from .experiment import BOOSTING, Competitor, Experiment, Published, ours, timed

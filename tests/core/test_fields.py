@@ -1,6 +1,8 @@
 """Declared fields: what fits is accepted, and each deviation is refused by the field's name."""
 
 import tracemalloc
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
 
 import numpy as np
 import pytest
@@ -9,14 +11,12 @@ from conemetric.core.fields import (
     Array,
     Each,
     FieldError,
-    Flag,
     Labels,
     Named,
-    Nested,
     Number,
     Plain,
+    Stored,
     Text,
-    Texts,
     check,
     labels_from_state,
     labels_state,
@@ -27,15 +27,15 @@ FIELDS = {
     "width": Number(0, strict=True),
     "share": Number(0, 1),
     "loss": Number(nan=True),
-    "exact": Flag(),
+    "exact": Plain(bool),
     "kernel": Text(("gaussian", "laplacian")),
-    "names": Texts("d"),
+    "names": Each(Text(), "d", distinct=True),
     "points": Array("f", ("n", "d")),
     "pair": Array("f", (2,), optional=True),
     "held_out": Array("iu", ("h",), low=0, below="n", increasing=True),
-    "keys": Array("u", ("n",), distinct=True),
-    "model": Nested({"coefficients": Array("f", ("n", "t")), "ridge": Number(0)}),
-    "columns": Each(Nested({"values": Texts("v"), "counts": Array("f", ("v",), low=0)}), least=1),
+    "keys": Array("u", ("n",), high=np.inf),
+    "coefficients": Array("f", ("n", "t")),
+    "columns": Each(Array("f", ("v",), low=0), least=1),
     "weights": Named(Number(0)),
     "classes": Labels("t", 2),
     "notes": Plain(dict),
@@ -55,11 +55,8 @@ def good():
         "pair": None,
         "held_out": np.array([0, 3]),
         "keys": np.arange(4, dtype=np.uint64) + np.uint64(2**63),
-        "model": {"coefficients": np.zeros((4, 2)), "ridge": 0.0},
-        "columns": [
-            {"values": ["x"], "counts": np.ones(1)},
-            {"values": ["x", "y"], "counts": np.ones(2)},
-        ],
+        "coefficients": np.zeros((4, 2)),
+        "columns": [np.ones(1), np.ones(2)],
         "weights": {"bm25": 0.25},
         "classes": {"dtype": "str", "values": ["no", "yes"]},
         "notes": {"any": [1, None, {"x": "y"}]},
@@ -68,6 +65,25 @@ def good():
 
 def test_what_fits_is_accepted_and_sizes_are_returned():
     assert check(good(), FIELDS) == {"d": 2, "n": 4, "h": 2, "t": 2}
+
+
+@dataclass(frozen=True)
+class Model(Stored):
+    n_neighbors: Annotated[int, Number(1, whole=True)]
+    points: Annotated[np.ndarray, Array("f", ("n", "d"))]
+    name: ClassVar[str] = "model"
+
+
+def test_the_state_of_a_dataclass_is_its_declared_fields():
+    model = Model(3, np.ones((2, 1)))
+    assert list(model.state()) == ["n_neighbors", "points"]
+    assert Model.from_state(model.state()).points is model.points
+    with pytest.raises(
+        FieldError, match=r"rule\.n_neighbors is 0; expected an integer of at least 1"
+    ):
+        Model.from_state({**model.state(), "n_neighbors": 0}, "rule")
+    with pytest.raises(FieldError, match="name is 'model'; expected no such field"):
+        Model.from_state({**model.state(), "name": "model"})
 
 
 def nested(depth):
@@ -92,13 +108,9 @@ def nested(depth):
         *[("points", bad) for bad in (np.ones((4, 2), object), np.ones((4, 2), complex))],
         ("pair", np.ones(3)),
         *[("held_out", np.array(bad)) for bad in ([3, 0], [0, 0], [0, 4], [-1, 0], [0.0, 1.0])],
-        ("keys", np.zeros(4, np.uint64)),
-        *[("model", bad) for bad in (None, {}, {"coefficients": np.zeros((4, 2))})],
-        ("model", {"coefficients": np.zeros((3, 2)), "ridge": 0.0}),
-        ("model", {"coefficients": np.zeros((4, 2)), "ridge": -1.0}),
-        ("columns", []),
-        ("columns", [{"values": ["x"], "counts": np.ones(2)}]),
-        ("columns", [{"values": ["x"], "counts": -np.ones(1)}]),
+        ("keys", np.zeros(4, np.int64)),
+        *[("coefficients", bad) for bad in (None, {}, np.zeros((3, 2)))],
+        *[("columns", bad) for bad in ([], {}, [np.ones((1, 2))], [np.ones(2), -np.ones(1)])],
         *[("weights", bad) for bad in ([], {"bm25": -1.0}, {"bm25": None})],
         *[("classes", {"dtype": "str", "values": bad}) for bad in (["a"], ["a", "a"], ["a", 1])],
         *[("classes", {"dtype": "<U100000000", "values": bad}) for bad in (["a", "b"],)],
@@ -106,7 +118,7 @@ def nested(depth):
         *[("classes", {"dtype": "float32", "values": bad}) for bad in ([0.1, 0.5], [0, 1])],
         ("classes", {"dtype": "object", "values": ["a", ["b"]]}),
         ("classes", {"dtype": "str", "values": ["a", "b", "c"]}),
-        *[("notes", bad) for bad in ([], {"x": np.ones(2)}, {"x": nested(100)})],
+        *[("notes", bad) for bad in ([], {1: 2}, {"x": np.ones(2)}, {"x": nested(100)})],
         ("unknown", 1),
     ],
 )

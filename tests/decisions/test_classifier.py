@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from scipy import sparse, stats
 from sklearn.base import clone
-from sklearn.datasets import load_iris, make_classification
+from sklearn.datasets import load_iris, load_wine, make_classification
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.preprocessing import PolynomialFeatures
@@ -17,7 +17,11 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from conemetric import AutoMetric, FrobMetric, MetricClassifier
 from conemetric.core.arrays import to_numpy
+from conemetric.decisions import candidates
 from conemetric.decisions.neighbors import NeighborVote
+from conemetric.decisions.rule import Training
+from conemetric.estimators.folds import CrossFitted, stratified_folds
+from conemetric.estimators.gradient_metric import GradientRound
 
 RULES = ("neighbors", "kernel")
 LDA = LinearDiscriminantAnalysis()
@@ -516,3 +520,35 @@ def test_the_certificate_holds_for_the_stored_model_and_the_given_rows(kind, asa
         assert certificate.status == "converged" and certificate.relative_gap <= 1e-6
         assert primal == pytest.approx(certificate.primal, rel=1e-4)
         assert gap <= 1e-6 * primal
+
+
+def test_gradient_metrics_of_all_rows_are_learned_from_every_class(monkeypatch):
+    """Where not all rows can be learned from, those that are do not depend on the order of rows."""
+    monkeypatch.setattr(candidates, "MOST_WORK", 1.0)
+    monkeypatch.setattr(candidates, "FEWEST_ROWS", 40)
+    X, y = load_wine(return_X_y=True)  # sorted by class
+    rows = Training(X / X.std(0), np.eye(3)[y], np.ones(len(y)), np.arange(len(y)))
+    drawn = np.random.default_rng(0).permutation(len(y))
+    fitted = CrossFitted(stratified_folds(drawn, y, 3), [])
+    learned_from = []
+    monkeypatch.setattr(
+        candidates,
+        "gradient_rounds",
+        lambda Z, Y, *args, **kwargs: learned_from.append(Y) or [GradientRound(np.eye(13), None)],
+    )
+    family = candidates.families(rows, fitted, None, None, gradients=True)[-1]
+    family[0].final()
+    assert len(learned_from[-1]) == 40
+    assert (learned_from[-1].sum(0) >= 9).all()
+
+
+@pytest.mark.parametrize("rule", ["neighbors", "kernel"])
+def test_gradient_metrics_are_learned_for_kernels_only(rule, monkeypatch):
+    asked = []
+    monkeypatch.setattr(
+        "conemetric.decisions.base.families",
+        lambda *args: asked.append(args[-1]) or candidates.families(*args[:-1], False),
+    )
+    X, y = load_wine(return_X_y=True)
+    MetricClassifier(classifier=rule, random_state=0).fit(X[::3], y[::3])
+    assert asked == [rule == "kernel"]

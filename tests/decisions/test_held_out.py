@@ -10,7 +10,7 @@ from sklearn.neighbors import KNeighborsRegressor
 from conemetric.decisions.held_out import Candidate, HeldOut
 from conemetric.decisions.kernel import KernelRule, _scorer
 from conemetric.decisions.neighbors import NeighborVote
-from conemetric.decisions.rule import Judge
+from conemetric.decisions.rule import Judge, Training
 from conemetric.estimators.folds import CrossFitted, Fold
 from conemetric.neighbours import row_keys
 from conemetric.solvers.kernel_ridge import KERNELS, KernelSetting
@@ -30,7 +30,7 @@ def drawn(seed, asarray=np.asarray):
 
 def held_out(X, Y, weights, fitted):
     candidate = Candidate("drawn", fitted.maps, lambda: None, tuple(KERNELS))
-    return HeldOut(X, Y, weights, row_keys(X), fitted.folds, candidate)
+    return HeldOut(Training(X, Y, weights, row_keys(X)), fitted.folds, candidate)
 
 
 def mapped(X, fitted):

@@ -21,38 +21,15 @@ def test_threshold_comes_from_the_other_folds():
     # in fold 0 the scores are shifted, so a threshold from fold 1 gets half of it wrong
     same, fold = np.array([1, 1, 0, 0] * 2, dtype=bool), np.repeat([0, 1], 4)
     score = np.array([12.0, 11, 10, 9, 2, 1, 0, -1])
-    seen = []
-
-    def score_pairs(train):
-        seen.append(train.copy())
-        return score
-
-    result = cross_validate(score_pairs, same, fold)
-    np.testing.assert_array_equal(seen, [fold == 1, fold == 0])
+    result = cross_validate(score, same, fold)
     assert result.accuracy.tolist() == [0.5, 0.5] and result.mean == 0.5
-
-
-def test_threshold_of_a_learner_comes_from_a_fold_it_has_not_seen():
-    # scored by their labels, the training pairs would give a useless threshold
-    same, fold = np.array([1, 1, 0, 0] * 3, dtype=bool), np.repeat([0, 1, 2], 4)
-    honest = np.tile([12.0, 11, 10, 9], 3)
-    seen = []
-
-    def score_pairs(train):
-        seen.append(train.copy())
-        return np.where(train, 100.0 * same, honest)
-
-    result = cross_validate(score_pairs, same, fold, learns=True)
-    np.testing.assert_array_equal(seen, [fold == 2, fold == 0, fold == 1])
-    assert result.mean == 1
-    assert cross_validate(score_pairs, same, fold).mean == 0.5
 
 
 def test_roc_and_standard_error():
     rng = np.random.default_rng(0)
     same, fold = rng.random(400) < 0.5, np.arange(400) % 10
     score = same + rng.normal(size=400)
-    result = cross_validate(lambda train: score, same, fold)
+    result = cross_validate(score, same, fold)
     wins = np.mean(score[same][:, None] > score[~same])
     assert result.auc == pytest.approx(wins, abs=0.03)  # up to the folds' thresholds
     assert result.false_positive_rate[0] == 0 and result.true_positive_rate[-1] == 1
@@ -62,7 +39,7 @@ def test_roc_and_standard_error():
 
 def test_perfect_scores_have_no_error():
     same, fold = np.arange(20) % 2 == 0, np.arange(20) // 4
-    result = cross_validate(lambda train: same.astype(float), same, fold)
+    result = cross_validate(same.astype(float), same, fold)
     assert (result.mean, result.auc, result.equal_error_rate) == (1.0, 1.0, 0.0)
 
 
@@ -76,16 +53,12 @@ def test_distance_score():
     [
         (lambda: best_threshold([1.0, 2.0], [True]), "similar has shape"),
         (lambda: best_threshold([1.0, np.nan], [True, False]), "NaN"),
-        (lambda: cross_validate(None, [True, False], [0, 0]), "at least 2"),
-        (lambda: cross_validate(None, [True, False], [0, 1], learns=True), "at least 3"),
+        (lambda: cross_validate([1, 2], [True, False], [0, 0]), "at least 2"),
         (lambda: best_threshold([], []), "score has shape"),
         (lambda: best_threshold([1.0, 2.0], [1, 2]), "similar must be boolean"),
-        (lambda: cross_validate(None, [1, 2], [0, 1]), "similar must be boolean"),
-        (lambda: cross_validate(None, [True, False], [0]), "similar has shape"),
-        (
-            lambda: cross_validate(lambda train: np.zeros(3), [True, False], [0, 1]),
-            "score_pairs returned shape",
-        ),
+        (lambda: cross_validate([1, 2], [1, 2], [0, 1]), "similar must be boolean"),
+        (lambda: cross_validate([1, 2], [True, False], [0]), "fold has shape"),
+        (lambda: cross_validate(np.zeros(3), [True, False], [0, 1]), "similar has shape"),
     ],
 )
 def test_bad_input(call, message):

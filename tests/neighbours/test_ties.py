@@ -10,9 +10,8 @@ from conemetric.constraints.in_memory import triplets_from_values
 from conemetric.core.arrays import to_numpy
 from conemetric.core.sparse_rows import SparseRows
 from conemetric.estimators.neighbour_graph import neighbour_edges
-from conemetric.evaluation.knn import knn_error
+from conemetric.evaluation.knn import knn_error, precision_at_k
 from conemetric.evaluation.manifold import neighbourhood_quality
-from conemetric.evaluation.retrieval import precision_at_k
 from conemetric.neighbours import (
     canonical_order,
     labelled_keys,

@@ -6,6 +6,7 @@ from scipy.spatial.distance import cdist
 from sklearn.kernel_ridge import KernelRidge
 
 from conemetric.core.arrays import to_numpy
+from conemetric.solvers import kernel_ridge
 from conemetric.solvers.kernel_ridge import (
     JITTER,
     KERNELS,
@@ -103,6 +104,20 @@ def test_all_rows(kind, kernel, ridge, asarray, dtype, seed):
     assert_optimal(certificate, reached(*program), optimum(*program))
 
 
+@pytest.mark.parametrize("width", [0.5, 64.0])
+@every_ridge
+@every_kernel
+@every_kind
+def test_in_blocks(kind, kernel, ridge, width, asarray, seed, monkeypatch):
+    """As for more rows than float64 matrices are held for."""
+    monkeypatch.setattr(kernel_ridge, "MOST_DENSE", 0)
+    Z, Y, weights = rows(kind, np.random.default_rng(seed))
+    setting = KernelSetting(kernel, width, ridge)
+    model, certificate = fit_exactly(setting, *map(asarray, (Z, Y, weights)))
+    program = model, asarray(Z), Y, weights
+    assert_optimal(certificate, reached(*program), optimum(*program))
+
+
 @every_ridge
 @every_kernel
 @every_kind
@@ -158,8 +173,6 @@ def test_many_rows_with_few_distinct_landmarks(kernel, decimals, seed):
 
 @every_kernel
 def test_a_perturbed_solution_is_not_called_optimal(kernel, monkeypatch, seed):
-    from conemetric.solvers import kernel_ridge
-
     Z, Y, weights = rows("random", np.random.default_rng(seed))
     solve = kernel_ridge.ridge_solve
     monkeypatch.setattr(kernel_ridge, "ridge_solve", lambda *system: 1.01 * solve(*system))

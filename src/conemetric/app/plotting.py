@@ -12,13 +12,10 @@ from typing import Any, Self
 
 import numpy as np
 from sklearn.decomposition import PCA
-from sklearn.metrics import roc_auc_score, roc_curve
 
-from ..constraints.in_memory import check_similar
 from ..core import spectral
 from ..core.arrays import to_numpy
 from ..core.extras import require
-from ..evaluation.verification import distance_score
 
 BEFORE, AFTER = "#d98a1f", "#2b7fd4"  # distinguishable for the colour-blind
 # matplotlib's own cycle
@@ -85,18 +82,11 @@ class MetricComparisonDisplay(_Display):
         labels = np.zeros(len(self.before)) if self.labels is None else np.asarray(self.labels)
         names = np.unique(labels)
         colours = class_colours(len(names))
-        for axis, flat, title in zip(
-            axes, (self.before, self.after), ("Euclidean", "learned"), strict=True
-        ):
+        dots = {"s": 14, "alpha": 0.8, "linewidths": 0}
+        titled = zip(axes, (self.before, self.after), ("Euclidean", "learned"), strict=True)
+        for axis, flat, title in titled:
             for name, colour in zip(names, colours, strict=True):
-                axis.scatter(
-                    *flat[labels == name].T,
-                    s=14,
-                    color=colour,
-                    label=str(name),
-                    alpha=0.8,
-                    linewidths=0,
-                )
+                axis.scatter(*flat[labels == name].T, color=colour, label=str(name), **dots)
             axis.set(title=title, xticks=[], yticks=[])
         if 1 < len(names) <= 12:
             axes[1].legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
@@ -173,115 +163,12 @@ class ConvergenceDisplay(_Display):
     def plot(self, ax: Any = None) -> Self:
         """Draw; ``ax`` is a pair of axes."""
         bounds, gap = self._axes(ax, 2, (9.0, 3.6))
-        bounds.plot(
-            self.history["primal"], color=AFTER, marker=".", label="objective of the metric"
-        )
-        bounds.plot(self.history["dual"], color=BEFORE, marker=".", label="proven bound")
+        curves = {"primal": (AFTER, "objective of the metric"), "dual": (BEFORE, "proven bound")}
+        for name, (colour, label) in curves.items():
+            bounds.plot(self.history[name], color=colour, marker=".", label=label)
         bounds.set(xlabel="iteration", ylabel="objective")
         bounds.legend(frameon=False)
         size = np.abs(np.asarray(self.history["relative_gap"], float))
         gap.semilogy(np.where(size > 0, size, np.nan), color="#7a5fd0", marker=".")
         gap.set(xlabel="iteration", ylabel="certified relative gap")
-        return self
-
-
-class IsometryDisplay(_Display):
-    """How well squared distances are preserved: a histogram of learned over original, which
-    is 1 for an isometry.
-
-    Parameters
-    ----------
-    ratios : array (n_pairs,)
-    delta : float, default=None
-        Draws the band 1 - delta to 1 + delta.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from conemetric import LearnedMetric
-    >>> from conemetric.app.plotting import IsometryDisplay
-    >>> X = np.random.default_rng(0).normal(size=(30, 3))
-    >>> display = IsometryDisplay.from_estimator(LearnedMetric(np.eye(3), np.zeros(3)), X, delta=0.1)
-    >>> bool(abs(display.ratios - 1).max() < 1e-9)
-    True
-    """
-
-    def __init__(self, ratios: np.ndarray, delta: float | None = None) -> None:
-        self.ratios, self.delta = ratios, delta
-
-    @classmethod
-    def from_estimator(
-        cls,
-        metric: Any,
-        X: Any,
-        *,
-        delta: float | None = None,
-        n_pairs: int = 20_000,
-        random_state: Any = 0,
-        ax: Any = None,
-    ) -> Self:
-        """Compare squared distances of random pairs of distinct rows."""
-        pairs = np.random.default_rng(random_state).integers(len(X), size=(n_pairs, 2))
-        before, after = (distance_score(mapped, X, pairs) ** 2 for mapped in (None, metric))
-        return cls(after[before > 0] / before[before > 0], delta).plot(ax)
-
-    def plot(self, ax: Any = None) -> Self:
-        """Draw on ``ax``."""
-        (axis,) = self._axes(ax)
-        axis.hist(self.ratios, bins=60, color=AFTER, alpha=0.75)
-        if self.delta is not None:
-            axis.axvspan(
-                1 - self.delta, 1 + self.delta, color="0.5", alpha=0.15, label=f"1 ± {self.delta:g}"
-            )
-            axis.legend(frameon=False)
-        axis.set(xlabel="squared distance after / before", ylabel="pairs")
-        return self
-
-
-class VerificationDisplay(_Display):
-    """ROC curves of deciding "similar or not" by distance, Euclidean and learned.
-
-    Parameters
-    ----------
-    curves : dict of str to (false positive rate, true positive rate, area)
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from sklearn.datasets import load_iris
-    >>> from conemetric import FrobMetric
-    >>> from conemetric.app.plotting import VerificationDisplay
-    >>> X, y = load_iris(return_X_y=True)
-    >>> pairs = np.random.default_rng(0).integers(150, size=(300, 2))
-    >>> similar = y[pairs[:, 0]] == y[pairs[:, 1]]
-    >>> display = VerificationDisplay.from_estimator(FrobMetric().fit(X, y), X, pairs, similar)
-    >>> display.curves["learned"][2] > display.curves["Euclidean"][2]
-    True
-    """
-
-    def __init__(self, curves: Mapping[str, tuple]) -> None:
-        self.curves = curves
-
-    @classmethod
-    def from_estimator(
-        cls, metric: Any, X: Any, pairs: Any, similar: Any, *, ax: Any = None
-    ) -> Self:
-        """Score pairs of rows by minus their distance."""
-        similar = check_similar(similar, len(pairs))
-        curves = {}
-        for name, mapped in (("Euclidean", None), ("learned", metric)):
-            score = distance_score(mapped, X, pairs)
-            curves[name] = (*roc_curve(similar, score)[:2], float(roc_auc_score(similar, score)))
-        return cls(curves).plot(ax)
-
-    def plot(self, ax: Any = None) -> Self:
-        """Draw on ``ax``."""
-        (axis,) = self._axes(ax, figsize=(4.6, 4.4))
-        for (name, (false_positive, true_positive, area)), colour in zip(
-            self.curves.items(), (BEFORE, AFTER), strict=False
-        ):
-            axis.plot(false_positive, true_positive, color=colour, label=f"{name}: area {area:.3f}")
-        axis.plot([0, 1], [0, 1], color="0.7", linestyle=":")
-        axis.set(xlabel="false positive rate", ylabel="true positive rate", aspect="equal")
-        axis.legend(frameon=False, loc="lower right")
         return self

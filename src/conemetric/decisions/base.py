@@ -4,7 +4,6 @@ and blended by held-out rows, and fitted to all rows.
 
 from abc import ABCMeta, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from numbers import Integral
 from typing import Any, ClassVar, Self
 
@@ -26,7 +25,7 @@ from ..core.arrays import (
     to_numpy,
 )
 from ..core.blas import blas_threads, half_the_cores
-from ..core.fields import Array, Each, Field, FieldError, Number, Plain, Text, Texts, check, expect
+from ..core.fields import Array, Each, Field, Plain, Stored, Text, check, expect, with_parameters
 from ..core.progress import emit
 from ..core.sklearn_private import Interval, StrOptions
 from ..core.sparse_rows import SparseRows
@@ -36,24 +35,23 @@ from ..estimators.folds import CrossFitted, Fold, fitted_with_map
 from ..estimators.validation import LARGEST_EXTENT, dense, refuse_unusable, validate_points
 from ..evaluation.thresholds import check_share
 from ..solvers.base import Certificate
-from ..solvers.kernel_ridge import mean_differences
 from ..tables.columns import frame_of
 from ..tables.encoder import TableEncoder
-from .blend import Blended, blend_trials
+from .blend import Blended
 from .candidates import PLAIN, families
-from .held_out import MOST_ROWS, Candidate, HeldOut, mapped
-from .kernel import coarse_loss
-from .neighbors import NeighborVote
-from .rule import FittedRule, Judge, Rule, Training, Trial
+from .choice import choose, draw_landmarks
+from .kernel import KernelRule
+from .parts import Blend, Explanation, Part
+from .rule import Judge, Training, Trial, mapped
 from .rules import RULES, rules_for
 
-__all__ = ["Blend", "Explanation", "MetricDecision", "Part"]
+__all__ = ["MetricDecision"]
 
 # rows up to which one BLAS thread is fastest: 1,500 x 20 takes 3.0 s with one and 6.0 with two on two
 # Neoverse-N1 cores, 2.6 with one and 3.9 with 16 on 16 x86 cores
 MOST_ROWS_SINGLE_THREADED = 2000
-# rows up to which the kernel system is solved exactly: 42 GFLOP, 200 MB; on a GPU 2.7 TFLOP, 3.2 GB
-MOST_EXACT, MOST_EXACT_ON_GPU = 5000, 20_000
+# rows up to which the kernel system is solved exactly: 2.7 TFLOP; 1.6 GB, on a GPU 3.2 GB
+MOST_EXACT = 20_000
 LEAST_WEIGHT = 1e-12  # relative to the largest: float32 holds what a ridge is divided by
 MOST_FOR_METRIC = 20_000  # rows that metric and choice are learned from; the rule takes all
 # beyond that; see benchmarks/landmarks.py for what they cost in error
@@ -71,7 +69,7 @@ DECISION_PARAMETERS: dict[str, Any] = {
 FIELDS: dict[str, Field] = {
     "parameters": Plain(dict),
     "encoder": Field(optional=True),
-    "feature_names": Texts(optional=True),
+    "feature_names": Each(Text(), distinct=True, optional=True),
     "rows": Array("i", ("m",), low=0, increasing=True),
     "X": Array("f", ("m", "d")),
     "Y": Array("f", ("m", "t")),
@@ -82,117 +80,8 @@ FIELDS: dict[str, Field] = {
     "held_out": Array("f", ("h",), low=0),
     "parts": Each(Field(), least=1),
     "certificate": Plain(dict, optional=True),
+    "evidence": Plain(dict, optional=True),
 }
-PART_FIELDS: dict[str, Field] = {
-    "metric": Text(),
-    "rule": Text(tuple(RULES)),
-    "setting": Plain(dict),
-    "loss": Number(nan=True),
-    "weight": Number(0, 1 + 1e-9, strict=True),
-    "map": Array("f", ("d", "r"), optional=True),
-    "places": Array("i", ("p",), low=0, below="m", increasing=True),
-    "fitted": Field(),
-}
-
-
-@dataclass(frozen=True)
-class Explanation:
-    """The training rows that decided, and the columns that made them near.
-
-    Attributes
-    ----------
-    rows : array (n_queries, n)
-        Row numbers in the X of ``fit``, the most influential first.
-    shares : array (n_queries, n)
-        Share of each in the decision: positive if it spoke for it. Over all training rows the
-        absolute shares add up to 1.
-    nearness : array (n_queries, n, n_columns)
-        What each column contributes to 1 - d / (mean d), with d the squared distance, or that
-        of the city block if the kernel depends on it: positive where the column makes the two
-        rows more similar than two average rows. Of a blend, the mean over its parts.
-    """
-
-    rows: np.ndarray
-    shares: np.ndarray
-    nearness: np.ndarray = field(repr=False)
-
-
-@dataclass(frozen=True)
-class Part:
-    """One part of a blend: a rule fitted in a metric.
-
-    Attributes
-    ----------
-    trial : Trial
-        Metric and rule, with the scores they gave held-out rows.
-    weight : float
-    certificate : Certificate or None
-        How far its kernel system is from the exact solution; None for neighbours.
-    """
-
-    trial: Trial
-    weight: float
-    fitted: FittedRule = field(repr=False)
-    L: np.ndarray | None = field(repr=False)  # scaled rows go to L'x; None is the identity
-    places: np.ndarray = field(repr=False)  # of the rows it keeps, among those that any part keeps
-
-    @property
-    def certificate(self) -> Certificate | None:
-        return self.fitted.certificate
-
-    def __str__(self) -> str:
-        return f"{self.weight:.0%} {self.trial}"
-
-    def state(self) -> dict[str, Any]:
-        """The part without the training rows."""
-        trial = self.trial
-        return {
-            "metric": trial.metric,
-            "rule": trial.rule.name,
-            "setting": trial.rule.state(),
-            "loss": trial.loss,
-            "weight": self.weight,
-            "map": self.L,
-            "places": self.places,
-            "fitted": self.fitted.state(),
-        }
-
-    @classmethod
-    def from_state(cls, state: Any, within: str, rows: Training) -> Self:
-        """The part of such a state, fitted to these rows."""
-        check(state, PART_FIELDS, within, {"m": len(rows.Y), "d": rows.Z.shape[1]})
-        rule = RULES[state["rule"]].from_state(state["setting"])
-        L, places = state["map"], state["places"]
-        expect(
-            L is None or not rule.by_columns or L.shape[0] == L.shape[1],
-            f"{within}.map",
-            "not square",
-            "weights of columns",
-        )
-        Z, *others = (take(part, places) for part in rows)
-        fitted = rule.restored(Training(mapped(Z, L), *others), state["fitted"])
-        trial = Trial(state["metric"], rule, np.empty((0, rows.Y.shape[1])), state["loss"])
-        return cls(trial, state["weight"], fitted, L, places)
-
-
-@dataclass(frozen=True)
-class Blend:
-    """The parts of a decision, the heaviest first.
-
-    Attributes
-    ----------
-    parts : tuple of Part
-    certificate : Certificate or None
-        How far the weights are from those that minimise the squared error of held-out scores.
-    """
-
-    parts: tuple[Part, ...]
-    certificate: Certificate | None
-
-    def __str__(self) -> str:
-        if len(self.parts) == 1:
-            return str(self.parts[0].trial)
-        return "; ".join(map(str, self.parts))
 
 
 class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
@@ -206,6 +95,7 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
     verbose: int
     _target: ClassVar[str]  # what y is, to a metric that asks
     _own_fields: ClassVar[dict[str, Field]]
+    _evidence: ClassVar[type[Stored]]
     _held_out: np.ndarray
 
     # ---- input
@@ -307,33 +197,32 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
         self.metric_: Any = None
         self._linear_map: np.ndarray | None = None
         self.trials_: list[Trial] = []
-        keys = self._tie_keys(X)
+        rows = Training(X, Y, weights, self._tie_keys(X))
         with blas_threads(1) if len(y) <= MOST_ROWS_SINGLE_THREADED else half_the_cores():
             fitted = self._cross_fit_some(X, y, rng)
             if fitted is None:
                 self._judged = np.empty(0, int)
                 rule = RULES["kernel" if rules == "auto" else rules].default()
                 nothing = Trial(PLAIN, rule, np.empty((0, Y.shape[1])), np.nan)
-                self._fit_parts([(nothing, 1.0, None)], X, Y, weights, keys, rng)
+                self._fit_parts([(nothing, 1.0, None)], rows, rng)
                 return None
-            candidates = families(
-                X,
-                Y,
-                weights,
-                fitted,
-                lambda: self._linear_map,
-                self._block_numbers(),
-                self._is_auto(),
+            searched = rules_for(rules)
+            gradients = self._is_auto() and KernelRule in searched
+            blocks = self._block_numbers()
+            candidates = families(rows, fitted, self._linear_map, blocks, gradients)
+            self._judged = fitted.judged
+            judge = Judge(Y[self._judged], weights[self._judged], self._row_losses)
+            self.trials_, blends = choose(
+                rows, fitted.folds, candidates, searched, judge, self._n_landmarks, rng
             )
-            blended = self._choose(X, Y, weights, keys, fitted, candidates, rules, rng)
+            if self.verbose:
+                for trial in self.trials_:
+                    print(f"[{type(self).__name__}] {trial}: held-out loss {trial.loss:.4f}")
+            blended = blends[0] if len(blends) == 1 else self._better(blends, judge)
             final = {each.name: each.final for family in candidates for each in family}
-            self._fit_parts(
-                [
-                    (trial, weight, final[trial.metric]())
-                    for trial, weight in zip(blended.trials, blended.weights, strict=True)
-                ],
-                X, Y, weights, keys, rng, blended.certificate,
-            )  # fmt: skip
+            weighted = zip(blended.trials, blended.weights, strict=True)
+            parts = [(trial, weight, final[trial.metric]()) for trial, weight in weighted]
+            self._fit_parts(parts, rows, rng, blended.certificate)
         return blended
 
     def _cross_fit_some(self, X, y, rng):
@@ -361,81 +250,30 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
         self._linear_map, self.metric_ = fitted_with_map(metric, X, y, seed, self._target)
         return CrossFitted(folds, maps)
 
-    def _choose(self, X, Y, weights, keys, fitted, candidates, rules, rng):
-        """The blend of the best decision of each kind. Stores what was tried."""
-        folds = fitted.folds
-
-        def held_out(candidate: Candidate, most_rows: int | None = MOST_ROWS) -> HeldOut:
-            return HeldOut(X, Y, weights, keys, folds, candidate, most_rows)
-
-        def judge() -> Judge:
-            self._judged = np.concatenate([fold.held_out for fold in folds])
-            return Judge(Y[self._judged], weights[self._judged], self._row_losses)
-
-        usual = NeighborVote.usual(held_out(candidates[0][0]), judge())
-        contests: dict[type[Rule], list[list[Trial]]] = {rule: [] for rule in rules_for(rules)}
-        for family in candidates:
-            emit("stage", stage=f"decision in the {family[0].name} metric")
-            rows = held_out(family[0])
-            if len(family) > 1:
-                rows = min(map(held_out, family), key=lambda each: coarse_loss(each, judge()))
-            for rule, found in contests.items():
-                found += rule.search(rows, judge())
-        self.trials_ = [usual, *(each[0] for found in contests.values() for each in found)]
-        if self.verbose:
-            for trial in self.trials_:
-                print(f"[{type(self).__name__}] {trial}: held-out loss {trial.loss:.4f}")
-        by_name = {each.name: each for family in candidates for each in family}
-
-        def at_full_size(trial: Trial) -> Trial:
-            rows = held_out(by_name[trial.metric], None)
-            return self._judge_at_full_size(trial, rows, judge(), rng)
-
-        size = max(len(fold.train) for fold in folds)
-        again = size > min(MOST_ROWS, self._n_landmarks(size))
-        blends = []
-        for rule, found in contests.items():
-            blended = blend_trials(found, judge(), _slices(folds), rule.most_parts)
-            if again:
-                emit("stage", stage="held-out rows judge the rules learned from all others")
-                judged = [[at_full_size(trial)] for trial in blended.trials]
-                self.trials_ += [trial for (trial,) in judged]
-                blended = blend_trials(judged, judge(), _slices(folds), rule.most_parts)
-            blends.append(blended)
-        return blends[0] if len(blends) == 1 else self._better(blends, judge())
-
     def _better(self, blends: list[Blended], judge: Judge) -> Blended:
         """The best of the blends, one for each rule in the order of `RULES`."""
         return min(blends, key=lambda each: judge(each.scores))
 
-    def _judge_at_full_size(self, trial, rows, judge, rng):
-        """The trial with scores by a rule learned from all rows of the other folds."""
-        scores = []
-        for fold in rows.folds:
-            training = rows.training(fold)
-            fitted = trial.rule.fit(training, self._landmarks(training.keys, rng))
-            scores.append(fitted.scores(fold.held_out))
-        return rows.trial(trial.rule, np.concatenate(scores), judge)
-
-    def _fit_parts(self, parts, X, Y, weights, keys, rng, certificate=None):
+    def _fit_parts(self, parts, rows, rng, certificate=None):
         """Fit the rules of the parts to all rows, and keep the rows that they need."""
-        landmarks, every = self._landmarks(keys, rng), np.arange(len(Y))
+        landmarks = draw_landmarks(rows.keys, self._n_landmarks, rng)
+        every = np.arange(len(rows.Y))
         kept = every if any(trial.rule.many for trial, _, _ in parts) else landmarks
         fitted = []
         for trial, weight, L in parts:
             if L is not None:
                 L = np.ascontiguousarray(to_numpy(L))
             emit("stage", stage=f"learning from all rows, {trial}")
-            rule = trial.rule.fit(Training(mapped(X, L), Y, weights, keys), landmarks)
+            rule = trial.rule.fit(rows.mapped(L), landmarks)
             places = np.searchsorted(kept, every if trial.rule.many else landmarks)
             fitted.append(Part(trial, weight, rule, L, places))
-        self._given, self._keys = self._given[kept], keys[kept]
-        self._X, self._Y, self._weights = take(X, kept), Y[kept], weights[kept]
+        self._given = self._given[kept]
+        self._kept = rows.among(kept)
         self._store_parts(fitted, certificate)
 
     def _store_parts(self, parts: Sequence[Part], certificate: Certificate | None) -> None:
         self.blend_ = Blend(tuple(parts), certificate)
-        first, X = parts[0], self._X
+        first, X = parts[0], self._kept.Z
         self.chosen_ = first.trial
         self.certificate_: Any = first.certificate
         self.components_ = (
@@ -446,14 +284,9 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
         """How many of n rows the kernel sum is over: all of a few, some of many."""
         if self.n_landmarks != "auto":
             return min(n, int(self.n_landmarks))
-        if on_device(self.scale_):
-            return n if n <= MOST_EXACT_ON_GPU else N_LANDMARKS_ON_GPU
-        return n if n <= MOST_EXACT else N_LANDMARKS
-
-    def _landmarks(self, keys, rng):
-        """Rows that the kernel sum is over, drawn whatever the order of the rows."""
-        n = len(keys)
-        return np.sort(np.argsort(keys, kind="stable")[rng.permutation(n)[: self._n_landmarks(n)]])
+        if n <= MOST_EXACT:
+            return n
+        return N_LANDMARKS_ON_GPU if on_device(self.scale_) else N_LANDMARKS
 
     # ---- use
 
@@ -498,7 +331,7 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
 
     def _explain(self, X: Any, n: int, direction: np.ndarray) -> Explanation:
         """The rows that moved the targets most in a ``direction`` (n_queries, n_targets)."""
-        X, known = self._scaled(X), to_numpy(self._X)
+        X, known = self._scaled(X), to_numpy(self._kept.Z)
         moved = np.zeros((len(X), len(known)))
         for part in self.blend_.parts:
             contributions = part.fitted.contributions(mapped(X, part.L), direction)
@@ -507,7 +340,8 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
         total = abs(moved).sum(1, keepdims=True)
         shares = np.take_along_axis(moved, top, axis=1) / np.where(total > 0, total, 1)
         difference = to_numpy(X)[:, None, :] - known[top]
-        near = sum(part.weight * _nearness(part, difference, known) for part in self.blend_.parts)
+        parts = self.blend_.parts
+        near = np.sum([p.weight * p.nearness(difference, known) for p in parts], axis=0)
         return Explanation(self._given[top], shares, self._by_column(near))
 
     def _by_column(self, features: np.ndarray) -> np.ndarray:
@@ -555,15 +389,16 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
             "encoder": None if self.encoder_ is None else self.encoder_.state(),
             "feature_names": None if names is None else [str(name) for name in names],
             "rows": self._given,
-            "X": to_numpy(self._X),
-            "Y": self._Y,
-            "weights": self._weights,
-            "keys": self._keys,
+            "X": to_numpy(self._kept.Z),
+            "Y": self._kept.Y,
+            "weights": self._kept.weights,
+            "keys": self._kept.keys,
             "centre": to_numpy(self._centre),
             "scale": to_numpy(self.scale_),
             "held_out": self._held_out,
             "parts": [part.state() for part in self.blend_.parts],
             "certificate": None if certificate is None else certificate.state(),
+            "evidence": None if self.evidence_ is None else self.evidence_.state(),
             **self._own_state(),
         }
 
@@ -571,11 +406,7 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
     def from_state(cls, state: dict[str, Any]) -> Self:
         """The estimator of such a state, after checking all of it."""
         sizes = check(state, {**FIELDS, **cls._own_fields})
-        try:
-            estimator = cls(**state["parameters"])
-            estimator._validate_params()
-        except (TypeError, ValueError) as error:
-            raise FieldError("parameters", state["parameters"], f"those of it ({error})") from error
+        estimator = with_parameters(cls, state["parameters"], "parameters")
         encoder, names = state["encoder"], state["feature_names"]
         estimator.encoder_ = None if encoder is None else TableEncoder.from_state(encoder)
         estimator.n_features_in_ = sizes["d"]
@@ -587,13 +418,13 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
             n = estimator.n_features_in_
             expect(len(names) == n, "feature_names", f"{len(names)} names", f"{n} names")
             estimator.feature_names_in_ = np.array(names, object)
-        estimator._given, estimator._X, estimator._Y = state["rows"], state["X"], state["Y"]
-        estimator._weights, estimator._keys = state["weights"], state["keys"]
+        estimator._given = state["rows"]
+        estimator._kept = Training(*(state[name] for name in ("X", "Y", "weights", "keys")))
         estimator._centre, estimator.scale_ = state["centre"], state["scale"]
         estimator._held_out = held_out = state["held_out"]
         expect((np.diff(held_out) >= 0).all(), "held_out", "not sorted", "sorted numbers")
         parts = [
-            Part.from_state(each, f"parts.{k}", estimator._training())
+            Part.from_state(each, f"parts.{k}", estimator._kept)
             for k, each in enumerate(state["parts"])
         ]
         total = sum(part.weight for part in parts)
@@ -602,11 +433,14 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
         bound = None if certificate is None else Certificate.from_state(certificate)
         estimator._store_parts(parts, bound)
         estimator.metric_, estimator.trials_ = None, []
+        estimator.evidence_, evidence = None, state["evidence"]
+        if evidence is not None:
+            estimator.evidence_ = cls._evidence.from_state(evidence, "evidence")
+            for name in ("chosen", "usual"):
+                known = evidence[name] in evidence["error"]
+                expect(known, f"evidence.{name}", evidence[name], "one of evidence.error")
         estimator._restore(state)
         return estimator
-
-    def _training(self) -> Training:
-        return Training(self._X, self._Y, self._weights, self._keys)
 
     @abstractmethod
     def _own_state(self) -> dict[str, Any]:
@@ -615,19 +449,6 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
     @abstractmethod
     def _restore(self, state: dict[str, Any]) -> None:
         """Set what `_own_state` gave."""
-
-
-def _nearness(part, difference, X):
-    """What each feature contributes to 1 - d / (mean d) in the metric of a part."""
-    L = np.eye(X.shape[1]) if part.L is None else part.L
-    if part.trial.rule.by_columns:
-        scale = np.diag(L)  # the metrics of this kernel weigh columns
-        apart, typical = abs(difference * scale), mean_differences(X * scale)
-    else:
-        spread = X - X.mean(0)
-        apart = difference * (difference @ L @ L.T)
-        typical = 2 * (spread * (spread @ L @ L.T)).mean(0)
-    return (typical - apart) / (typical.sum() or 1.0)
 
 
 def _needs_encoding(X):
@@ -640,12 +461,6 @@ def _needs_encoding(X):
     size, largest = abs(values).max(0), LARGEST_EXTENT.get(values.dtype.itemsize, 1e15)
     extreme = (size > largest) | ((size > 0) & (size < 1 / largest))
     return bool(np.isnan(size).any() or (extreme & np.isfinite(size)).any())
-
-
-def _slices(folds):
-    """Where the held-out rows of each fold are."""
-    ends = np.cumsum([len(fold.held_out) for fold in folds])
-    return [slice(end - len(fold.held_out), end) for end, fold in zip(ends, folds, strict=True)]
 
 
 def check_n_explained(n: Any) -> None:

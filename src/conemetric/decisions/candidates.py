@@ -6,7 +6,6 @@ is searched with all of them.
 
 from collections.abc import Callable, Sequence
 from functools import cache, partial
-from typing import Any
 
 import numpy as np
 
@@ -15,8 +14,9 @@ from ..estimators.folds import CrossFitted, Fold
 from ..estimators.gradient_metric import gradient_rounds
 from ..solvers.kernel_ridge import CITY_BLOCK, EUCLIDEAN
 from .held_out import Candidate
+from .rule import Training
 
-__all__ = ["LEARNED", "PLAIN", "families"]
+__all__ = ["PLAIN", "families"]
 
 PLAIN, LEARNED = "plain", "learned"
 MOST_FEATURES = 200  # of rows for which city block distances are tried: each loops over them
@@ -27,11 +27,9 @@ FEWEST_ROWS = 200  # they are learned from
 
 
 def families(
-    X: Any,
-    Y: np.ndarray,
-    weights: np.ndarray,
+    rows: Training,
     fitted: CrossFitted,
-    final: Callable[[], np.ndarray | None],
+    final: np.ndarray | None,
     blocks: np.ndarray | None,
     gradients: bool,
 ) -> list[list[Candidate]]:
@@ -39,46 +37,41 @@ def families(
 
     Parameters
     ----------
-    X, Y, weights
-        Scaled rows, targets (n, n_targets) and weights.
+    rows : Training
+        Scaled rows.
     fitted : CrossFitted
         Folds, and the learned metric of each; no maps if none was learned.
-    final : callable
+    final : array or None
         The learned metric of all rows.
     blocks : array (n_features,) or None
         The number of the column of each feature: those of one column share a weight.
     gradients : bool
         Whether to learn metrics from gradients.
     """
-    by_axes = (CITY_BLOCK,) if X.shape[1] <= MOST_FEATURES else ()
-    nothing = [None] * len(fitted.folds)
-    found = [[Candidate(PLAIN, nothing, lambda: None, (*EUCLIDEAN, *by_axes))]]
+    n_features, folds = rows.Z.shape[1], fitted.folds
+    by_axes = (CITY_BLOCK,) if n_features <= MOST_FEATURES else ()
+    found = [[Candidate(PLAIN, [None] * len(folds), lambda: None, (*EUCLIDEAN, *by_axes))]]
     if fitted.maps:
-        found.append([Candidate(LEARNED, fitted.maps, final, EUCLIDEAN)])
+        found.append([Candidate(LEARNED, fitted.maps, lambda: final, EUCLIDEAN)])
     if gradients:
-        learn = partial(_rounds, X, Y, weights)
         if by_axes:
-            by_column = partial(learn, kernel=CITY_BLOCK, blocks=blocks)
-            found.append(_family("column weights, round", by_column, fitted.folds, CITY_BLOCK))
-        if X.shape[1] <= MOST_FEATURES_FULL:
+            learn = partial(_rounds, rows, kernel=CITY_BLOCK, blocks=blocks)
+            found.append(_family("column weights, round", learn, folds, CITY_BLOCK))
+        if n_features <= MOST_FEATURES_FULL:
             for kernel in EUCLIDEAN:
-                name = f"{kernel} gradient, round"
-                found.append(_family(name, partial(learn, kernel=kernel), fitted.folds, kernel))
+                learn = partial(_rounds, rows, kernel=kernel)
+                found.append(_family(f"{kernel} gradient, round", learn, folds, kernel))
     return found
 
 
 def _family(name: str, learn: Callable, folds: Sequence[Fold], kernel: str) -> list[Candidate]:
     by_fold = [learn(fold.train) for fold in folds]
-    every = cache(partial(learn, None))
+    # all rows in the order in which they were drawn, any leading part of which represents the rest
+    drawn = np.concatenate([folds[0].train, folds[1].train])
+    every = cache(partial(learn, drawn[np.sort(np.unique(drawn, return_index=True)[1])]))
     return [
-        Candidate(
-            f"{name} {r + 1}",
-            [rounds[r] for rounds in by_fold],
-            partial(_of_round, every, r),
-            (kernel,),
-            votes=False,
-        )
-        for r in range(min(map(len, by_fold)))
+        Candidate(f"{name} {r + 1}", maps, partial(_of_round, every, r), (kernel,), votes=False)
+        for r, maps in enumerate(zip(*by_fold, strict=True))
     ]
 
 
@@ -86,13 +79,17 @@ def _of_round(every, r):
     return every()[r]
 
 
-def _rounds(X, Y, weights, rows, kernel, blocks=None):
-    """The map after each round, learned from as many of these rows as the work allows."""
-    rows = np.arange(len(X)) if rows is None else rows
-    cost = Y.shape[1] * X.shape[1]
-    rows = rows[: max(FEWEST_ROWS, int((MOST_WORK / cost) ** 0.5))]
-    Y = Y[rows, 1:] if Y.shape[1] == 2 else Y[rows]  # one of two classes says all
-    Z, diagonal = like(take(X, rows), X, namespace(X).float32), False if blocks is None else blocks
-    found = gradient_rounds(Z, Y, weights[rows], kernel, n_rounds=N_ROUNDS, diagonal=diagonal)
+def _rounds(rows, chosen, kernel, blocks=None):
+    """The map after each round, learned from as many of the chosen rows as the work allows."""
+    cost = rows.Y.shape[1] * rows.Z.shape[1]
+    chosen = chosen[: max(FEWEST_ROWS, int((MOST_WORK / cost) ** 0.5))]
+    Y = (
+        rows.Y[chosen, 1:] if rows.Y.shape[1] == 2 else rows.Y[chosen]
+    )  # one of two classes says all
+    Z = like(take(rows.Z, chosen), rows.Z, namespace(rows.Z).float32)
+    diagonal = False if blocks is None else blocks
+    found = gradient_rounds(
+        Z, Y, rows.weights[chosen], kernel, n_rounds=N_ROUNDS, diagonal=diagonal
+    )
     maps = (to_numpy(each.L) for each in found)
     return [np.diag(L) if L.ndim == 1 else L for L in maps]

@@ -1,8 +1,8 @@
 """MetricClassifier: a metric, and the decision rule that suits it, chosen by held-out rows."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Any, Self
+from dataclasses import dataclass
+from typing import Annotated, Any, Self
 
 import numpy as np
 from scipy.optimize import minimize_scalar
@@ -12,17 +12,7 @@ from sklearn.utils import assert_all_finite
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from ..core.fields import (
-    Labels,
-    Named,
-    Number,
-    Plain,
-    Text,
-    check,
-    expect,
-    labels_from_state,
-    labels_state,
-)
+from ..core.fields import Labels, Named, Number, Stored, Text, labels_from_state, labels_state
 from ..core.sklearn_private import StrOptions, fit_context
 from ..core.warn import warn_user
 from ..core.weights import check_weights, class_factors
@@ -31,8 +21,9 @@ from ..estimators.folds import excess, n_folds_for, stratified_folds
 from ..evaluation.knn import evenly_by_class
 from ..evaluation.statistics import mcnemar
 from ..neighbours import canonical_order, labelled_keys
-from .base import DECISION_PARAMETERS, Explanation, MetricDecision, check_n_explained
+from .base import DECISION_PARAMETERS, MetricDecision, check_n_explained
 from .blend import Blended
+from .parts import Explanation
 
 __all__ = ["DecisionEvidence", "MetricClassifier"]
 
@@ -43,17 +34,18 @@ N_BINS = 10  # of the calibration error, with equally many rows each
 
 
 @dataclass(frozen=True)
-class DecisionEvidence:
-    """Held-out error of every rule that was tried, in the plain and in the learned metric.
+class DecisionEvidence(Stored):
+    """Held-out error of the best rule of each kind in each metric, and of their blend.
 
     Attributes
     ----------
     error, standard_error : mapping of str to float
         Fraction of held-out rows classified wrongly, and its standard error. The rows were
-        seen by neither the metric nor the rule, but they chose the rule, so the error of the
-        chosen one is slightly optimistic.
+        seen by neither the metric nor the rule. They chose the settings of each trial, so its
+        error is slightly optimistic; that of the blend is crossed: settings and weights for
+        each fold are those chosen on the other folds.
     chosen, usual : str
-        The chosen rule; 3-NN in the plain metric, which it is compared with.
+        The blend; 3-NN in the plain metric, which it is compared with.
     p_value : float
         Exact McNemar test between the two.
     calibration_error : float
@@ -63,13 +55,13 @@ class DecisionEvidence:
         Held-out rows.
     """
 
-    error: Mapping[str, float]
-    standard_error: Mapping[str, float]
-    chosen: str
-    usual: str
-    p_value: float
-    calibration_error: float
-    n_rows: int
+    error: Annotated[Mapping[str, float], Named(Number(0, 1))]
+    standard_error: Annotated[Mapping[str, float], Named(Number(0, 1))]
+    chosen: Annotated[str, Text()]
+    usual: Annotated[str, Text()]
+    p_value: Annotated[float, Number(0, 1)]
+    calibration_error: Annotated[float, Number(0, 1)]
+    n_rows: Annotated[int, Number(1, whole=True)]
 
     def __str__(self) -> str:
         return (
@@ -79,31 +71,22 @@ class DecisionEvidence:
         )
 
 
-EVIDENCE_FIELDS = {
-    "error": Named(Number(0, 1)),
-    "standard_error": Named(Number(0, 1)),
-    "chosen": Text(),
-    "usual": Text(),
-    "p_value": Number(0, 1),
-    "calibration_error": Number(0, 1),
-    "n_rows": Number(1, whole=True),
-}
-
-
 class MetricClassifier(ClassifierMixin, MetricDecision):
-    """Classifier by a learned distance: nearest neighbours or kernel ridge regression, in the
-    plain or in a learned metric, whichever decides best for held-out rows.
+    """Classifier by learned distances: nearest neighbours, or a blend of kernel ridge
+    regressions in several metrics, whichever decides best for held-out rows.
 
-    Columns are scaled to unit variance. A metric is learned without each fold of the rows, and
-    so is the rule: the number of neighbours and their weights, or kernel, width and ridge. The
-    rows of the fold then judge both. The choice is fitted to all rows. `predict_proba` is
-    calibrated and `predict_set` keeps its promise by the same held-out scores.
+    Columns are scaled to unit variance; words and gaps are encoded. Metrics (that of ``metric``,
+    and with "auto" those of the gradients of kernel fits) are learned without each fold of the
+    rows, and so are the rules: the number of neighbours and their weights, or kernel, width and
+    ridge. The rows of the fold then judge both. The best kernel fits are weighted to have the
+    least squared held-out error, and what was chosen is fitted to all rows. `predict_proba` is
+    calibrated and `predict_set` keeps its promise by crossed held-out scores.
 
     Parameters
     ----------
     metric : "auto", estimator or None, default="auto"
-        "auto" is `AutoMetric`. Any estimator will do that learns from labels and transforms
-        linearly. None leaves the scaled Euclidean distance.
+        "auto" is `AutoMetric`, beside metrics of gradients. Any estimator will do that learns
+        from labels and transforms linearly. None leaves the scaled Euclidean distance.
     classifier : {"auto", "neighbors", "kernel"}, default="auto"
         The rules to choose from.
     class_weight : dict, "balanced" or None, default=None
@@ -194,7 +177,7 @@ class MetricClassifier(ClassifierMixin, MetricDecision):
 
         Parameters
         ----------
-        X : array-like, sparse matrix or tensor (n, n_features)
+        X : data frame, array-like, sparse matrix or tensor (n, n_features)
         y : array-like (n,)
             Class labels.
         sample_weight : array-like (n,), default=None
@@ -343,32 +326,23 @@ class MetricClassifier(ClassifierMixin, MetricDecision):
         included[np.arange(len(probability)), probability.argmax(1)] = True
         return included
 
+    _evidence = DecisionEvidence
     _own_fields = {
         "classes": Labels("t", least=2),
         "temperature": Number(0, strict=True),
         "unseen": Number(0, 1),
-        "evidence": Plain(dict, optional=True),
     }
 
     def _own_state(self):
-        evidence = self.evidence_
         return {
             "classes": labels_state(self.classes_),
             "temperature": self.temperature_,
             "unseen": self.unseen_,
-            "evidence": None if evidence is None else asdict(evidence),
         }
 
     def _restore(self, state):
         self.classes_ = labels_from_state(state["classes"])
         self.temperature_, self.unseen_ = float(state["temperature"]), float(state["unseen"])
-        evidence = state["evidence"]
-        if evidence is not None:
-            check(evidence, EVIDENCE_FIELDS, "evidence")
-            for name in ("chosen", "usual"):
-                known = evidence[name] in evidence["error"]
-                expect(known, f"evidence.{name}", evidence[name], "one of evidence.error")
-        self.evidence_ = None if evidence is None else DecisionEvidence(**evidence)
 
     def explain(self, X: Any, n: int = 5) -> Explanation:
         """The training rows that decided for the predicted class against the next.

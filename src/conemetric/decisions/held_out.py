@@ -17,9 +17,9 @@ from ..core.arrays import like, namespace, take, to_numpy
 from ..estimators.folds import Fold
 from ..neighbours import nearest
 from ..solvers.kernel_ridge import KERNELS
-from .rule import Judge, Rule, Training, Trial
+from .rule import Judge, Rule, Training, Trial, mapped
 
-__all__ = ["MOST_ROWS", "Candidate", "HeldOut", "mapped"]
+__all__ = ["MOST_ROWS", "Candidate", "HeldOut"]
 
 MOST_ROWS = 2000  # rows of each fold that a rule learns from in the search
 
@@ -44,28 +44,35 @@ class Near(NamedTuple):
     distances: np.ndarray
 
 
-def mapped(X: Any, L: np.ndarray | None) -> Any:
-    """The rows in the metric L L', None for the plain one."""
-    return X if L is None else X @ like(L, X)
-
-
 class MappedFold:
-    """A fold in its metric."""
+    """A fold in its metric: rows to learn from, and rows that judge."""
 
-    def __init__(self, fold: Fold, X: Any, L: np.ndarray | None, most_rows: int | None) -> None:
-        self.train = fold.train[:most_rows]
-        self.Z, self.held_out = (mapped(take(X, rows), L) for rows in (self.train, fold.held_out))
-        self.relative = cache(self._relative)
+    def __init__(
+        self, rows: Training, fold: Fold, L: np.ndarray | None, most_rows: int | None
+    ) -> None:
+        self.train = rows.among(fold.train[:most_rows]).mapped(L)
+        self.held_out = mapped(take(rows.Z, fold.held_out), L)
+        self._scale, self._relative = cache(self._mean_distance), cache(self._distances)
 
-    def _relative(self, distances: Callable, mean: Callable) -> tuple[Any, Any]:
+    def _mean_distance(self, kernel):
+        return KERNELS[kernel].mean(self.train.Z)
+
+    def _distances(self, kernel, n_rows):
         """What a kernel is a function of, relative to its mean: among the training rows, and
         from held-out to training rows.
         """
-        scale = mean(self.Z)
-        return tuple(
-            like(distances(A, self.Z) / scale, A, namespace(A).float32)
-            for A in (self.Z, self.held_out)
-        )
+        known, scale = self.train.Z[:n_rows], self._scale(kernel)
+        return [
+            like(KERNELS[kernel].distances(A, known) / scale, A, namespace(A).float32)
+            for A in (known, self.held_out)
+        ]
+
+    def kernel_matrices(self, kernel: str, width: float, n_rows: int | None) -> list[Any]:
+        """Kernel values among the first training rows, and from held-out rows to them."""
+        return [
+            KERNELS[kernel].values(namespace(each), each / width)
+            for each in self._relative(kernel, n_rows)
+        ]
 
 
 class HeldOut:
@@ -73,53 +80,24 @@ class HeldOut:
 
     def __init__(
         self,
-        X: Any,
-        Y: np.ndarray,
-        weights: np.ndarray,
-        keys: np.ndarray,
+        rows: Training,
         folds: Sequence[Fold],
         candidate: Candidate,
         most_rows: int | None = MOST_ROWS,
     ) -> None:
-        self.Y, self.weights, self._keys = Y, weights, keys
-        self.name, self.kernels, self.votes = candidate.name, candidate.kernels, candidate.votes
+        self.candidate = candidate
         self.folds = [
-            MappedFold(fold, X, L, most_rows) for fold, L in zip(folds, candidate.maps, strict=True)
+            MappedFold(rows, fold, L, most_rows)
+            for fold, L in zip(folds, candidate.maps, strict=True)
         ]
         self.nearest = cache(self._nearest)
         self.coarse: dict[str, dict[Rule, float]] = {}  # losses on few rows, kept by the rule
 
-    @property
-    def n_train(self) -> int:
-        """Rows of the largest fold to learn from."""
-        return max(len(fold.train) for fold in self.folds)
-
     def trial(self, rule: Rule, scores: np.ndarray, judge: Judge) -> Trial:
         """The rule in this metric, judged."""
-        return Trial(self.name, rule, scores, judge(scores))
+        return Trial(self.candidate.name, rule, scores, judge(scores))
 
     def _nearest(self, k: int) -> list[Near]:
-        k = min(k, *(len(fold.train) for fold in self.folds))
-        found = (nearest(f.held_out, f.Z, k, self._keys[f.train]) for f in self.folds)
+        k = min(k, *(len(fold.train.Y) for fold in self.folds))
+        found = (nearest(f.held_out, f.train.Z, k, f.train.keys) for f in self.folds)
         return [Near(*(to_numpy(part) for part in each)) for each in found]
-
-    def kernel_matrices(
-        self, kernel: str, width: float, n_rows: int | None
-    ) -> list[tuple[Any, Any]]:
-        """Of each fold: kernel values among the training rows, and from held-out rows to them."""
-        chosen, matrices, kept = KERNELS[kernel], [], slice(0, n_rows)
-        for fold in self.folds:
-            among, across = fold.relative(chosen.distances, chosen.mean)
-            xp = namespace(among)
-            matrices.append(
-                (
-                    chosen.values(xp, among[kept, kept] / width),
-                    chosen.values(xp, across[:, kept] / width),
-                )
-            )
-        return matrices
-
-    def training(self, fold: MappedFold) -> Training:
-        """The rows of a fold that a rule learns from."""
-        rows = fold.train
-        return Training(fold.Z, self.Y[rows], self.weights[rows], self._keys[rows])

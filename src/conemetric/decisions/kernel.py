@@ -5,18 +5,17 @@ rows, and from there the search moves to better neighbours on the grid.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
-from ..core.arrays import like, namespace, take, to_numpy
-from ..core.fields import Array, Flag, Number, Plain, Text, check
+from ..core.arrays import like, namespace, to_numpy
+from ..core.fields import Array, Number, Plain, check
 from ..solvers.base import Certificate
 from ..solvers.kernel_ridge import (
     CITY_BLOCK,
-    KERNELS,
     KernelSetting,
     KernelSum,
     fit_exactly,
@@ -42,13 +41,8 @@ COARSE = 2  # every other width and ridge is tried on few rows
 N_COARSE = 300  # rows of each fold in the coarse search: a factorisation takes milliseconds
 N_TRIED = 4  # settings of the coarse search that are tried on all rows
 N_KEPT = 8  # settings of each kernel whose scores are kept
-FIELDS = {
-    "kernel": Text(tuple(KERNELS)),
-    "width": Number(0, strict=True),
-    "ridge": Number(0, strict=True),
-}
 FITTED_FIELDS = {
-    "landmarks": Flag(),
+    "landmarks": Plain(bool),
     "scale": Number(0, strict=True),
     "coefficients": Array("f", ("n", "t")),
     "offset": Array("f", ("t",)),
@@ -73,7 +67,7 @@ class KernelRule(KernelSetting):
     @classmethod
     def search(cls, rows: "HeldOut", judge: Judge) -> Iterator[list[Trial]]:
         """The width and ridge of each kernel that suits the metric."""
-        for kernel in rows.kernels:
+        for kernel in rows.candidate.kernels:
             yield _search_kernel(rows, kernel, judge)
 
     def fit(self, rows: Training, landmarks: np.ndarray) -> "FittedKernel":
@@ -82,22 +76,12 @@ class KernelRule(KernelSetting):
         Y, weights = (like(part, rows.Z, xp.float64) for part in (rows.Y, rows.weights))
         if len(landmarks) == len(rows.Z):
             return FittedKernel(self, rows, *fit_exactly(self, rows.Z, Y, weights))
-        kept = Training(*(take(part, landmarks) for part in rows))
+        kept = rows.among(landmarks)
         return FittedKernel(self, kept, *fit_landmarks(self, rows.Z, Y, weights, kept.Z))
 
     @property
     def by_columns(self) -> bool:
         return self.kernel == CITY_BLOCK
-
-    def state(self) -> dict[str, Any]:
-        """The settings."""
-        return asdict(self)
-
-    @classmethod
-    def from_state(cls, state: dict[str, Any]) -> Self:
-        """The rule with these settings."""
-        check(state, FIELDS, "rule")
-        return cls(**state)
 
     def restored(self, rows: Training, state: dict[str, Any]) -> "FittedKernel":
         """The kernel sum of this state."""
@@ -153,7 +137,11 @@ def coarse_loss(rows: "HeldOut", judge: Judge) -> float:
     similar metrics is worth a search.
     """
     return min(
-        (loss for kernel in rows.kernels for loss in _coarse(rows, kernel, judge).values()),
+        (
+            loss
+            for kernel in rows.candidate.kernels
+            for loss in _coarse(rows, kernel, judge).values()
+        ),
         default=np.inf,
     )
 
@@ -186,15 +174,15 @@ def _search_kernel(rows, kernel, judge):
 
 def _scorer(rows, n_rows):
     """The function from a setting to the scores of held-out rows; NaN where it is singular."""
-    matrices = lru_cache(N_HELD)(rows.kernel_matrices)
+
+    @lru_cache(N_HELD)
+    def matrices(kernel: str, width: float) -> list[list[Any]]:
+        return [fold.kernel_matrices(kernel, width, n_rows) for fold in rows.folds]
 
     def scores(rule: KernelRule) -> np.ndarray:
         found = []
-        for fold, (K, across) in zip(
-            rows.folds, matrices(rule.kernel, rule.width, n_rows), strict=True
-        ):
-            train = fold.train[:n_rows]
-            weights, Y = rows.weights[train], rows.Y[train]
+        for fold, (K, across) in zip(rows.folds, matrices(rule.kernel, rule.width), strict=True):
+            weights, Y = fold.train.weights[:n_rows], fold.train.Y[:n_rows]
             offset = np.average(Y, axis=0, weights=weights)
             a = ridge_solve(K, like(rule.ridge / weights, K), like(Y - offset, K))
             nothing = np.full((len(across), Y.shape[1]), np.nan)

@@ -1,13 +1,13 @@
 """The rule of nearest neighbours: the mean of their targets."""
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 import numpy as np
 
 from ..core.arrays import like, to_numpy
-from ..core.fields import Number, Text, check
+from ..core.fields import Number, Stored, Text, check
 from ..neighbours import nearest
 from .rule import Judge, Training, Trial
 
@@ -18,16 +18,15 @@ __all__ = ["NeighborVote"]
 
 NEIGHBOURS = (1, 3, 5, 9, 15)
 VOTE_WEIGHTS = ("uniform", "distance")
-FIELDS = {"n_neighbors": Number(1, whole=True), "weights": Text(VOTE_WEIGHTS)}
 TIE = 1e-9  # by which the nearest row counts more, the next half of that and so on
 
 
 @dataclass(frozen=True)
-class NeighborVote:
+class NeighborVote(Stored):
     """The mean over the ``n_neighbors`` nearest rows, weighted alike or by 1 / distance."""
 
-    n_neighbors: int
-    weights: str = "uniform"
+    n_neighbors: Annotated[int, Number(1, whole=True)]
+    weights: Annotated[str, Text(VOTE_WEIGHTS)] = "uniform"
     name: ClassVar[str] = "neighbors"
     many: ClassVar[bool] = True
     most_parts: ClassVar[int] = 1
@@ -43,7 +42,7 @@ class NeighborVote:
     @classmethod
     def search(cls, rows: "HeldOut", judge: Judge) -> Iterator[list[Trial]]:
         """The number of neighbours and their weights, in every metric."""
-        if not rows.votes:
+        if not rows.candidate.votes:
             return
         most = rows.nearest(max(NEIGHBOURS))[0].distances.shape[1]
         tried = [cls(k, w) for k in NEIGHBOURS if k <= most for w in VOTE_WEIGHTS]
@@ -60,11 +59,7 @@ class NeighborVote:
         """Scores of the held-out rows, fold by fold."""
         return np.concatenate(
             [
-                self.mean(
-                    near.distances,
-                    rows.Y[fold.train][near.rows],
-                    rows.weights[fold.train][near.rows],
-                )
+                self.mean(near.distances, fold.train.Y[near.rows], fold.train.weights[near.rows])
                 for fold, near in zip(rows.folds, rows.nearest(max(NEIGHBOURS)), strict=True)
             ]
         )
@@ -92,16 +87,6 @@ class NeighborVote:
     def fit(self, rows: Training, landmarks: np.ndarray) -> "FittedVote":
         """Keep all rows."""
         return FittedVote(self, rows)
-
-    def state(self) -> dict[str, Any]:
-        """The settings."""
-        return asdict(self)
-
-    @classmethod
-    def from_state(cls, state: dict[str, Any]) -> Self:
-        """The rule with these settings."""
-        check(state, FIELDS, "rule")
-        return cls(**state)
 
     def restored(self, rows: Training, state: dict[str, Any]) -> "FittedVote":
         """The vote of these rows."""

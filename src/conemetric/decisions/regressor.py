@@ -1,21 +1,22 @@
 """MetricRegressor: a metric for a continuous target, and the rule that predicts with it."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Any, Self
+from dataclasses import dataclass
+from typing import Annotated, Any, Self
 
 import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from ..core.fields import Named, Number, Plain, Text, check, expect
+from ..core.fields import Named, Number, Stored, Text
 from ..core.sklearn_private import StrOptions, fit_context
 from ..estimators.folds import MOST_JUDGED, TOL, CrossFitted, Fold, n_folds_for
 from ..estimators.frobmetric import FrobMetric
 from ..estimators.validation import check_size, rows_coincide
 from ..neighbours import canonical_order, row_keys
-from .base import DECISION_PARAMETERS, Explanation, MetricDecision, check_n_explained
+from .base import DECISION_PARAMETERS, MetricDecision, check_n_explained
 from .blend import Blended
+from .parts import Explanation
 
 __all__ = ["MetricRegressor", "RegressionEvidence"]
 
@@ -23,7 +24,7 @@ FEWEST_ROWS = 10  # below it nothing is held out
 
 
 @dataclass(frozen=True)
-class RegressionEvidence:
+class RegressionEvidence(Stored):
     """Held-out root mean squared error of every rule that was tried.
 
     Attributes
@@ -38,11 +39,11 @@ class RegressionEvidence:
         Held-out rows.
     """
 
-    error: Mapping[str, float]
-    chosen: str
-    usual: str
-    r2: float
-    n_rows: int
+    error: Annotated[Mapping[str, float], Named(Number(0))]
+    chosen: Annotated[str, Text()]
+    usual: Annotated[str, Text()]
+    r2: Annotated[float, Number(high=1.0)]
+    n_rows: Annotated[int, Number(1, whole=True)]
 
     def __str__(self) -> str:
         return (
@@ -51,27 +52,18 @@ class RegressionEvidence:
         )
 
 
-EVIDENCE_FIELDS = {
-    "error": Named(Number(0)),
-    "chosen": Text(),
-    "usual": Text(),
-    "r2": Number(high=1.0),
-    "n_rows": Number(1, whole=True),
-}
-
-
 class MetricRegressor(RegressorMixin, MetricDecision):
-    """Regression by a learned distance: nearest neighbours or kernel ridge regression, in the
-    plain or in a learned metric, whichever predicts held-out rows best.
+    """Regression by learned distances: nearest neighbours, or a blend of kernel ridge
+    regressions in several metrics, whichever predicts held-out rows best.
 
-    As `MetricClassifier`, for a continuous y; in the plain metric a kernel of city block distances
-    is tried too (up to 100 features), since numbers often depend on columns one by one.
+    As `MetricClassifier`, for a continuous y.
 
     Parameters
     ----------
     metric : "auto", estimator or None, default="auto"
-        "auto" is `FrobMetric` learned from the continuous y, or none where too many rows are
-        equal to learn one. Any estimator will do that learns from y and transforms linearly.
+        "auto" is `FrobMetric` learned from the continuous y (none where too many rows are equal
+        to learn one), beside metrics of gradients. Any estimator will do that learns from y and
+        transforms linearly.
         None leaves the scaled Euclidean distance.
     regressor : {"auto", "neighbors", "kernel"}, default="auto"
         The rules to choose from.
@@ -87,7 +79,7 @@ class MetricRegressor(RegressorMixin, MetricDecision):
 
     Attributes
     ----------
-    metric_, components_, chosen_, certificate_
+    metric_, components_, chosen_, certificate_, blend_, encoder_
         As in `MetricClassifier`.
     evidence_ : RegressionEvidence or None
         Held-out error of everything that was tried; None with fewer than ten rows.
@@ -134,7 +126,7 @@ class MetricRegressor(RegressorMixin, MetricDecision):
 
         Parameters
         ----------
-        X : array-like, sparse matrix or tensor (n, n_features)
+        X : data frame, array-like, sparse matrix or tensor (n, n_features)
         y : array-like (n,)
             Numbers to predict.
         sample_weight : array-like (n,), default=None
@@ -229,29 +221,20 @@ class MetricRegressor(RegressorMixin, MetricDecision):
         half = self._held_out[min(int(np.ceil((1 - alpha) * (n + 1))), n) - 1]
         return np.column_stack([centre - half, centre + half])
 
+    _evidence = RegressionEvidence
     _own_fields = {
         "y_mean": Number(),
         "y_scale": Number(0, strict=True),
-        "evidence": Plain(dict, optional=True),
     }
 
     def _own_state(self):
-        evidence = self.evidence_
         return {
             "y_mean": self._y_mean,
             "y_scale": self._y_scale,
-            "evidence": None if evidence is None else asdict(evidence),
         }
 
     def _restore(self, state):
         self._y_mean, self._y_scale = float(state["y_mean"]), float(state["y_scale"])
-        evidence = state["evidence"]
-        if evidence is not None:
-            check(evidence, EVIDENCE_FIELDS, "evidence")
-            for name in ("chosen", "usual"):
-                known = evidence[name] in evidence["error"]
-                expect(known, f"evidence.{name}", evidence[name], "one of evidence.error")
-        self.evidence_ = None if evidence is None else RegressionEvidence(**evidence)
 
     def explain(self, X: Any, n: int = 5) -> Explanation:
         """The training rows that moved the prediction away from the mean of y.

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, Self
 
 import numpy as np
 
+from ..core.arrays import like, take
 from ..solvers.base import Certificate
 
 if TYPE_CHECKING:
     from .held_out import HeldOut
 
-__all__ = ["FittedRule", "Judge", "Rule", "Training", "Trial"]
+__all__ = ["FittedRule", "Judge", "Rule", "Training", "Trial", "mapped"]
 
 
 class Training(NamedTuple):
@@ -26,6 +27,19 @@ class Training(NamedTuple):
     Y: np.ndarray  # (n, n_targets)
     weights: np.ndarray  # (n,)
     keys: np.ndarray  # (n,): the order of rows at equal distances
+
+    def among(self, rows: np.ndarray) -> "Training":
+        """Some of the rows."""
+        return Training(*(take(part, rows) for part in self))
+
+    def mapped(self, L: np.ndarray | None) -> "Training":
+        """The rows in the metric L L'."""
+        return self._replace(Z=mapped(self.Z, L))
+
+
+def mapped(Z: Any, L: np.ndarray | None) -> Any:
+    """The rows in the metric L L', None for the plain one."""
+    return Z if L is None else Z @ like(L, Z)
 
 
 class FittedRule(Protocol):
@@ -75,7 +89,7 @@ class Rule(Protocol):
         """The settings as plain values."""
 
     @classmethod
-    def from_state(cls, state: dict[str, Any]) -> Self:
+    def from_state(cls, state: dict[str, Any], within: str) -> Self:
         """The rule with these settings; an error that names the one that is out of range."""
 
     def restored(self, rows: Training, state: dict[str, Any]) -> FittedRule:

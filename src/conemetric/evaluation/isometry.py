@@ -61,15 +61,13 @@ def isometry_constant(embedding: Any, X: Any) -> IsometryConstant:
     # a scan returns the shortest secants below 1 and the longest above 1: scale all of
     # them below, then the longest above
     below = 0.5 / max(float(secants.xp.linalg.svdvals(L)[0]), np.finfo(float).tiny)
-    values = _extreme_distortions(embedding, X, secants, below * L)
+    values = _scanned(embedding, X, secants, below * L)
     above = 2 / max(values.max(), np.finfo(float).tiny) ** 0.5
-    return IsometryConstant(
-        float(values.min()),
-        float(_extreme_distortions(embedding, X, secants, above * L).max(initial=values.max())),
-    )
+    largest = _scanned(embedding, X, secants, above * L).max(initial=values.max())
+    return IsometryConstant(float(values.min()), float(largest))
 
 
-def _extreme_distortions(embedding: Any, X: Any, secants: Any, L: Any) -> np.ndarray:
+def _scanned(embedding, X, secants, L):
     """Distortions of the pairs that a scan at L L' returns."""
     keys = secants.scan(L, SMALL_DELTA, dtype=secants.xp.float64).keys
     return distortions(embedding, X, np.stack([to_numpy(end) for end in secants.ends(keys)], 1))
@@ -106,9 +104,8 @@ def distortions(
     (190, True)
     """
     secants = _secants(embedding, X, pairs)
-    keys = secants.sample(
-        n_pairs if pairs is None else len(pairs), np.random.default_rng(random_state)
-    )
+    n_pairs = n_pairs if pairs is None else len(pairs)
+    keys = secants.sample(n_pairs, np.random.default_rng(random_state))
     L = like(embedding.components_, secants.X, secants.xp.float64).T
     parts = [
         secants.operator(keys[part], secants.xp.float64).forward_factor(L)
@@ -117,15 +114,12 @@ def distortions(
     return np.concatenate([to_numpy(part) for part in parts])
 
 
-def _secants(embedding: Any, X: Any, pairs: Any = None) -> Any:
-    """Secants of X, or of the given pairs."""
+def _secants(embedding, X, pairs=None):
     if not is_torch(X):
         X = check_array(X, dtype=[np.float64, np.float32], ensure_min_samples=2, input_name="X")
-    if X.shape[1] != embedding.components_.shape[1]:
-        raise ValueError(
-            f"X has {X.shape[1]} features, but the embedding takes "
-            f"{embedding.components_.shape[1]}."
-        )
+    width = embedding.components_.shape[1]
+    if X.shape[1] != width:
+        raise ValueError(f"X has {X.shape[1]} features, but the embedding takes {width}.")
     secants = AllSecants(X) if pairs is None else ListedSecants(X, check_pairs(pairs, len(X)))
     if secants.empty:
         raise ValueError(

@@ -9,38 +9,22 @@ from scipy import stats
 
 from .thresholds import check_share
 
-__all__ = [
-    "Interval",
-    "PairedDifference",
-    "corrected_t_test",
-    "mcnemar",
-    "mean_interval",
-    "paired_difference",
-]
+__all__ = ["PairedDifference", "corrected_t_test", "mcnemar", "paired_difference"]
 
 RESAMPLED = 1 << 22  # numbers drawn at a time by the resampling tests: 32 MiB
 
 
-class Interval(NamedTuple):
-    """Mean, standard deviation over runs, and the ends of the confidence interval of the mean."""
-
-    mean: float
-    std: float
-    low: float
-    high: float
-
-
-def mean_interval(values: Any, confidence: float = 0.95) -> Interval:
+def mean_interval(values: Any, confidence: float = 0.95) -> tuple[float, float]:
     """Student's confidence interval of a mean; infinite for a single value."""
     values = np.asarray(values, dtype=float)
     if values.ndim != 1 or len(values) == 0:
         raise ValueError(f"values has shape {values.shape}; give one number per run.")
     check_share(confidence, "confidence")
     if len(values) == 1:
-        return Interval(float(values[0]), 0.0, -np.inf, np.inf)
-    mean, std = float(values.mean()), float(values.std(ddof=1))
-    half = float(stats.t.ppf((1 + confidence) / 2, len(values) - 1)) * std / len(values) ** 0.5
-    return Interval(mean, std, mean - half, mean + half)
+        return -np.inf, np.inf
+    mean, error = float(values.mean()), float(values.std(ddof=1)) / len(values) ** 0.5
+    half = float(stats.t.ppf((1 + confidence) / 2, len(values) - 1)) * error
+    return mean - half, mean + half
 
 
 def mcnemar(before: np.ndarray, after: np.ndarray) -> float:
@@ -164,6 +148,5 @@ def paired_difference(
         (difference,), np.mean, confidence_level=confidence, method="percentile", **options
     )
     low, high = (float(end) for end in spread.confidence_interval)
-    return PairedDifference(
-        float(difference.mean()), low, high, float(test.pvalue), len(difference)
-    )
+    p_value = float(test.pvalue)
+    return PairedDifference(float(difference.mean()), low, high, p_value, len(difference))

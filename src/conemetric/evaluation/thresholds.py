@@ -26,15 +26,7 @@ from scipy.special import betaincinv
 from ..core.advice import AdviceError
 from .verification import check_scored_pairs
 
-__all__ = [
-    "PROMISES",
-    "ThresholdPromise",
-    "binomial_upper_bound",
-    "check_share",
-    "fewest_needed",
-    "most_errors",
-    "promised_threshold",
-]
+__all__ = ["ThresholdPromise", "binomial_upper_bound", "fewest_needed", "promised_threshold"]
 
 # strategy: the pairs its errors are counted among, and what an error is
 PROMISES = {

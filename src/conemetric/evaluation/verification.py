@@ -2,7 +2,6 @@
 threshold set on the others.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,13 +11,7 @@ from sklearn.metrics import roc_auc_score, roc_curve
 from ..constraints.in_memory import check_similar
 from ..core.arrays import to_numpy
 
-__all__ = [
-    "Verification",
-    "best_threshold",
-    "check_scored_pairs",
-    "cross_validate",
-    "distance_score",
-]
+__all__ = ["Verification", "best_threshold", "cross_validate", "distance_score"]
 
 
 def best_threshold(score: Any, similar: Any) -> tuple[float, float]:
@@ -54,13 +47,8 @@ def best_threshold(score: Any, similar: Any) -> tuple[float, float]:
     # equal scores are accepted together
     allowed = np.concatenate([[True], score[1:] < score[:-1], [True]])
     cut = int(np.argmax(np.where(allowed, correct, -1)))
-    if cut == 0:
-        threshold = np.inf
-    elif cut == len(score):
-        threshold = -np.inf
-    else:
-        threshold = float(score[cut - 1] + score[cut]) / 2
-    return threshold, float(correct[cut] / len(score))
+    bounds = np.concatenate([[np.inf], score, [-np.inf]])
+    return float(bounds[cut] + bounds[cut + 1]) / 2, float(correct[cut] / len(score))
 
 
 def check_scored_pairs(values: Any, similar: Any, name: str) -> tuple[np.ndarray, np.ndarray]:
@@ -104,22 +92,15 @@ class Verification:
         return float(self.accuracy.std(ddof=1) / len(self.accuracy) ** 0.5)
 
 
-def cross_validate(
-    score_pairs: Callable[..., Any], similar: Any, fold: Any, *, learns: bool = False
-) -> Verification:
+def cross_validate(score: Any, similar: Any, fold: Any) -> Verification:
     """Verify the pairs of each fold with a threshold set on the other folds.
 
     Parameters
     ----------
-    score_pairs : callable(train) -> array (n_pairs,)
-        Given a mask of the training pairs, learn from them and return a score of
-        *every* pair, larger for more similar ones.
+    score : array-like (n_pairs,)
+        Larger for more similar pairs; by a metric that was learned from none of them.
     similar : boolean array (n_pairs,)
     fold : integer array (n_pairs,)
-    learns : bool, default=False
-        Whether ``score_pairs`` learns, so that scores of training pairs are optimistic.
-        The threshold is then set on the fold after the one verified, and the training
-        pairs are those of the remaining folds.
 
     Returns
     -------
@@ -130,37 +111,28 @@ def cross_validate(
     >>> import numpy as np
     >>> from conemetric.evaluation.verification import cross_validate
     >>> similar, fold = np.array([1, 0, 1, 0], dtype=bool), np.array([0, 0, 1, 1])
-    >>> cross_validate(lambda train: np.array([0.9, 0.1, 0.8, 0.3]), similar, fold).mean
+    >>> cross_validate([0.9, 0.1, 0.8, 0.3], similar, fold).mean
     1.0
     """
-    fold = np.asarray(fold)
-    similar = check_similar(similar, len(fold))
+    score, similar = check_scored_pairs(score, similar, "score")
     names = np.unique(fold)
-    if len(names) < 2 + learns:
+    if np.shape(fold) != score.shape or len(names) < 2:
         raise ValueError(
-            f"fold names {len(names)} fold(s); at least {2 + learns} are needed to hold "
-            f"{1 + learns} out."
+            f"fold has shape {np.shape(fold)} and names {len(names)} fold(s); give one for each of "
+            f"the {len(score)} pairs, at least 2 in all."
         )
     accuracy, held_out = np.empty(len(names)), np.empty(len(similar))
     for number, name in enumerate(names):
-        test = fold == name
-        others = fold == names[(number + 1) % len(names)] if learns else ~test
-        score = np.asarray(score_pairs(~(test | others) if learns else ~test), dtype=float)
-        if score.shape != fold.shape:
-            raise ValueError(
-                f"score_pairs returned shape {score.shape}; return one score for each of the "
-                f"{len(fold)} pairs."
-            )
-        threshold, _ = best_threshold(score[others], similar[others])
+        test = np.asarray(fold) == name
+        threshold, _ = best_threshold(score[~test], similar[~test])
         accuracy[number] = np.mean((score[test] >= threshold) == similar[test])
         # scores of different folds differ in scale; their margins over the threshold do not
         held_out[test] = score[test] - (threshold if np.isfinite(threshold) else 0.0)
     false_positive, true_positive, _ = roc_curve(similar, held_out)
     crossing = np.argmin(np.abs(false_positive - (1 - true_positive)))
     eer = float((false_positive[crossing] + 1 - true_positive[crossing]) / 2)
-    return Verification(
-        accuracy, false_positive, true_positive, float(roc_auc_score(similar, held_out)), eer
-    )
+    auc = float(roc_auc_score(similar, held_out))
+    return Verification(accuracy, false_positive, true_positive, auc, eer)
 
 
 def distance_score(metric: Any, X: Any, pairs: Any) -> np.ndarray:

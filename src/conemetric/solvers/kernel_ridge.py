@@ -13,9 +13,11 @@ s is the mean of what it divides over the rows and c the mean of y. The optimum 
 
     P(a) - D(a) = 1/2 sum_i w_i r_i^2,    r = y - c - (K + ridge W^-1) a
 
-so that the residual of the linear system proves how far a is from the optimum.
+so that the residual of the linear system proves how far a is from the optimum. Beyond MOST_DENSE
+rows K is held in float32 only, as a Cholesky factor that preconditions conjugate gradients, which
+take the entries of K block by block in float64.
 
-Many rows: f is a sum over m landmarks z_j instead. With R'R = K(z, z), plus JITTER m on the
+Very many rows: f is a sum over m landmarks z_j instead. With R'R = K(z, z), plus JITTER m on the
 diagonal, F = K(x, z) R^-1 and b = R a the program is
 
     P(b) = 1/2 |W^1/2 (y - c - F b)|^2 + ridge/2 |b|^2
@@ -26,13 +28,14 @@ in blocks, and memory for m^2 numbers.
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import get_lapack_funcs, solve_triangular
 from scipy.spatial.distance import cdist
 
-from ..core.arrays import float64, identity, is_torch, like, namespace, zeros
+from ..core.arrays import float64, identity, is_torch, like, namespace, on_device, zeros
+from ..core.fields import Number, Stored, Text
 from ..core.slices import slices
 from ..problems.base import Bounds
 from .base import Certificate, Status
@@ -42,15 +45,17 @@ JITTER = 1e-9  # added to the diagonal of K(z, z), where landmarks nearly coinci
 # 4,096 columns, both precisions). The laplacian kernel would see its square root
 ROUNDING = 16.0
 TOL = 1e-6  # relative gap of a linear system that counts as solved
+MOST_DENSE = 5000  # rows whose kernel matrix is held in float64 on the host: 200 MB
+MOST_STEPS = 20  # of conjugate gradients; two or three are usual
 
 
 @dataclass(frozen=True)
-class KernelSetting:
+class KernelSetting(Stored):
     """A kernel, its width relative to the mean squared distance, and the ridge."""
 
-    kernel: str
-    width: float
-    ridge: float
+    kernel: Annotated[str, Text(("gaussian", "laplacian", "city block"))]
+    width: Annotated[float, Number(0, strict=True)]
+    ridge: Annotated[float, Number(0, strict=True)]
 
     def __str__(self) -> str:
         return f"{self.kernel} kernel, width {self.width:g}, ridge {self.ridge:g}"
@@ -124,15 +129,24 @@ KERNELS: dict[str, Kernel] = {
 
 def ridge_solve(K: Any, ridge: Any, Y: Any) -> Any:
     """(K + diag(ridge))^-1 Y by Cholesky; None if the matrix is not positive definite."""
+    solve = ridge_solver(K + 0, ridge)
+    return None if solve is None else solve(Y)
+
+
+def ridge_solver(K: Any, ridge: Any) -> Callable[[Any], Any] | None:
+    """The map from Y to (K + diag(ridge))^-1 Y by a Cholesky factor, which takes the place of K;
+    None if the matrix is not positive definite.
+    """
     xp = namespace(K)
     if is_torch(K):
-        factor, failed = xp.linalg.cholesky_ex(K + identity(len(K), K) * ridge)
-        return None if bool(failed) else xp.cholesky_solve(Y, factor)
-    system = K.T.copy(order="F")  # K is symmetric, and LAPACK wants columns
+        K.diagonal().add_(ridge)
+        factor, failed = xp.linalg.cholesky_ex(K)
+        return None if bool(failed) else lambda Y: xp.cholesky_solve(Y, factor)
+    system = K.T  # K is symmetric, and LAPACK wants columns
     system[np.diag_indices(len(K))] += ridge
-    potrf, potrs = get_lapack_funcs(("potrf", "potrs"), (system, Y))
+    potrf, potrs = get_lapack_funcs(("potrf", "potrs"), (system,))
     factor, failed = potrf(system, lower=True, overwrite_a=True, clean=False)
-    return None if failed else potrs(factor, Y, lower=True)[0]
+    return None if failed else lambda Y: potrs(factor, Y, lower=True)[0]
 
 
 @dataclass(frozen=True)
@@ -165,11 +179,14 @@ Fitted = tuple[KernelSum, Certificate]
 
 def fit_exactly(setting: KernelSetting, Z: Any, Y: Any, weights: Any) -> Fitted:
     """Kernel ridge regression of Y (n, k) on the rows of Z, and its certificate."""
-    Z, kernel = float64(Z), KERNELS[setting.kernel]
-    scale, offset = kernel.mean(Z), (weights[:, None] * Y).sum(0) / weights.sum()
-    K = setting.values(kernel.distances(Z, Z) / scale)
-    a, certificate = solve_exactly(K, setting.ridge, Y - offset, weights)
-    return KernelSum(setting, Z, scale, a, offset), certificate
+    Z = float64(Z)
+    scale, offset = KERNELS[setting.kernel].mean(Z), (weights[:, None] * Y).sum(0) / weights.sum()
+    model = KernelSum(setting, Z, scale, None, offset)
+    if len(Z) <= MOST_DENSE or on_device(Z):
+        a, certificate = solve_exactly(model.kernel(Z), setting.ridge, Y - offset, weights)
+    else:
+        a, certificate = _solve_in_blocks(model, Y - offset, weights)
+    return replace(model, coefficients=a), certificate
 
 
 def solve_exactly(K: Any, ridge: float, Y: Any, weights: Any) -> tuple[Any, Certificate]:
@@ -178,12 +195,59 @@ def solve_exactly(K: Any, ridge: float, Y: Any, weights: Any) -> tuple[Any, Cert
     a = ridge_solve(K, ridges, Y)
     if a is None:  # cannot happen in exact arithmetic: K is positive semidefinite
         a = namespace(K).linalg.lstsq(K + namespace(K).diag(ridges), Y)[0]
-    fitted = K @ a
-    primal = 0.5 * float((weights[:, None] * (Y - fitted) ** 2).sum())
+    return a, _certified(a, K @ a, ridge, Y, weights)
+
+
+def _certified(a, fitted, ridge, Y, weights):
+    """The certificate of coefficients a, where fitted = K a."""
+    residual = Y - fitted
+    primal = 0.5 * float((weights[:, None] * residual**2).sum())
     primal += 0.5 * ridge * float((a * fitted).sum())
-    residual = Y - fitted - ridges[:, None] * a
+    residual = residual - (ridge / weights)[:, None] * a
     gap = 0.5 * float((weights[:, None] * residual**2).sum())
-    return a, _certificate(primal, gap)
+    return _certificate(primal, gap)
+
+
+def _solve_in_blocks(model, Y, weights):
+    """`solve_exactly` by preconditioned conjugate gradients, target by target."""
+    ridge, ridges = model.setting.ridge, (model.setting.ridge / weights)[:, None]
+    precondition, xp = _float32_solver(model, ridge / weights), namespace(Y)
+    a = precondition(Y)
+    fitted, direction, before = _product(model, a), 0.0, 1.0
+    for _ in range(MOST_STEPS):
+        certificate = _certified(a, fitted, ridge, Y, weights)
+        if certificate.status is Status.CONVERGED:
+            break
+        residual = Y - fitted - ridges * a
+        better = precondition(residual)
+        size = (residual * better).sum(0)
+        direction = better + size / before * direction
+        product = _product(model, direction)
+        curvature = (direction * (product + ridges * direction)).sum(0)
+        step = size / xp.where(curvature > 0, curvature, xp.ones_like(curvature))
+        a, fitted = a + step * direction, fitted + step * product
+        before = xp.where(size > 0, size, xp.ones_like(size))
+    return a, certificate
+
+
+def _product(model, a):
+    """K a, with the entries of K block by block."""
+    points = model.points
+    blocks = slices(len(points), len(points))
+    return namespace(a).concatenate([model.kernel(points[rows]) @ a for rows in blocks])
+
+
+def _float32_solver(model, ridges):
+    """(K + diag(ridges))^-1 in float32, with larger ridges where rounding makes that indefinite."""
+    points, single = model.points, namespace(model.points).float32
+    while True:
+        K = zeros((len(points), len(points)), like(points, points, single))
+        for rows in slices(len(points), len(points)):
+            K[rows] = like(model.kernel(points[rows]), K)
+        solve = ridge_solver(K, like(ridges, K))
+        if solve is not None:
+            return lambda B: float64(solve(like(B, K, single)))
+        ridges = 10 * ridges
 
 
 def fit_landmarks(setting: KernelSetting, Z: Any, Y: Any, weights: Any, landmarks: Any) -> Fitted:

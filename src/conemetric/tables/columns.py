@@ -2,7 +2,8 @@
 
 import math
 import re
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
@@ -12,17 +13,7 @@ from typing import Any, Literal
 import narwhals as nw
 import numpy as np
 
-__all__ = [
-    "Column",
-    "column_names",
-    "date_formats",
-    "frame_of",
-    "number_of_word",
-    "number_word",
-    "seconds_of_word",
-    "table_columns",
-]
-
+MOST_NAMED = 5  # columns in a message
 Family = Literal["number", "date", "word"]
 MISSING_NUMBERS = ("?", "na", "n/a", "nan", "null", "none")  # words among numbers that mean a gap
 NUMERAL = re.compile(r"[+-]?(0|[1-9]\d*|(?=\.\d))(\.\d*)?([eE][+-]?\d+)?")  # 007 is a code
@@ -60,10 +51,12 @@ class Column:
     types: frozenset[str] = frozenset()
     order: tuple[str, ...] | None = None
 
-    def at(self, rows: np.ndarray) -> "Column":
-        """The column at some of its rows."""
-        kept = self.values[rows]
-        return Column(self.name, self.family, kept, self.integers, self.types, self.order)
+    @property
+    def gaps(self) -> np.ndarray:
+        """Which rows have no value."""
+        if self.family == "word":
+            return np.array([word is None for word in self.values], bool)
+        return np.isnan(self.values)
 
 
 def frame_of(X: Any) -> nw.DataFrame[Any] | None:
@@ -74,8 +67,22 @@ def frame_of(X: Any) -> nw.DataFrame[Any] | None:
 
 def column_names(X: Any) -> list[str] | None:
     """The names of the columns of a frame; None of an array, or if they are not all text."""
-    columns = list(getattr(X, "columns", ())) if not isinstance(X, np.ndarray) else []
+    columns = list(getattr(X, "columns", ()))
     return columns if columns and all(isinstance(name, str) for name in columns) else None
+
+
+def positions(given: Sequence[str], wanted: Sequence[str], needed_by: str = ".") -> list[int]:
+    """Where these columns are among those given; refuses one that is lacking, or there twice."""
+    count = Counter(given)
+    lacking = [name for name in wanted if not count[name]]
+    if lacking:
+        shown = ", ".join([*map(repr, lacking[:MOST_NAMED]), "..."][: len(lacking)])
+        raise ValueError(f"X has no column {shown}{needed_by}")
+    for name in wanted:
+        if count[name] > 1:
+            raise ValueError(f"X has more than one column {name!r}; rename or drop one.")
+    place = {name: i for i, name in enumerate(given)}
+    return [place[name] for name in wanted]
 
 
 def table_columns(X: Any, wanted: Iterable[tuple[int, str, bool]]) -> list[Column]:

@@ -3,29 +3,26 @@
 import itertools
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from numbers import Integral, Real
 from operator import add
 from typing import Any, Self
 
 import numpy as np
-from scipy.sparse import hstack, issparse
+from scipy.sparse import csr_array, hstack, issparse
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..core.extras import require
-from ..core.fields import Each, Field, Named, Nested, Number, Plain, Text, Texts, check, expect
+from ..core.fields import Each, Field, Named, Plain, Text, check, expect, with_parameters
 from ..core.sklearn_private import Interval, StrOptions, fit_context, get_output_config
 from ..core.weights import check_weights
-from .columns import column_names, frame_of, table_columns
-from .kinds import KINDS, IgnoredColumn, Kind, Settings, kind_from_state, learn_kind
+from .columns import column_names, frame_of, positions, table_columns
+from .kinds import KINDS, Kind, Settings, kind_from_state, learn_kind
 from .summaries import Summary, summarize
 
-__all__ = ["Block", "TableEncoder", "TableSummary"]
-
-MOST_NAMED = 5  # columns in a message
 WORD_KINDS = [kind for kind, each in KINDS.items() if each.words]
 # share of nonzero entries below which "auto" gives a sparse matrix, and the fewest features
 MOST_DENSITY, FEWEST_SPARSE = 0.1, 256
@@ -190,15 +187,17 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         """
         if hasattr(X, "to_delayed"):
             return self._summarize_parts(X, sample_weight)
-        X, names = _validated(self, X)
+        given = column_names(X)
+        positions(given or (), given or ())  # refuses a name that comes twice
+        X = _validated(self, X)
+        names = given or [f"x{i}" for i in range(X.shape[1])]
         kinds = self._given_kinds(names)
-        as_words = [kinds.get(name) in WORD_KINDS for name in names.all]
-        columns = table_columns(X, zip(range(len(as_words)), names.all, as_words, strict=True))
+        wanted = [(at, name, kinds.get(name) in WORD_KINDS) for at, name in enumerate(names)]
         weights = check_weights(sample_weight, len(X), "rows of X")
-        used = np.flatnonzero(weights)
-        if len(used) < len(weights):
-            columns, weights = [each.at(used) for each in columns], weights[used]
-        return TableSummary(tuple(summarize(each, weights) for each in columns), names.given)
+        used = weights > 0
+        columns = [replace(each, values=each.values[used]) for each in table_columns(X, wanted)]
+        found = tuple(summarize(each, weights[used]) for each in columns)
+        return TableSummary(found, given is not None)
 
     def _summarize_parts(self, X, sample_weight):
         """The sum over the partitions of a Dask collection, computed at once."""
@@ -213,17 +212,21 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     def fit_summary(self, summary: TableSummary) -> Self:
         """Learn from a summary, as `fit` does from the table."""
         names = [each.name for each in summary.columns]
-        kinds = self._given_kinds(_Names(names, summary.named))
+        kinds = self._given_kinds(names)
         n = summary.columns[0].n_rows
         if n < 2:
             raise ValueError(f"Found {n} sample(s) in X; a minimum of 2 is required.")
         settings = Settings(self.min_frequency, self.missing, self.dates)
+        columns: list[Kind] = []
+        ignored = {}
         for each in summary.columns:
             if self.missing == "error" and each.missing:
                 raise ValueError(_gap_message(each.name))
-        learned = [learn_kind(each, settings, kinds.get(each.name)) for each in summary.columns]
-        ignored = {each.name: each.reason for each in learned if isinstance(each, IgnoredColumn)}
-        columns = [each for each in learned if isinstance(each, Kind)]
+            learned = learn_kind(each, settings, kinds.get(each.name))
+            if isinstance(learned, str):
+                ignored[each.name] = learned
+            else:
+                columns.append(learned)
         if not columns:
             reasons = "; ".join(f"{name!r}: {why}" for name, why in list(ignored.items())[:9])
             raise ValueError(f"X has no column to learn from ({reasons}).")
@@ -248,14 +251,24 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         self._n_features_out = start
         return self
 
-    def _given_kinds(self, names: "_Names") -> dict[str, str]:
+    def _given_kinds(self, names: Sequence[str]) -> dict[str, str]:
         """Kinds by name: those given, and "word" for categorical features."""
-        kinds = dict.fromkeys(names.categorical(self.categorical_features), "word")
+        given = self.categorical_features
+        columns = np.asarray([] if given is None or isinstance(given, str) else given)
+        if columns.dtype.kind == "b":
+            if columns.shape != (len(names),):
+                raise ValueError(
+                    f"categorical_features is a mask of shape {columns.shape}; X has "
+                    f"{len(names)} columns."
+                )
+            columns = np.flatnonzero(columns)
+        words = [_name(each, names, "categorical_features") for each in columns.tolist()]
+        kinds = dict.fromkeys(words, "word")
         for column, kind in (self.kinds or {}).items():
             if kind not in (*KINDS, "ignore"):
                 choices = ", ".join(map(repr, (*KINDS, "ignore")))
                 raise ValueError(f"kinds[{column!r}]={kind!r} is not one of {choices}.")
-            kinds[names.find(column, "kinds")] = kind
+            kinds[_name(column, names, "kinds")] = kind
         return kinds
 
     # ---- transform
@@ -276,20 +289,22 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         if hasattr(X, "to_delayed"):
             return self._transform_parts(X)
-        X, positions = self._found(X)
-        wanted = zip(positions, self.columns_, strict=True)
-        columns = table_columns(X, [(at, kind.name, kind.words) for at, kind in wanted])
-        for kind, column in zip(self.columns_, columns, strict=True):
-            if self.missing == "error" and kind.gaps(column).any():
-                raise ValueError(_gap_message(kind.name))
-        encoded = zip(self.columns_, columns, strict=True)
+        X, places = self._found(X)
+        wanted = [(at, k.name, k.words) for at, k in zip(places, self.columns_, strict=True)]
+        columns = list(zip(self.columns_, table_columns(X, wanted), strict=True))
+        if self.missing == "error":
+            for kind, column in columns:
+                if kind.gaps(column).any():
+                    raise ValueError(_gap_message(kind.name))
         if self._sparse():
-            return hstack([kind.sparse(column) for kind, column in encoded], format="csr")
+            return hstack([csr_array(kind.encode(each)[0]) for kind, each in columns], format="csr")
         out, start = np.empty((len(X), self._n_features_out)), 0
-        for kind, column in encoded:
-            block = kind.encode(column)
-            out[:, start : start + block.shape[1]] = block
-            start += block.shape[1]
+        for kind, column in columns:
+            block, centring = kind.encode(column)
+            stop = start + len(centring)
+            out[:, start:stop] = block.toarray() if issparse(block) else block
+            out[:, start:stop] += centring
+            start = stop
         return out
 
     def _transform_parts(self, X):
@@ -302,30 +317,20 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         return X.map_blocks(encoder.transform, chunks=(X.chunks[0], (k,)), meta=meta)
 
     def _sparse(self) -> bool:
-        if (
-            self.sparse_output != "auto"
-            or get_output_config("transform", self)["dense"] != "default"
-        ):
+        framed = get_output_config("transform", self)["dense"] != "default"
+        if self.sparse_output != "auto" or framed:
             return self.sparse_output is True
         density = len(self.blocks_) / self._n_features_out
         return self._n_features_out >= FEWEST_SPARSE and density <= MOST_DENSITY
 
     def _found(self, X):
         """X validated, and the position of each column that is used."""
-        wanted = [kind.name for kind in self.columns_]
-        given = column_names(X)
+        given, wanted = column_names(X), [kind.name for kind in self.columns_]
         if given is None or not hasattr(self, "feature_names_in_"):
-            X = _validated(self, X, reset=False)[0]
-            return X, [self._names.index(name) for name in wanted]
-        missing = [name for name in wanted if name not in given]
-        if missing:
-            shown = ", ".join(map(repr, missing[:MOST_NAMED]))
-            more = ", ..." if len(missing) > MOST_NAMED else ""
-            raise ValueError(f"X has no column {shown}{more}, which fit had.")
-        _refuse_repeated(given, wanted)
-        if not len(X):
-            raise ValueError("X has 0 sample(s); give at least one row.")
-        return X, [given.index(name) for name in wanted]
+            return _validated(self, X, reset=False), positions(self._names, wanted)
+        places = positions(given, wanted, ", which fit had.")
+        _refuse_empty(X)
+        return X, places
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Names of the features: ``column``, ``column=value``, ``column:day_cos``."""
@@ -371,85 +376,44 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             kind_from_state(each, f"{within}.columns.{number}")
             for number, each in enumerate(state["columns"])
         ]
-        used = [column.name for column in columns]
-        names = state["names"]
-        fits = Counter([*used, *state["ignored"]]) == Counter(names)
+        names, ignored = list(state["names"]), dict(state["ignored"])
+        fits = Counter([*(column.name for column in columns), *ignored]) == Counter(names)
         expect(fits, f"{within}.names", names, "each column that is used or ignored, once")
-        encoder = cls(**state["parameters"])
-        encoder._validate_params()
-        return encoder._store(columns, dict(state["ignored"]), list(names), state["named"])
+        encoder = with_parameters(cls, state["parameters"], f"{within}.parameters")
+        return encoder._store(columns, ignored, names, state["named"])
 
 
 FIELDS = {
     "columns": Each(Field(), least=1),
     "ignored": Named(Text()),
-    "names": Texts(),
+    "names": Each(Text(), distinct=True),
     "named": Plain(bool),
-    "parameters": Nested(
-        {
-            "min_frequency": Number(0),
-            "missing": Text(("auto", "center", "error")),
-            "dates": Text(("auto", "elapsed", "ignore")),
-            "sparse_output": Plain(),
-        }
-    ),
+    "parameters": Field(),
 }
 
 
-@dataclass(frozen=True)
-class _Names:
-    """Names of the columns in order; made up if the table has none."""
-
-    all: Sequence[str]
-    given: bool
-
-    def find(self, column: Any, argument: str) -> str:
-        """The name of a column given by name or position."""
-        if isinstance(column, str):
-            if self.given and column in self.all:
-                return column
-        elif isinstance(column, int) and -len(self.all) <= column < len(self.all):
-            return self.all[int(column)]
-        listed = ", ".join(map(repr, self.all[:9])) if self.given else f"{len(self.all)} columns"
+def _name(column: Any, names: Sequence[str], argument: str) -> str:
+    """The name of a column given by name or position."""
+    if isinstance(column, int) and -len(names) <= column < len(names):
+        return names[column]
+    if column not in names:
+        listed = ", ".join(map(repr, names[:9]))
         raise ValueError(f"{argument} names {column!r}, which X does not have ({listed}).")
-
-    def categorical(self, given: Any) -> list[str]:
-        if given is None or isinstance(given, str):
-            return []
-        columns = np.asarray(given)
-        if columns.dtype.kind == "b":
-            if columns.shape != (len(self.all),):
-                raise ValueError(
-                    f"categorical_features is a mask of shape {columns.shape}; X has "
-                    f"{len(self.all)} columns."
-                )
-            columns = np.flatnonzero(columns)
-        return [self.find(each, "categorical_features") for each in columns.tolist()]
+    return column
 
 
 def _validated(encoder, X, reset=True):
-    """X as a frame, or a valid array, and the names of its columns."""
-    given = None if issparse(X) else column_names(X)
-    _refuse_repeated(given or (), given or ())
-    frame = None if issparse(X) else frame_of(X)
-    if frame is None:
-        X = validate_data(
-            encoder, X, reset=reset, dtype=None, ensure_all_finite=False, ensure_2d=True
-        )
-        return X, _Names([f"x{i}" for i in range(X.shape[1])], given=False)
+    """X as a frame with rows, or as a valid array."""
+    if frame_of(X) is None:
+        return validate_data(encoder, X, reset=reset, dtype=None, ensure_all_finite=False)
+    _refuse_empty(X)
+    validate_data(encoder, X, reset=reset, skip_check_array=True)
+    return X
+
+
+def _refuse_empty(frame):
     if not len(frame):
         raise ValueError("X has 0 sample(s); give at least one row.")
-    validate_data(encoder, X, reset=reset, skip_check_array=True)
-    names = given or [f"x{i}" for i in range(frame.shape[1])]
-    return X, _Names(names, given=given is not None)
-
-
-def _refuse_repeated(given, wanted):
-    """Refuse a table with more than one column of a name that is wanted."""
-    found = Counter(given)
-    for name in wanted:
-        if found[name] > 1:
-            raise ValueError(f"X has more than one column {name!r}; rename or drop one.")
 
 
 def _summary(encoder, part):

@@ -1,22 +1,20 @@
 """Kinds of columns. Each turns a column into a block of numbers: centred, and with a mean squared
 distance of two random training rows of 2, as that of a standardised column.
 
-A new kind is a class here and a line in `KINDS`.
+A new kind is a class here, a line in `KINDS`, and one in `recognized` if it is found by itself.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
-from typing import Any, ClassVar, Self
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from scipy.sparse import csr_array
 
-from ..core.fields import Array, Field, FieldError, Flag, Number, Text, Texts, check, expect
+from ..core.fields import Array, Each, Number, Plain, Stored, Text, expect
 from .columns import DATE_FORMATS, Column, date_formats, number_of_word, seconds_of_word
-from .summaries import PERIODS, DateSummary, Moments, NumberSummary, Summary, WordSummary, cycles
-
-__all__ = ["KINDS", "IgnoredColumn", "Kind", "Settings", "kind_from_state", "learn_kind"]
+from .summaries import PERIODS, Summary, cycles, summarize
 
 MISSING, RARE = "(missing)", "(rare)"
 MISSING_SHARES = (0.01, 0.99)  # within which a block says what is missing
@@ -25,10 +23,10 @@ FREE_TEXT = (4, 0.5)
 CYCLES_NEEDED = 2  # periods that must pass before a date is seen as part of a cycle
 LEAST_CYCLE = 1e-12  # variance of a cycle that is told apart
 TRUE, FALSE = ("true", "yes", "t", "y", "1"), ("false", "no", "f", "n", "0")
+Words = Annotated[list[str], Each(Text(), distinct=True)]
 
 
-@dataclass(frozen=True)
-class Settings:
+class Settings(NamedTuple):
     """The parameters of the encoder that kinds depend on."""
 
     min_frequency: float | int
@@ -37,35 +35,19 @@ class Settings:
 
 
 @dataclass(frozen=True)
-class IgnoredColumn:
-    """A column that is left out, and why."""
-
-    name: str
-    reason: str
-
-
-@dataclass(frozen=True)
-class Kind(ABC):
-    """A column of one kind, learned.
-
-    A subclass names its ``kind``, declares its stored ``FIELDS``, which are its attributes, and says
-    which summaries it ``recognizes``, how it is learned from one, and how it encodes.
+class Kind(Stored, ABC):
+    """A column of one kind, learned. A subclass names its ``kind``, declares its stored fields, and
+    says how it is learned from a summary and how it encodes.
     """
 
-    name: str
+    name: Annotated[str, Text()]
     kind: ClassVar[str]
     words: ClassVar[bool] = False  # whether the column is read as words even if it holds numbers
-    FIELDS: ClassVar[dict[str, Field]]
 
     @classmethod
-    @abstractmethod
-    def recognizes(cls, summary: Summary) -> bool:
-        """Whether a column with this summary is of this kind by itself."""
-
-    @classmethod
-    @abstractmethod
-    def learn(cls, summary: Any, settings: Settings) -> "Self | IgnoredColumn":
+    def learn(cls, summary: Summary, settings: Settings) -> Self | str:
         """The column, or why it is left out."""
+        raise NotImplementedError
 
     @property
     @abstractmethod
@@ -73,82 +55,61 @@ class Kind(ABC):
         """By block, what is added to the column's name to name each feature."""
 
     @abstractmethod
-    def encode(self, column: Column) -> np.ndarray:
-        """The features of these rows (n, k)."""
+    def encode(self, column: Column) -> tuple[Any, np.ndarray]:
+        """Features of these rows (n, k), many of them zero, and the row (k,) that centres them if it
+        is added to each.
+        """
 
     @abstractmethod
     def gaps(self, column: Column) -> np.ndarray:
         """Which rows are missing."""
 
-    def sparse(self, column: Column) -> csr_array:
-        """The features moved by a constant row so that most of them are zero."""
-        return csr_array(self.encode(column))
+    def validate(self, within: str) -> None:
+        """Refuse stored fields that do not fit together."""
 
     def state(self) -> dict[str, Any]:
-        """The column as JSON values and arrays."""
-        return {"kind": self.kind} | {each.name: getattr(self, each.name) for each in fields(self)}
-
-    @classmethod
-    def from_state(cls, state: Mapping[str, Any], within: str = "column") -> Self:
-        """The column of such a state, checked."""
-        check(state, {"kind": Text(), "name": Text(), **cls.FIELDS}, within)
-        return cls(**{key: value for key, value in state.items() if key != "kind"})
+        return {"kind": self.kind} | super().state()
 
 
 @dataclass(frozen=True)
 class NumberColumn(Kind):
     """A number x: (x - mean) / std; a gap is at the mean."""
 
-    mean: np.ndarray  # by feature, in units of 2 ** exponent, as std
-    std: np.ndarray
-    exponent: np.ndarray
-    missing: float | None  # the share of gaps, if a block says where they are
+    # by feature, mean and std in units of 2 ** exponent
+    mean: Annotated[np.ndarray, Array("f", ("k",))]
+    std: Annotated[np.ndarray, Array("f", ("k",), low=0, strict=True)]
+    exponent: Annotated[np.ndarray, Array("i", ("k",), low=-1100, high=1100)]
+    # the share of gaps, if a block says where they are
+    missing: Annotated[float | None, Number(0, 1, strict=True, optional=True)]
     kind = "number"
-    FIELDS: ClassVar[dict[str, Field]] = {
-        "mean": Array("f", ("k",)),
-        "std": Array("f", ("k",), low=0, strict=True),
-        "exponent": Array("i", ("k",), low=-1100, high=1100),
-        "missing": Number(0, 1, strict=True, optional=True),
-    }
+
+    def validate(self, within: str) -> None:
+        k = len(self.feature_suffixes)
+        expect(len(self.mean) == k, f"{within}.mean.shape", self.mean.shape, f"({k},)")
 
     @classmethod
-    def from_state(cls, state: Mapping[str, Any], within: str = "column") -> Self:
-        column = super().from_state(state, within)
-        k = len(column.suffixes[cls.kind])
-        expect(len(column.mean) == k, f"{within}.mean.shape", column.mean.shape, f"({k},)")
-        return column
-
-    @classmethod
-    def recognizes(cls, summary: Summary) -> bool:
-        if isinstance(summary, WordSummary):
-            return _all_read(summary, number_of_word)
-        return isinstance(summary, NumberSummary)
-
-    @classmethod
-    def learn(cls, summary: Any, settings: Settings) -> "Self | IgnoredColumn":
-        if isinstance(summary, WordSummary):
-            values, weights, common = _read_words(summary, number_of_word, cls.kind)
-            summary = NumberSummary(**common, moments=Moments.of(values[:, None], weights))
-        return cls.scaled(summary, settings, [[0]])
+    def learn(cls, summary: Summary, settings: Settings) -> Self | str:
+        return cls.scaled(_of_values(summary, number_of_word, cls.kind), settings, [[0]])
 
     @classmethod
     def scaled(
         cls, summary: Any, settings: Settings, parts: list[list[int]], **more: Any
-    ) -> "Self | IgnoredColumn":
+    ) -> Self | str:
         """The column whose features are in parts, each with the same weight."""
-        moments, (low, high), share = summary.moments, MISSING_SHARES, summary.missing_share
+        moments, (low, high) = summary.moments, MISSING_SHARES
+        share = summary.missing / summary.weight
         missing = share if settings.missing == "auto" and low <= share <= high else None
         constant = moments.low[0] == moments.high[0]
         if constant and missing is None:
-            return IgnoredColumn(summary.name, "one value only")
-        squares = moments.squares / summary.weight
-        std = [np.full(len(part), (len(parts) * squares[part].sum()) ** 0.5) for part in parts]
+            return "one value only"
+        variance = moments.squares / summary.weight
+        std = [np.full(len(part), (len(parts) * variance[part].sum()) ** 0.5) for part in parts]
         kept = np.concatenate(parts)
         return cls(
             summary.name,
             moments.mean[kept],
             np.ones(len(kept)) if constant else np.concatenate(std),
-            moments.exponent[kept].astype(np.int64),
+            np.full(len(kept), moments.exponent),
             missing,
             **more,
         )
@@ -162,30 +123,35 @@ class NumberColumn(Kind):
     def feature_suffixes(self) -> list[str]:
         return [""]
 
-    def encode(self, column: Column) -> np.ndarray:
+    def encode(self, column: Column) -> tuple[np.ndarray, np.ndarray]:
         numbers = self.numbers(column)
         scaled = (np.ldexp(self.features(numbers), -self.exponent) - self.mean) / self.std
         if np.isinf(scaled).any():
             raise ValueError(f"column {self.name!r} holds values far beyond those in fit.")
-        scaled = np.nan_to_num(scaled)
+        scaled, centre = np.nan_to_num(scaled), np.zeros(len(self.mean))
         if self.missing is None:
-            return scaled
-        p = self.missing
-        return np.column_stack([scaled, (np.isnan(numbers) - p) / (p * (1 - p)) ** 0.5])
-
-    def sparse(self, column: Column) -> csr_array:
-        out = self.encode(column)
-        if self.missing is not None:
-            out[~self.gaps(column), -1] = 0
-            out[self.gaps(column), -1] = (self.missing * (1 - self.missing)) ** -0.5
-        return csr_array(out)
+            return scaled, centre
+        scale = (self.missing * (1 - self.missing)) ** -0.5
+        gaps = np.isnan(numbers) * scale
+        return np.column_stack([scaled, gaps]), np.append(centre, -self.missing * scale)
 
     def gaps(self, column: Column) -> np.ndarray:
         return np.isnan(self.numbers(column))
 
     def numbers(self, column: Column) -> np.ndarray:
         """The values as numbers, NaN where missing."""
-        return _numbers(column, number_of_word, self.kind)
+        if column.family not in (self.kind, "word"):
+            raise ValueError(
+                f"column {self.name!r} was one of {self.kind}s in fit and now holds "
+                f"{column.family}s."
+            )
+        if column.family == "word":
+            return _values(column.values, self.value_of(column), self.name, self.kind)
+        return column.values
+
+    def value_of(self, column: Column) -> Callable[[str], float | None]:
+        """The value that a word of a column stands for: NaN for a gap, None if for none."""
+        return {"True": 1.0, "False": 0.0}.get if column.types == {"bool"} else number_of_word
 
     def features(self, numbers: np.ndarray) -> np.ndarray:
         """What is standardised (n, k)."""
@@ -196,26 +162,17 @@ class NumberColumn(Kind):
 class OrderedColumn(NumberColumn):
     """An ordered category: its rank as a number; an unknown one is at the mean."""
 
-    order: list[str]
+    order: Words
     kind = "ordered"
     words = True
-    FIELDS: ClassVar[dict[str, Field]] = {**NumberColumn.FIELDS, "order": Texts()}
 
     @classmethod
-    def recognizes(cls, summary: Summary) -> bool:
-        return isinstance(summary, WordSummary) and summary.order is not None
-
-    @classmethod
-    def learn(cls, summary: Any, settings: Settings) -> "Self | IgnoredColumn":
+    def learn(cls, summary: Summary, settings: Settings) -> Self | str:
         order = list(summary.order or sorted(summary.weights))
-        rank = {word: float(i) for i, word in enumerate(order)}
-        values, weights, common = _read_words(summary, rank.get, cls.kind)
-        ranks = NumberSummary(**common, moments=Moments.of(values[:, None], weights))
-        return cls.scaled(ranks, settings, [[0]], order=order)
+        return cls.scaled(_of_values(summary, _rank(order), "number"), settings, [[0]], order=order)
 
-    def numbers(self, column: Column) -> np.ndarray:
-        rank = {word: float(i) for i, word in enumerate(self.order)}
-        return np.array([rank.get(word, np.nan) for word in column.values], np.float64)
+    def value_of(self, column: Column) -> Callable[[str], float | None]:
+        return _rank(self.order)
 
 
 @dataclass(frozen=True)
@@ -224,39 +181,26 @@ class DateColumn(NumberColumn):
     data span them, all parts with the same weight.
     """
 
-    formats: list[str]  # of dates that are words
-    periods: list[str]
+    formats: Annotated[list[str], Each(Text(DATE_FORMATS), distinct=True)]  # of dates as words
+    periods: Annotated[list[str], Each(Text(tuple(PERIODS)), distinct=True)]
     kind = "date"
-    FIELDS: ClassVar[dict[str, Field]] = {
-        **NumberColumn.FIELDS,
-        "formats": Texts(choices=DATE_FORMATS),
-        "periods": Texts(choices=tuple(PERIODS)),
-    }
 
     @classmethod
-    def recognizes(cls, summary: Summary) -> bool:
-        if isinstance(summary, WordSummary):
-            return "category" not in summary.types and bool(date_formats(summary.weights))
-        return isinstance(summary, DateSummary)
-
-    @classmethod
-    def learn(cls, summary: Any, settings: Settings) -> "Self | IgnoredColumn":
-        formats: list[str] = []
+    def learn(cls, summary: Summary, settings: Settings) -> Self | str:
         if settings.dates == "ignore":
-            return IgnoredColumn(summary.name, "dates are ignored")
-        if isinstance(summary, WordSummary):
-            formats = list(date_formats(summary.weights) or DATE_FORMATS)
-            read = _read_words(summary, lambda word: seconds_of_word(word, formats), cls.kind)
-            summary = DateSummary.of(*read)
-        moments = summary.moments
-        span, variance = moments.high[0] - moments.low[0], moments.squares / summary.weight
-        parts, periods = [[0]], []
-        for i, (period, seconds) in enumerate(PERIODS.items()):
-            pair = [1 + 2 * i, 2 + 2 * i]
-            seen = span >= CYCLES_NEEDED * seconds and (period != "day" or summary.timed)
-            if settings.dates == "auto" and seen and variance[pair].sum() > LEAST_CYCLE:
-                parts.append(pair)
-                periods.append(period)
+            return "dates are ignored"
+        formats = list(date_formats(summary.weights) or DATE_FORMATS) if summary.weights else []
+        summary = _of_values(summary, lambda word: seconds_of_word(word, formats), cls.kind)
+        moments: Any = summary.moments
+        span = moments.high[0] - moments.low[0]
+        variance = np.ldexp(moments.squares, 2 * moments.exponent) / summary.weight
+        periods = [
+            period
+            for period, pair in CYCLES.items()
+            if span >= CYCLES_NEEDED * PERIODS[period] and variance[pair].sum() > LEAST_CYCLE
+        ]
+        periods = periods if settings.dates == "auto" else []
+        parts = [[0], *(CYCLES[period] for period in periods)]
         return cls.scaled(summary, settings, parts, formats=formats, periods=periods)
 
     @property
@@ -264,14 +208,15 @@ class DateColumn(NumberColumn):
         return ["", *(f":{p}_{wave}" for p in self.periods for wave in ("cos", "sin"))]
 
     def features(self, numbers: np.ndarray) -> np.ndarray:
-        kept = [0]
-        for i, period in enumerate(PERIODS):
-            kept += [1 + 2 * i, 2 + 2 * i] if period in self.periods else []
-        return cycles(numbers)[:, kept]
+        pairs = [CYCLES[period] for period in self.periods]
+        return cycles(numbers)[:, np.concatenate([[0], *pairs])]
 
-    def numbers(self, column: Column) -> np.ndarray:
+    def value_of(self, column: Column) -> Callable[[str], float | None]:
         formats = (*self.formats, *(each for each in DATE_FORMATS if each not in self.formats))
-        return _numbers(column, lambda word: seconds_of_word(word, formats), self.kind)
+        return lambda word: seconds_of_word(word, formats)
+
+
+CYCLES = {period: [1 + 2 * i, 2 + 2 * i] for i, period in enumerate(PERIODS)}  # among `cycles`
 
 
 @dataclass(frozen=True)
@@ -281,49 +226,36 @@ class WordColumn(Kind):
     the second is the only feature, at the same distances.
     """
 
-    values: list[str]
-    rare: list[str]
-    shares: np.ndarray  # of values, then of rare words and of gaps if there are any
-    gap: bool
+    values: Words
+    rare: Words
+    # of values, then of rare words and of gaps if there are any
+    shares: Annotated[np.ndarray, Array("f", ("levels",), low=0, high=1, strict=True)]
+    gap: Annotated[bool, Plain(bool)]
     kind = "word"
     words = True
-    FIELDS: ClassVar[dict[str, Field]] = {
-        "values": Texts(),
-        "rare": Texts(),
-        "shares": Array("f", ("levels",), low=0, high=1, strict=True),
-        "gap": Flag(),
-    }
 
-    @classmethod
-    def from_state(cls, state: Mapping[str, Any], within: str = "column") -> Self:
-        column = super().from_state(state, within)
-        n, shares = len(column.levels), column.shares
+    def validate(self, within: str) -> None:
+        n, shares = len(self.levels), self.shares
         expect(len(shares) == n >= 2, f"{within}.shares", shares, f"one for each of {n} values")
         total = float(shares.sum())
         expect(abs(total - 1) < 1e-6, f"the sum of {within}.shares", total, "1")
-        shared = set(column.values) & set(column.rare)
-        expect(not shared, f"{within}.rare", sorted(shared)[:3], "words not among the values")
-        return column
+        both = set(self.values) & set(self.rare)
+        expect(not both, f"{within}.rare", sorted(both)[:3], "words not among the values")
 
     @classmethod
-    def recognizes(cls, summary: Summary) -> bool:
-        return isinstance(summary, WordSummary)
-
-    @classmethod
-    def learn(cls, summary: Any, settings: Settings) -> "Self | IgnoredColumn":
+    def learn(cls, summary: Summary, settings: Settings) -> Self | str:
         weights, rows, least = summary.weights, summary.counts, settings.min_frequency
         if rows is None:
-            return IgnoredColumn(summary.name, "too many different words")
+            return "too many different words"
         fewest, share = (2, least) if isinstance(least, float) else (least, 0.0)
         seldom = {w for w in rows if rows[w] < fewest or weights[w] < share * summary.weight}
         rare = sorted(seldom) if len(seldom) > 1 else []
         values = sorted(set(rows).difference(rare))
-        levels = [weights[word] for word in values]
+        levels: list[float] = [weights[word] for word in values]
         levels += [sum(weights[word] for word in rare)] if rare else []
         levels += [summary.missing] if summary.missing else []
         if len(levels) < 2:
-            reason = "every value is rare" if rare else "one value only"
-            return IgnoredColumn(summary.name, reason)
+            return "every value is rare" if rare else "one value only"
         shares = np.array(levels) / summary.weight
         return cls(summary.name, values, rare, shares, summary.missing > 0)
 
@@ -337,38 +269,25 @@ class WordColumn(Kind):
         names = [f"={level}" for level in self.levels]
         return {self.kind: names[1:] if len(names) == 2 else names}
 
-    def encode(self, column: Column) -> np.ndarray:
-        return self.sparse(column).toarray() - self._centre
-
-    @property
-    def _scale(self):
-        return float(self.shares @ (1 - self.shares) / (2 if len(self.shares) == 2 else 1)) ** 0.5
-
-    @property
-    def _centre(self):
-        return (self.shares[1:] if len(self.shares) == 2 else self.shares) / self._scale
-
-    def sparse(self, column: Column) -> csr_array:
-        codes, centre = self._codes(column), self._centre
-        k, first = len(centre), len(self.shares) - len(centre)
-        known, unknown = np.flatnonzero(codes >= first), np.flatnonzero(codes < 0)
-        entries = [np.full(len(known), 1 / self._scale), np.tile(centre, len(unknown))]
-        rows = np.concatenate([known, np.repeat(unknown, k)])
-        at = np.concatenate([codes[known] - first, np.tile(np.arange(k), len(unknown))])
-        return csr_array((np.concatenate(entries), (rows, at)), shape=(len(codes), k))
-
-    def gaps(self, column: Column) -> np.ndarray:
-        return np.array([word is None for word in column.values], bool)
-
-    def _codes(self, column):
-        """The level of each row; -1 if unknown."""
+    def encode(self, column: Column) -> tuple[csr_array, np.ndarray]:
         number: dict[str | None, int] = {word: i for i, word in enumerate(self.values)}
         number |= dict.fromkeys(self.rare, len(self.values))
         if self.gap:
             number[None] = len(self.shares) - 1
-        return np.array([number.get(word, -1) for word in self.read(column)], int)
+        codes = np.array([number.get(word, -1) for word in self.read(column)], int)
+        first = 1 if len(self.shares) == 2 else 0
+        scale = float(self.shares @ (1 - self.shares) / (1 + first)) ** 0.5
+        centre = self.shares[first:] / scale
+        k, known, unknown = len(centre), np.flatnonzero(codes >= first), np.flatnonzero(codes < 0)
+        entries = np.concatenate([np.full(len(known), 1 / scale), np.tile(centre, len(unknown))])
+        rows = np.concatenate([known, np.repeat(unknown, k)])
+        at = np.concatenate([codes[known] - first, np.tile(np.arange(k), len(unknown))])
+        return csr_array((entries, (rows, at)), shape=(len(codes), k)), -centre
 
-    def read(self, column: Column) -> np.ndarray | list[str | None]:
+    def gaps(self, column: Column) -> np.ndarray:
+        return column.gaps
+
+    def read(self, column: Column) -> Iterable[str | None]:
         """The words of a column, None where missing."""
         return column.values
 
@@ -379,51 +298,86 @@ class BooleanColumn(WordColumn):
 
     kind = "boolean"
 
-    @classmethod
-    def recognizes(cls, summary: Summary) -> bool:
-        return isinstance(summary, WordSummary) and summary.types == {"bool"}
-
-    def read(self, column: Column) -> np.ndarray | list[str | None]:
+    def read(self, column: Column) -> Iterable[str | None]:
         known = dict.fromkeys(TRUE, "True") | dict.fromkeys(FALSE, "False")
         return [word and known.get(word.casefold(), word) for word in column.values]
 
 
-KINDS: dict[str, type[Kind]] = {  # in the order in which they are asked
+@dataclass(frozen=True)
+class IndicatorColumn(Kind):
+    """A word as metric files had it before there were encoders: a feature for each value, 1 where
+    the column holds it, else 0.
+    """
+
+    values: Words
+    kind = "indicator"
+    words = True
+
+    @property
+    def suffixes(self) -> dict[str, list[str]]:
+        return {self.kind: [f"={value}" for value in self.values]}
+
+    def encode(self, column: Column) -> tuple[np.ndarray, np.ndarray]:
+        block = np.column_stack([column.values == value for value in self.values])
+        return block.astype(np.float64), np.zeros(len(self.values))
+
+    def gaps(self, column: Column) -> np.ndarray:
+        return np.zeros(len(column.values), bool)
+
+
+KINDS: dict[str, type[Kind]] = {
     each.kind: each for each in (OrderedColumn, BooleanColumn, NumberColumn, DateColumn, WordColumn)
 }
+STORED_KINDS = {**KINDS, IndicatorColumn.kind: IndicatorColumn}
 
 
-def learn_kind(summary: Summary, settings: Settings, kind: str | None) -> Kind | IgnoredColumn:
-    """The column as the given kind, or as the first that recognizes it; or why it is left out."""
+def learn_kind(summary: Summary, settings: Settings, kind: str | None) -> Kind | str:
+    """The column as the given kind, or as the one recognized; or why it is left out."""
     if kind == "ignore":
-        return IgnoredColumn(summary.name, "as asked")
+        return "as asked"
     if not summary.weight > summary.missing:
-        return IgnoredColumn(summary.name, "no values")
+        return "no values"
     if kind is not None:
         return KINDS[kind].learn(summary, settings)
-    found = next(each for each in KINDS.values() if each.recognizes(summary))
-    reason = _not_a_feature(summary) if found in (NumberColumn, WordColumn) else None
-    return IgnoredColumn(summary.name, reason) if reason else found.learn(summary, settings)
+    found = recognized(summary)
+    return _not_a_feature(summary, found) or found.learn(summary, settings)
+
+
+def recognized(summary: Summary) -> type[Kind]:
+    """The kind of a column by itself."""
+    if summary.family != "word":
+        return KINDS[summary.family]
+    if summary.order is not None:
+        return OrderedColumn
+    if summary.types == {"bool"}:
+        return BooleanColumn
+    if "category" in summary.types or summary.counts is None:
+        return WordColumn
+    values = [number_of_word(word) for word in summary.counts]
+    if None not in values and any(value == value for value in values):
+        return NumberColumn
+    return DateColumn if date_formats(summary.counts) else WordColumn
 
 
 def kind_from_state(state: Any, within: str) -> Kind:
     """The column of a state, checked."""
     kind = state.get("kind") if isinstance(state, dict) else None
-    if not isinstance(kind, str) or kind not in KINDS:
-        raise FieldError(f"{within}.kind", kind, f"one of {', '.join(KINDS)}")
-    return KINDS[kind].from_state(state, within)
+    known = isinstance(kind, str) and kind in STORED_KINDS
+    expect(known, f"{within}.kind", kind, f"one of {', '.join(STORED_KINDS)}")
+    fields = {name: value for name, value in state.items() if name != "kind"}
+    column = STORED_KINDS[str(kind)].from_state(fields, within)
+    column.validate(within)
+    return column
 
 
 # ---- helpers
 
 
-def _not_a_feature(summary):
+def _not_a_feature(summary, kind):
     """Why numbers or words say nothing about their row; None if they may."""
-    if isinstance(summary, NumberSummary):
-        return "looks like a row number" if summary.numbers_rows else None
-    if summary.counts is None:
-        return "too many different words"
-    if _all_read(summary, number_of_word):
+    if summary.numbers_rows:
+        return "looks like a row number"
+    if kind is not WordColumn or summary.counts is None:
         return None
     distinct, rows = len(summary.counts), summary.counts.total()
     length = sum(word.count(" ") + 1 for word in summary.counts) / distinct
@@ -432,47 +386,37 @@ def _not_a_feature(summary):
     return "all values are different" if distinct == rows > 1 else None
 
 
-def _all_read(summary, read):
-    """Whether every word is read, and some as a value, unless they are said to be categories."""
-    if summary.counts is None or "category" in summary.types:
-        return False
-    values = [read(word) for word in summary.counts]
-    return None not in values and any(value == value for value in values)
-
-
-def _read_words(summary, read, kind):
-    """The values of words, their weights, and the common part of a summary of them."""
+def _of_values(summary, read, kind):
+    """The summary of words as that of the values they stand for; that of others as it is."""
+    if summary.family == kind:
+        return summary
+    if summary.family != "word":
+        raise ValueError(f"column {summary.name!r} holds {summary.family}s, not {kind}s.")
     if summary.counts is None:
         raise ValueError(f"column {summary.name!r} has too many different words for a {kind}.")
-    words = list(summary.weights)
-    values = np.array([_or_refuse(read(word), word, summary.name, kind) for word in words])
-    weights, gaps = np.array([summary.weights[word] for word in words]), np.isnan(values)
-    missing = summary.missing + float(weights[gaps].sum())
-    common = {"name": summary.name, "n_rows": summary.n_rows, "weight": summary.weight}
-    return values[~gaps], weights[~gaps], {**common, "missing": missing}
+    values = _values(list(summary.weights), read, summary.name, kind)
+    weights = np.array(list(summary.weights.values()))
+    found = summarize(Column(summary.name, kind, values), weights)
+    return replace(found, weight=summary.weight, missing=summary.missing + found.missing)
 
 
-def _numbers(column, read, kind):
-    """The values of a column as numbers, words read."""
-    if column.family == kind:
-        return column.values
-    if column.family != "word":
-        raise ValueError(
-            f"column {column.name!r} was one of {kind}s in fit and now holds {column.family}s."
-        )
-    if kind == "number" and column.types == {"bool"}:
-        read = {"True": 1.0, "False": 0.0}.get
+def _values(words, read, name, kind):
+    """The values that words stand for, NaN where they are missing."""
     known: dict[str | None, float] = {None: np.nan}
-    for word in column.values:
-        if word not in known:
-            known[word] = _or_refuse(read(word), word, column.name, kind)
-    return np.array([known[word] for word in column.values], np.float64)
+    for word in words:
+        if word in known:
+            continue
+        value = read(word)
+        if value is None:
+            raise ValueError(
+                f"column {name!r} holds {word[:80]!r}, which is not a {kind}; correct it, leave it "
+                "empty, or fit with another kind for the column (kinds=)."
+            )
+        known[word] = value
+    return np.array([known[word] for word in words], np.float64)
 
 
-def _or_refuse(value, word, name, kind):
-    if value is None:
-        raise ValueError(
-            f"column {name!r} holds {word[:80]!r}, which is not a {kind}; correct it, leave it empty, "
-            "or fit with another kind for the column (kinds=)."
-        )
-    return value
+def _rank(order):
+    """The function from a word to its place, NaN if it has none."""
+    rank = {word: float(i) for i, word in enumerate(order)}
+    return lambda word: rank.get(word, np.nan)

@@ -1,34 +1,34 @@
 """What one pass over a column finds: weighted moments, counts of words. Summaries of parts of a
-table merge into that of the whole: counts exactly, moments up to rounding.
+table add up to that of the whole: counts exactly, moments up to rounding.
 """
 
 import re
-from abc import ABC, abstractmethod
 from collections import Counter
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from operator import add
+from typing import TypeVar
 
 import numpy as np
 
-from .columns import DAY, Column
-
-__all__ = ["DateSummary", "Moments", "NumberSummary", "Summary", "WordSummary", "summarize"]
+from .columns import DAY, Column, Family
 
 MAX_WORDS = 100_000  # different words that are counted; a column of more is not one of categories
-FEWEST_NUMBERED = 10  # rows; fewer integers may well rise by chance
+FEWEST_NUMBERED = 10  # rows; fewer integers may well count up by chance
 ID_NAME = re.compile(r"(?i:(^|[_ .-])(id|nr|no|key|index)$|^id[_ .-])|[a-z](Id|ID)$")
 PERIODS = {"day": DAY, "week": 7 * DAY, "year": 365.2425 * DAY}  # seconds
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Moments:
-    """Weight, mean and sum of squared deviations of k numbers, in units of a power of two for each
-    that keep them away from overflow and underflow; and their range.
+    """Weight, mean and sum of squared deviations of k numbers, in units of a power of two that keeps
+    them away from overflow and underflow; and their range.
     """
 
     weight: float
-    exponent: np.ndarray  # (k,): the unit is 2 ** exponent
-    mean: np.ndarray
+    exponent: int  # the unit is 2 ** exponent
+    mean: np.ndarray  # (k,)
     squares: np.ndarray
     low: np.ndarray
     high: np.ndarray
@@ -36,97 +36,74 @@ class Moments:
     @classmethod
     def of(cls, values: np.ndarray, weights: np.ndarray) -> "Moments":
         """Those of complete rows (n, k)."""
-        n, k = values.shape
-        if not n:
-            empty = np.zeros(k)
-            return cls(0.0, np.zeros(k, int), empty, empty, empty + np.inf, empty - np.inf)
-        low, high = values.min(0), values.max(0)
-        exponent = np.frexp(np.maximum(abs(low), abs(high)))[1]
-        scaled = np.ldexp(values, -exponent)
-        weight = float(weights.sum())
+        if not len(values):
+            empty = np.zeros(values.shape[1])
+            return cls(0.0, 0, empty, empty, empty + np.inf, empty - np.inf)
+        exponent = int(np.frexp(abs(values).max())[1])
+        scaled, weight = np.ldexp(values, -exponent), float(weights.sum())
         first = scaled[0]  # so that equal values have no spread by rounding
         mean = first + weights @ (scaled - first) / weight
-        return cls(weight, exponent, mean, weights @ (scaled - mean) ** 2, low, high)
+        squares = weights @ (scaled - mean) ** 2
+        return cls(weight, exponent, mean, squares, values.min(0), values.max(0))
 
     def __add__(self, other: "Moments") -> "Moments":
-        weight = self.weight + other.weight
         if not self.weight or not other.weight:
             return self if self.weight else other
-        exponent = np.maximum(self.exponent, other.exponent)
-        one, two = self.in_units(exponent), other.in_units(exponent)
-        share, step = other.weight / weight, two.mean - one.mean
+        weight = self.weight + other.weight
+        exponent = max(self.exponent, other.exponent)
+        shifts = self.exponent - exponent, other.exponent - exponent
+        share = other.weight / weight
+        start = np.ldexp(self.mean, shifts[0])
+        step = np.ldexp(other.mean, shifts[1]) - start
+        within = np.ldexp(self.squares, 2 * shifts[0]) + np.ldexp(other.squares, 2 * shifts[1])
         return Moments(
             weight,
             exponent,
-            one.mean + share * step,
-            one.squares + two.squares + self.weight * share * step**2,
+            start + share * step,
+            within + self.weight * share * step**2,
             np.minimum(self.low, other.low),
             np.maximum(self.high, other.high),
         )
 
-    def in_units(self, exponent: np.ndarray) -> "Moments":
-        """The same in units of other powers of two."""
-        shift = self.exponent - exponent
-        mean, squares = np.ldexp(self.mean, shift), np.ldexp(self.squares, 2 * shift)
-        return replace(self, exponent=exponent, mean=mean, squares=squares)
 
-
-@dataclass
-class Summary(ABC):
-    """What all columns have: rows, weight, and how much of it is missing."""
+@dataclass(frozen=True)
+class Summary:
+    """What one pass over a column finds."""
 
     name: str
+    family: Family
     n_rows: int
     weight: float
-    missing: float
-    family: ClassVar[str]
+    missing: float  # weight of the rows without a value
+    moments: Moments | None = None  # of numbers; of dates, of their `cycles`
+    run: tuple[float, float] | None = None  # first and last of integers that count up by one
+    ids: np.ndarray | None = None  # different integers of a column with the name of an id
+    counts: Counter[str] | None = None  # rows of each word; None of more than `MAX_WORDS`
+    weights: Counter[str] = field(default_factory=Counter)  # of each word
+    types: frozenset[str] = frozenset()
+    order: tuple[str, ...] | None = None
 
-    @abstractmethod
-    def __add__(self, other: Any) -> Any:
-        """The summary of both parts together."""
-
-    @property
-    def missing_share(self) -> float:
-        return self.missing / self.weight
-
-    def merged(self, other: Any) -> dict[str, Any]:
-        """The common part of a merged summary."""
-        if type(other) is not type(self):
+    def __add__(self, other: "Summary") -> "Summary":
+        if other.family != self.family:
             raise ValueError(
                 f"column {self.name!r} is one of {self.family}s in one part of the table and of "
                 f"{other.family}s in another; give it one dtype, or name its kind."
             )
-        return {
-            "name": self.name,
-            "n_rows": self.n_rows + other.n_rows,
-            "weight": self.weight + other.weight,
-            "missing": self.missing + other.missing,
-        }
-
-
-@dataclass
-class NumberSummary(Summary):
-    """Moments of numbers, and whether they only number the rows."""
-
-    moments: Moments
-    rising: bool = False  # integers, each larger than the one before
-    distinct: np.ndarray | None = None  # of a column with the name of an id
-    first: float = np.nan
-    last: float = np.nan
-    family: ClassVar[str] = "number"
-
-    def __add__(self, other: "NumberSummary") -> "NumberSummary":
-        common = self.merged(other)
-        distinct = None
-        if self.distinct is not None and other.distinct is not None:
-            distinct = np.union1d(self.distinct, other.distinct)
-        return NumberSummary(
-            **common,
-            moments=self.moments + other.moments,
-            rising=self.rising and other.rising and self.last < other.first,
-            distinct=distinct,
-            first=self.first,
-            last=other.last,
+        counts = _both(add, self.counts, other.counts)
+        counted = counts is not None and len(counts) <= MAX_WORDS
+        return Summary(
+            self.name,
+            self.family,
+            self.n_rows + other.n_rows,
+            self.weight + other.weight,
+            self.missing + other.missing,
+            moments=_both(add, self.moments, other.moments),
+            run=_both(_joined, self.run, other.run),
+            ids=_both(np.union1d, self.ids, other.ids),
+            counts=counts if counted else None,
+            weights=self.weights + other.weights if counted else Counter(),
+            types=self.types | other.types,
+            order=self.order if self.order == other.order else None,
         )
 
     @property
@@ -134,103 +111,45 @@ class NumberSummary(Summary):
         """Whether the values are distinct integers that count up by one from row to row, or have
         the name of an id.
         """
-        n = self.n_rows
-        if n < FEWEST_NUMBERED or self.missing:
+        if self.n_rows < FEWEST_NUMBERED or self.missing:
             return False
-        counts_up = self.rising and self.last - self.first == n - 1
-        return counts_up or (self.distinct is not None and len(self.distinct) == n)
-
-
-@dataclass
-class DateSummary(Summary):
-    """Moments of the elapsed seconds and of cosine and sine of each period."""
-
-    moments: Moments
-    timed: bool  # whether any date has a time of the day
-    family: ClassVar[str] = "date"
-
-    @classmethod
-    def of(cls, seconds: np.ndarray, weights: np.ndarray, common: dict[str, Any]) -> "DateSummary":
-        """The summary of these dates and what all columns have."""
-        moments, timed = Moments.of(cycles(seconds), weights), bool((seconds % DAY != 0).any())
-        # cosine and sine of a period are added up: in the same units
-        exponent = np.where(np.arange(len(moments.exponent)) > 0, 0, moments.exponent)
-        return cls(**common, moments=moments.in_units(exponent), timed=timed)
-
-    def __add__(self, other: "DateSummary") -> "DateSummary":
-        common = self.merged(other)
-        return DateSummary(
-            **common, moments=self.moments + other.moments, timed=self.timed or other.timed
-        )
-
-
-@dataclass
-class WordSummary(Summary):
-    """Rows and weights of each word; ``counts`` is None beyond `MAX_WORDS` different ones."""
-
-    counts: Counter[str] | None
-    weights: Counter[str]
-    types: frozenset[str] = frozenset()
-    order: tuple[str, ...] | None = None
-    family: ClassVar[str] = "word"
-
-    def __add__(self, other: "WordSummary") -> "WordSummary":
-        common = self.merged(other)
-        if self.counts is None or other.counts is None:
-            counts, weights = None, Counter[str]()
-        else:
-            counts, weights = self.counts + other.counts, self.weights + other.weights
-            if len(counts) > MAX_WORDS:
-                counts, weights = None, Counter()
-        return WordSummary(
-            **common,
-            counts=counts,
-            weights=weights,
-            types=self.types | other.types,
-            order=self.order if self.order == other.order else None,
-        )
-
-
-def cycles(seconds: np.ndarray) -> np.ndarray:
-    """Elapsed seconds, and cosine and sine of each period (n, 7)."""
-    parts = [seconds]
-    for period in PERIODS.values():
-        angle = 2 * np.pi * (seconds / period % 1)
-        parts += [np.cos(angle), np.sin(angle)]
-    return np.column_stack(parts)
+        return self.run is not None or (self.ids is not None and len(self.ids) == self.n_rows)
 
 
 def summarize(column: Column, weights: np.ndarray) -> Summary:
     """The summary of a column whose rows have these weights, all positive."""
-    values = column.values
+    values, gaps = column.values, column.gaps
+    present, known, missing = values[~gaps], weights[~gaps], float(weights[gaps].sum())
+    common = column.name, column.family, len(values), float(weights.sum()), missing
     if column.family == "word":
-        return _summarize_words(column, weights)
-    gaps = np.isnan(values)
-    common = (column.name, len(values), float(weights.sum()), float(weights[gaps].sum()))
-    present, weights = values[~gaps], weights[~gaps]
-    if column.family == "date":
-        names = ("name", "n_rows", "weight", "missing")
-        return DateSummary.of(present, weights, dict(zip(names, common, strict=True)))
-    numbered = column.integers and not gaps.any() and len(values) > 0
-    return NumberSummary(
+        number: dict[str, int] = {}
+        codes = np.array([number.setdefault(word, len(number)) for word in present], int)
+        found = Summary(*common, types=column.types, order=column.order)
+        if len(number) > MAX_WORDS:
+            return found
+        counts, sums = (
+            Counter(dict(zip(number, np.bincount(codes, each).tolist(), strict=True)))
+            for each in (None, known)
+        )
+        return replace(found, counts=counts, weights=sums)
+    counts_up = column.integers and len(values) and not gaps.any() and (np.diff(values) == 1).all()
+    return Summary(
         *common,
-        Moments.of(present[:, None], weights),
-        rising=numbered and bool((np.diff(values) > 0).all()),
-        distinct=np.unique(values) if column.integers and ID_NAME.search(column.name) else None,
-        first=values[0] if len(values) else np.nan,
-        last=values[-1] if len(values) else np.nan,
+        moments=Moments.of(cycles(present) if column.family == "date" else present[:, None], known),
+        run=(values[0], values[-1]) if counts_up else None,
+        ids=np.unique(present) if column.integers and ID_NAME.search(column.name) else None,
     )
 
 
-def _summarize_words(column, weights):
-    values = column.values.tolist()
-    number: dict[str, int] = {}
-    codes = np.array([-1 if v is None else number.setdefault(v, len(number)) for v in values], int)
-    gaps = codes < 0
-    common = (column.name, len(values), float(weights.sum()), float(weights[gaps].sum()))
-    if len(number) > MAX_WORDS:
-        return WordSummary(*common, None, Counter(), column.types, column.order)
-    codes, weights = codes[~gaps], weights[~gaps]
-    rows = Counter(dict(zip(number, np.bincount(codes).tolist(), strict=True)))
-    sums = Counter(dict(zip(number, np.bincount(codes, weights).tolist(), strict=True)))
-    return WordSummary(*common, rows, sums, column.types, column.order)
+def cycles(seconds: np.ndarray) -> np.ndarray:
+    """Elapsed seconds, and cosine and sine of each period (n, 7)."""
+    angles = [2 * np.pi * (seconds / period % 1) for period in PERIODS.values()]
+    return np.column_stack([seconds, *(wave(a) for a in angles for wave in (np.cos, np.sin))])
+
+
+def _both(merge: Callable[[T, T], T | None], one: T | None, two: T | None) -> T | None:
+    return None if one is None or two is None else merge(one, two)
+
+
+def _joined(one: tuple[float, float], two: tuple[float, float]) -> tuple[float, float] | None:
+    return (one[0], two[1]) if two[0] - one[1] == 1 else None

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits, load_iris
 
-from conemetric.app.report import write_report, write_retrieval_report
+from conemetric.app.report.adaptation import write_retrieval_report
+from conemetric.app.report.metric import write_report
 from conemetric.app.studies import Options, run_study
 from conemetric.app.studies.adapting import AdaptOptions, Collection, adapt
 from conemetric.app.studies.supervision import Labelled, Paired, Ranked

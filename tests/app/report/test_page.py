@@ -8,8 +8,8 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-from conemetric.app.report import content, write_report
-from conemetric.app.report.metric import cards, facts, headline, protocol, table_rows
+from conemetric.app.report import content
+from conemetric.app.report.metric import cards, facts, headline, protocol, table_rows, write_report
 from conemetric.app.studies.judging import Judgement
 
 
@@ -32,14 +32,7 @@ def test_the_page_is_whole(pages, key):
     reader = Reader(text)
     assert reader.tags.count("script") == 1
     plots = {name.removeprefix("plot-") for name in reader.ids if name.startswith("plot-")}
-    assert plots >= {
-        "neighbour_map",
-        "principal_axes",
-        "spectrum",
-        "features",
-        "convergence",
-        "margins",
-    }
+    assert plots == {"principal_axes"}
     assert "{{" not in text and "{%" not in text
     assert not re.search(r"""(src|href)=["']https?:""", text), "the page must need no network"
 
@@ -65,9 +58,39 @@ def test_views_show_held_out_rows_only(studies):
     study = studies["images"]
     rows, groups = content.shown_rows(study)
     assert set(rows) <= set(study.task.test) and len(groups) == len(rows)
-    views = content.views(study, rows)
-    assert set(views) == {"neighbour_map", "principal_axes"}
-    assert all(flat.shape == (len(rows), 2) for pair in views.values() for flat in pair)
+
+
+def test_the_card_of_a_blend_says_what_it_counts(studies):
+    study, weights = studies["blend"], studies["blend"].estimator.weights_
+    (card,) = [each for each in cards(study, content.dimensions(study)) if each.title == "Blend"]
+    assert card.value == str(sum(weight >= 0.01 for weight in weights.values()))
+    assert card.note.startswith(f"of {len(weights)} candidates have 1% of the weight or more")
+
+
+def test_marks_are_within_their_picture(studies):
+    for key in ("images", "pairs", "triplets"):
+        study = studies[key]
+        pictures = [content.projection(study), content.distances(study)]
+        assert (pictures[1] is None) == (key != "pairs")
+        for picture in filter(None, pictures):
+            assert [title for title, _ in picture.panels] == ["Euclidean", "learned"]
+            for _, marks in picture.panels:
+                x, y = np.array([mark[:2] for mark in marks], float).T
+                assert x.min() >= 0 and x.max() <= content.WIDTH
+                assert y.min() >= 0 and y.max() <= content.HEIGHT
+
+
+@pytest.mark.parametrize("key", ["images", "names", "pairs", "triplets"])
+def test_the_page_shows_directions_and_columns(pages, studies, key):
+    study, text = studies[key], pages[key].read_text(encoding="utf-8")
+    found = content.dimensions(study)
+    for n, error in zip(found.tried, found.errors, strict=True):
+        enough = " (enough)" if n == found.suggested else ""
+        assert re.search(rf">{n}{re.escape(enough)}</th>.*?<td>{100 * error:.2f}</td>", text)
+    shares = content.feature_shares(study)
+    first, share = content.main_features(study, [str(i) for i in range(len(shares))])[0]
+    assert int(first) == np.argmax(shares) and f"{100 * share:.1f} %</td>" in text
+    assert ('class="pixels"' in text) == (key == "images")
 
 
 def test_confusion_counts_every_held_out_row(studies):
@@ -201,16 +224,6 @@ def test_the_page_shows_the_promise_of_a_threshold(studies):
 def test_images_must_fit(studies, tmp_path):
     with pytest.raises(ValueError, match="7x7 do not have the 64 columns"):
         write_report(tmp_path / "page.html", studies["images"], image_shape=(7, 7))
-
-
-@pytest.mark.parametrize("key", ["images", "names", "blend"])
-def test_the_page_lists_rows_whose_prediction_changed(pages, studies, key):
-    study, text = studies[key], pages[key].read_text(encoding="utf-8")
-    before, after = (each.detail["predicted"] for each in (study.before, study.after))
-    n = int((before != after).sum())
-    changes = text.partition("Why: the training rows")[0]
-    assert changes.count('class="thumbnail"') == (min(n, 24) if key == "images" else 0)
-    assert ("whose prediction changed" in text) == (n > 0)
 
 
 def test_reports_of_one_study_are_the_same_bytes(studies, tmp_path):

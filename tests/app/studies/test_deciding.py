@@ -12,7 +12,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from conemetric import FrobMetric, LearnedMetric
+from conemetric import AutoMetric, FrobMetric, LearnedMetric
 from conemetric.app.report.metric import table_rows
 from conemetric.app.studies import Options, deciding, run_study
 from conemetric.app.studies.judging import Judgement
@@ -38,6 +38,45 @@ def test_every_row_of_the_table_is_judged_on_every_split():
         assert study.p_of("euclidean", name) == corrected_t_test(
             study.errors("euclidean"), study.errors(name), options.test_size
         )
+
+
+@pytest.mark.parametrize("scale", ["standard", "none"])
+@pytest.mark.parametrize("kind", ["array", "named", "gaps"])
+def test_a_decision_and_its_metric_are_learned_at_once(monkeypatch, scale, kind):
+    """Except where the study keeps columns as they are, which a decision standardises."""
+    fits = []
+    fit = AutoMetric.fit
+    monkeypatch.setattr(
+        AutoMetric, "fit", lambda self, *a, **k: fits.append(1) or fit(self, *a, **k)
+    )
+    rows = X.copy()
+    rows[:5, 0] = np.nan if kind == "gaps" else rows[:5, 0]
+    names = [f"f{i}" for i in range(13)] if kind == "named" else None
+    study = run_study(
+        Labelled(rows, y), Options(scale=scale), decide=True, refit=True, feature_names=names
+    )
+    shared = scale == "standard" or kind == "gaps"
+    assert len(fits) == (2 if shared else 4)
+    assert (study.estimator is study.decided.decision.estimator.metric_) == shared
+    Z = study.estimator.transform(study.prepare.transform(rows))
+    np.testing.assert_allclose(study.metric.transform(rows), Z, atol=1e-9)
+    assert any(note.startswith("Cross-validated on") for note in study.notes)
+
+
+@pytest.mark.parametrize("options", [{"n_neighbors": 5}, {"parameters": {"max_rows": 50}}], ids=str)
+def test_a_metric_with_settings_of_its_own_is_learned_apart(options):
+    study = run_study(Labelled(X, y), Options(scale="standard", **options), decide=True)
+    assert study.estimator is not study.decided.decision.estimator.metric_
+    assert study.estimator.n_neighbors == options.get("n_neighbors", 3)
+
+
+def test_a_column_that_is_constant_in_the_training_rows_does_not_spoil_the_metric():
+    rows = np.column_stack([X, np.ones(len(X))])
+    names = [f"f{i}" for i in range(14)]
+    study = run_study(
+        Labelled(rows, y), Options(scale="standard"), decide=True, feature_names=names
+    )
+    assert study.metric.transform(rows).shape[0] == len(y) and study.after.rate < 0.1
 
 
 def test_what_is_saved_is_learned_from_all_rows():
@@ -125,10 +164,11 @@ def test_forests_and_boosting_take_words_and_gaps_as_they_are():
 
 @pytest.mark.parametrize("limit", ["MOST_COMPARED", "MOST_CLASSES"])
 def test_forest_and_boosting_are_left_out_where_they_would_be_slow(monkeypatch, limit):
-    study = run_study(Labelled(X, y), Options(method="frob"))
-    assert list(deciding.decide(study).judgements) == COMPARED
+    study = run_study(Labelled(X, y), Options(method="frob"), decide=True)
+    assert list(study.decided.judgements) == COMPARED
     monkeypatch.setattr(deciding, limit, 2)
-    assert list(deciding.decide(study).judgements) == ["MetricClassifier"]
+    again = deciding.judged(study.decided.decision, study.task, 0, [])
+    assert list(again.judgements) == ["MetricClassifier"]
 
 
 class Probe(DummyClassifier):
@@ -147,10 +187,10 @@ class Probe(DummyClassifier):
 @pytest.mark.parametrize("threads", [2, 3])
 @pytest.mark.parametrize("small", [False, True])
 def test_the_comparison_takes_one_thread_where_the_problem_is_small(monkeypatch, threads, small):
-    study = run_study(Labelled(X, y), Options(method="frob"))
+    study = run_study(Labelled(X, y), Options(method="frob"), decide=True)
     monkeypatch.setattr(deciding, "MIN_PARALLEL_WORK", X.size if small else 0)
     monkeypatch.setattr(Probe, "seen", [])
     monkeypatch.setitem(deciding.BASELINES, "labels", (Probe(), Probe()))
     with threadpool_limits(threads):
-        deciding.decide(study)
+        deciding.judged(study.decided.decision, study.task, 0, [])
     assert Probe.seen == [1 if small else threads] * 2

@@ -58,7 +58,7 @@ def adapt(given: Adapt) -> None:
         given.out, [*FILES.values(), DOCUMENT_MAP, WEIGHTS, *QUERY.values()], given.overwrite
     )
 
-    from ..report import write_retrieval_report
+    from ..report.adaptation import write_retrieval_report
     from ..studies.adapting import adapt as run_adaptation
     from ..studies.adapting import check_options
     from .collections import read_collection

@@ -199,7 +199,7 @@ def _split(table: "Table", max_rows, rng):
 def _judge(metric, X, rows, test, seed):
     import numpy as np
 
-    from ...evaluation.retrieval import neighbour_recall
+    from ...evaluation.knn import neighbour_recall
     from ...evaluation.verification import distance_score
 
     pairs = test[np.random.default_rng(seed).integers(len(test), size=(N_PAIRS, 2))]

@@ -44,7 +44,7 @@ class Verify(Command, Dialect):
     folds: Annotated[
         int, option("N", "Folds; each is judged by the threshold of the others.", min=2)
     ] = 10
-    out: Annotated[Path | None, option("FOLDER", "Folder for roc.csv and roc.svg.")] = None
+    out: Annotated[Path | None, option("FOLDER", "Folder for roc.csv.")] = None
     overwrite: Overwrite = False
     seed: Seed = 0
     max_false_alarms: Annotated[float | None, option("RATE", PROMISE)] = None
@@ -66,7 +66,7 @@ def verify(given: Verify) -> None:
     for path in (pairs, given.data):
         check_file(path)
     if out is not None:
-        output_folder(out, ["roc.csv", "roc.svg"], given.overwrite)
+        output_folder(out, ["roc.csv"], given.overwrite)
 
     import numpy as np
     from sklearn.preprocessing import StandardScaler
@@ -86,7 +86,12 @@ def verify(given: Verify) -> None:
                 f"{seen} the metric was learned from; a promise needs pairs that it has not seen."
             )
         _check_promise(pairs, same, max_false_alarms, confidence)
-    X = learned.fill_missing(table.X)
+    X, metric = table.X, learned
+    if learned.encoder is not None:
+        X, metric = (
+            learned.encoder.set_params(sparse_output=False).transform(X),
+            learned.of_features(),
+        )
     fold = np.random.default_rng(given.seed).permutation(len(same)) % folds
     scaled = StandardScaler().fit_transform(X)
     scores = {
@@ -94,19 +99,16 @@ def verify(given: Verify) -> None:
         for name, mapped, rows in (
             ("euclidean", None, X),
             ("standardised", None, scaled),
-            ("learned", learned, X),
+            ("learned", metric, X),
         )
     }
-    found = {
-        name: cross_validate(lambda train, score=score: score, same, fold)
-        for name, score in scores.items()
-    }
+    found = {name: cross_validate(score, same, fold) for name, score in scores.items()}
     promised = None
     if max_false_alarms is not None:
         promised = _promise(learned, -scores["learned"], same, max_false_alarms, confidence)
         save_metric(given.metric, learned)
     if out is not None:
-        _write_roc(out, found)
+        _write_roc(out / "roc.csv", found)
     results = {name: _verified(scores[name], same, found[name]) for name in scores}
     if seen:
         seen = f"{seen} the metric was learned from: it does worse on pairs that it has not seen."
@@ -222,28 +224,13 @@ def _verified(score, same, found):
     }
 
 
-def _write_roc(out, found):
-    """The curves as a table and as a picture."""
-    from ...storage import atomic_path
-    from ..plotting import AFTER, BEFORE
-    from ..report.charts import Chart
-    from ..report.figures import NEUTRAL
-
-    chart = Chart(
-        (0, 1), (0, 1), x_label="false positive rate", y_label="true positive rate", square=True
-    )
-    rows = []
-    for (name, curve), colour, place in zip(
-        found.items(), (BEFORE, NEUTRAL, AFTER), (0.22, 0.14, 0.06), strict=True
-    ):
-        false, true = curve.false_positive_rate, curve.true_positive_rate
-        chart.line(false, true, colour, dots=False)
-        chart.box((0.5, 0.53), (place - 0.015, place + 0.015), colour)
-        chart.text(0.55, place, f"{name}: area {curve.auc:.3f}", "start")
-        rows += [
-            {"method": name, "false_positive_rate": f, "true_positive_rate": t}
-            for f, t in zip(false.tolist(), true.tolist(), strict=True)
-        ]
-    with atomic_path(out / "roc.svg") as temporary:
-        temporary.write_text(chart.svg(), encoding="utf-8")
-    write_csv(out / "roc.csv", rows)
+def _write_roc(path, found):
+    """The curves as a table."""
+    rows = [
+        {"method": name, "false_positive_rate": false, "true_positive_rate": true}
+        for name, curve in found.items()
+        for false, true in zip(
+            curve.false_positive_rate.tolist(), curve.true_positive_rate.tolist(), strict=True
+        )
+    ]
+    write_csv(path, rows)

@@ -2,7 +2,6 @@
 gained, what it looks at, and how far it is proven.
 """
 
-from .adaptation import write_retrieval_report
 from .metric import write_report
 
-__all__ = ["write_report", "write_retrieval_report"]
+__all__ = ["write_report"]

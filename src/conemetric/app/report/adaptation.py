@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from ..studies.adapting import MAIN, MEASURES, RRF, SIGNIFICANT, Adaptation, Contribution
-from . import content, figures
 from .metric import proof_facts
 from .rendering import Card, write_page
 
@@ -34,7 +33,7 @@ def write_retrieval_report(
         "headline": headline(adaptation),
         "protocol": protocol(adaptation),
         "cards": cards(adaptation),
-        "pictures": pictures(adaptation, (after - before)[order]),
+        "paths": paths(adaptation),
         "chosen": SIDES[adaptation.chosen],
         "main_measure": MAIN,
         "measure_headings": ("", "before", *sides, "difference", "p"),
@@ -51,17 +50,6 @@ def write_retrieval_report(
         "notes": adaptation.notes,
     }
     write_page(path, "retrieval.html", fields)
-
-
-def pictures(found: Adaptation, differences: np.ndarray) -> dict[str, figures.Picture]:
-    """The pictures of the page by name, as far as there is something to draw."""
-    drawn = {"choice": figures.choice_picture(paths(found))}
-    if differences.any():
-        drawn["differences"] = figures.differences_picture(differences)
-    history = content.history(found)
-    if history:
-        drawn["convergence"] = figures.convergence_picture(history)
-    return drawn
 
 
 # ---- words
@@ -218,8 +206,10 @@ def _text(row, texts):
     return text if len(text) <= LONGEST else text[: LONGEST - 1] + "\u2026"
 
 
-def paths(found: Adaptation) -> dict[str, np.ndarray]:
-    """C, gain and standard error, in points of nDCG@10, along each path tried, by its name."""
+def paths(found: Adaptation) -> list[tuple[str, ...]]:
+    """For each path tried: its name, and the C of the largest gain, with the gain and its standard
+    error.
+    """
     tried: dict[str, list] = {}
     for side, estimator in found.fitted.items():
         for candidate in estimator.candidates_:
@@ -229,6 +219,9 @@ def paths(found: Adaptation) -> dict[str, np.ndarray]:
             negatives = "" if setting.n_hard else ", random only"
             scores = ", with the other scores" if setting.normalization else ""
             name = f"{side}, margin {setting.margin:g}{negatives}{scores}"
-            point = (setting.C, 100 * candidate.gain, 100 * candidate.standard_error)
-            tried.setdefault(name, []).append(point)
-    return {name: np.array(values).T for name, values in tried.items()}
+            tried.setdefault(name, []).append(candidate)
+    best = {name: max(each, key=lambda candidate: candidate.gain) for name, each in tried.items()}
+    return [
+        (name, f"{each.setting.C:.3g}", f"{100 * each.gain:+.1f} ± {100 * each.standard_error:.1f}")
+        for name, each in best.items()
+    ]

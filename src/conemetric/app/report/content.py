@@ -1,25 +1,31 @@
-"""The numbers a report shows, computed from a `Study`; no drawing here."""
+"""The numbers a report shows, computed from a `Study`; the templates draw them."""
 
 from dataclasses import dataclass, replace
 
 import numpy as np
-from sklearn.manifold import TSNE
 from sklearn.metrics import confusion_matrix
 
-from ...constraints.in_memory import triplets_from_labels, triplets_from_values
 from ...core import spectral
-from ...evaluation.verification import distance_score
-from ..plotting import on_principal_axes
+from ..plotting import class_colours, on_principal_axes
 from ..studies import Study
-from ..studies.adapting import Adaptation
 
 SHOWN = 400  # rows drawn in the two-dimensional views: more overlap
-FEWEST_MAPPED = 20  # rows below which a neighbour map says nothing
 JUDGED = 2000  # rows the suggested dimension is judged on: a standard error below 1.2 %
 MOST_CLASSES = 30  # legible in a confusion table
-MARGIN_ROWS = 1500  # whose triplets are shown; a second's work
-WIDEST = 3  # log2 of a ratio of distances; beyond 8 to 1 the size no longer matters
-JITTER = 1e-9  # of the spread, added to rows: equal ones upset the search for a bandwidth
+MOST_FEATURES = 25  # bars
+TINY = np.finfo(float).tiny
+WIDTH, HEIGHT, MARGIN = 396, 274, 6  # of a picture
+BINS = 48  # of a histogram
+TITLES = ("Euclidean", "learned")
+SIMILAR, DISSIMILAR = "#12a594", "#7a5fd0"  # distinguishable for the colour-blind
+
+
+@dataclass(frozen=True)
+class Picture:
+    """Panels, each a title and its marks, and a legend of colours and names."""
+
+    panels: list[tuple[str, list[tuple]]]
+    legend: list[tuple[str, str]]
 
 
 def shown_rows(study: Study) -> tuple[np.ndarray, np.ndarray]:
@@ -32,37 +38,27 @@ def shown_rows(study: Study) -> tuple[np.ndarray, np.ndarray]:
     return rows, task.y[rows].astype(str) if task.kind == "labels" else _quarters(task.y[rows])
 
 
-def views(study: Study, rows: np.ndarray) -> dict[str, tuple[np.ndarray, ...]]:
-    """Neighbour maps (t-SNE) and principal axes of the rows, before and after."""
-    spaces = study.task.X[rows], study.estimator.transform(study.task.X[rows])
-    found = {"principal_axes": tuple(on_principal_axes(Z) for Z in spaces)}
-    if len(rows) >= FEWEST_MAPPED:
-        found["neighbour_map"] = tuple(_neighbour_map(Z, study.options.seed) for Z in spaces)
-    return found
+def projection(study: Study) -> Picture:
+    """The same rows before and after on their principal axes, as (x, y, colour)."""
+    rows, groups = shown_rows(study)
+    names, colour_of = np.unique(groups, return_inverse=True)
+    colours = class_colours(len(names))
+    panels = []
+    X = study.task.X[rows]
+    for title, Z in zip(TITLES, (X, study.estimator.transform(X)), strict=True):
+        flat = on_principal_axes(Z)
+        share = np.nan_to_num((flat - flat.min(0)) / (np.ptp(flat, axis=0) + TINY))
+        places = MARGIN + share * (WIDTH - 2 * MARGIN, HEIGHT - 2 * MARGIN)
+        marks = zip(*places.round(1).T.tolist(), (colours[i] for i in colour_of), strict=True)
+        panels.append((title, list(marks)))
+    legend = list(zip(colours, map(str, names), strict=True))
+    return Picture(panels, legend if len(names) > 1 else [])
 
 
 def _quarters(y):
     """Which quarter of the values each is in, in words."""
     names = np.array(["1: lowest quarter", "2", "3", "4: highest quarter"])
     return names[np.searchsorted(np.quantile(y, (0.25, 0.5, 0.75)), y)]
-
-
-def _neighbour_map(Z, seed):
-    Z = np.asarray(Z, np.float64) / (np.std(Z) or 1.0)
-    # the map starts from two principal axes
-    Z = Z if Z.shape[1] > 1 else np.column_stack([Z, np.zeros(len(Z))])
-    Z = Z + JITTER * np.random.default_rng(seed).standard_normal(Z.shape)
-    # with this start, mild exaggeration and 300 iterations map so few rows as well as the
-    # defaults do, in a third of their time
-    return TSNE(
-        2,
-        perplexity=min(20, len(Z) // 4),
-        early_exaggeration=4,
-        max_iter=300,
-        angle=0.7,
-        random_state=seed,
-        init="pca",
-    ).fit_transform(Z)
 
 
 @dataclass(frozen=True)
@@ -144,55 +140,38 @@ def feature_shares(study: Study) -> np.ndarray:
     return weight / weight.sum() if weight.sum() > 0 else weight
 
 
-def margins(study: Study) -> tuple[np.ndarray, ...] | None:
-    """log2 of the distance to the row that should be far over that to the row that should be
-    near, of held-out triplets before and after; None for pairs, which name no third row.
+def main_features(study: Study, names: list[str]) -> list[tuple[str, float]]:
+    """The columns with the largest shares."""
+    shares = feature_shares(study)
+    return [(names[i], shares[i]) for i in np.argsort(-shares, kind="stable")[:MOST_FEATURES]]
+
+
+def distances(study: Study) -> Picture | None:
+    """Histograms of the distances of held-out pairs before and after, in units of their threshold,
+    as (x, y, width, height, colour); None for other tasks.
     """
-    task = study.task
-    if task.kind == "pairs":
-        return None
-    if task.kind in ("labels", "quantity"):
-        rows = task.sample(task.test, MARGIN_ROWS, np.random.default_rng(study.options.seed))
-        X, y = np.ascontiguousarray(task.X[rows]), task.y[rows]
-        triplets = (
-            triplets_from_labels(X, np.searchsorted(task.classes, y))
-            if task.kind == "labels"
-            else triplets_from_values(X, y)
-        )
-    else:
-        X, triplets = task.X, task.indices[task.test]
-    if len(triplets) == 0:
-        return None
-    return tuple(_log_ratio(study_map, X, triplets) for study_map in (None, study.estimator))
-
-
-def _log_ratio(metric, X, triplets):
-    tiny = np.finfo(np.float32).tiny
-    near, far = (
-        np.log2(np.maximum(-distance_score(metric, X, triplets[:, [0, other]]), tiny))
-        for other in (1, 2)
-    )
-    return np.clip(far - near, -WIDEST, WIDEST)
-
-
-def distances(study: Study) -> tuple[np.ndarray, ...] | None:
-    """Distances of held-out pairs before and after, in units of their threshold, and which
-    pairs are similar; None for other tasks.
-    """
-    task = study.task
+    task, scaled = study.task, []
     if task.kind != "pairs":
         return None
-    scaled = []
     for judgement in (study.before, study.after):
         distance, threshold = judgement.detail["distance"], judgement.detail["threshold"]
-        scaled.append(
-            distance / (threshold if 0 < threshold < np.inf else np.median(distance) or 1.0)
-        )
-    return (*scaled, task.similar[task.test])
-
-
-def history(study: Study | Adaptation) -> dict[str, np.ndarray]:
-    """Primal, dual and relative gap by iteration; empty if the estimator did not keep them."""
-    record = getattr(study.estimator, "history_", None) or {}
-    names = {"primal", "dual", "relative_gap"}
-    return {name: np.asarray(record[name], float) for name in names} if names <= set(record) else {}
+        usable = 0 < threshold < np.inf
+        scaled.append(distance / (threshold if usable else np.median(distance) or 1.0))
+    top, panels = float(np.quantile(np.concatenate(scaled), 0.995)), []
+    similar, wide = task.similar[task.test], WIDTH / BINS
+    for title, values in zip(TITLES, scaled, strict=True):
+        marks: list[tuple] = [
+            (round(min(1 / top, 1) * WIDTH, 1), 0, 1, HEIGHT, "#888888")
+        ]  # the threshold
+        kinds = {SIMILAR: values[similar], DISSIMILAR: values[~similar]}
+        # those beyond the top count at the end
+        counts = {c: np.histogram(np.minimum(v, top), BINS, (0, top))[0] for c, v in kinds.items()}
+        most = max(map(np.max, counts.values()))
+        for colour, count in counts.items():
+            tall = (count / most * (HEIGHT - 20)).round(1)
+            marks += [
+                (round(i * wide, 1), HEIGHT - t, round(wide, 1), t, colour)
+                for i, t in enumerate(tall.tolist())
+            ]
+        panels.append((title, marks))
+    return Picture(panels, [(SIMILAR, "similar"), (DISSIMILAR, "dissimilar")])

@@ -1,19 +1,16 @@
 """The report of a study: what a learned metric gained, what it looks at, how far it is proven."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from os import PathLike
 from typing import Any
 
-import numpy as np
-
 from ...solvers.base import Certificate
 from ..studies import Study
-from . import content, figures
+from . import content
 from .reasons import ShownRows, reasons
 from .rendering import Card, write_page
 
-MOST_CHANGES = 24  # held-out rows listed whose prediction changed
-IN_BLEND = 0.01  # weight from which a candidate counts as part of a blend
+IN_BLEND = 0.01  # weight from which a candidate is counted
 
 
 def write_report(
@@ -44,7 +41,7 @@ def write_report(
     --------
     >>> import os, tempfile
     >>> from sklearn.datasets import load_iris
-    >>> from conemetric.app.report import write_report
+    >>> from conemetric.app.report.metric import write_report
     >>> from conemetric.app.studies import Options, run_study
     >>> from conemetric.app.studies.supervision import Labelled
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -55,24 +52,24 @@ def write_report(
     """
     rows = ShownRows(study.task.kind, ids, image_shape)
     rows.check_image_shape(study.task.raw.shape[1])
-    dimensions, confusion = content.dimensions(study), content.confusion(study)
-    changed = _changed_rows(study)
+    dimensions = content.dimensions(study)
     fields = {
         "name": name,
         "study": study,
         "headline": headline(study),
         "protocol": protocol(study),
         "cards": cards(study, dimensions),
-        "pictures": pictures(study, dimensions, confusion, image_shape),
-        "confusion": confusion,
-        "n_changes": len(changed),
-        "changes": [_change(study, i, rows) for i in changed[:MOST_CHANGES]],
+        "projection": content.projection(study),
+        "distances": content.distances(study),
+        "confusion": content.confusion(study),
+        "features": content.main_features(study, _column_names(study)),
+        "features_image": rows.image([content.feature_shares(study)], 0),
+        "dimensions": dimensions,
         "images": image_shape is not None,
         "decided": study.decided,
         "reasons": study.decided and reasons(study, study.decided, _column_names(study), rows),
         "table_headings": table_headings(study),
         "table": table_rows(study),
-        "suggested": dimensions.suggested,
         "candidates": candidates(study),
         "facts": facts(study),
         "notes": [*notes, *study.notes],
@@ -80,56 +77,9 @@ def write_report(
     write_page(path, "metric.html", fields)
 
 
-def pictures(
-    study: Study,
-    dimensions: content.Dimensions,
-    confusion: content.Confusion | None,
-    image_shape: tuple[int, int] | None,
-) -> dict[str, figures.Picture]:
-    """The pictures of the page by name, as far as there is something to draw."""
-    rows, groups = content.shown_rows(study)
-    drawn = {
-        key: figures.comparison_picture(pair, groups)
-        for key, pair in content.views(study, rows).items()
-    }
-    drawn["spectrum"] = figures.spectrum_picture(dimensions)
-    drawn["features"] = figures.features_picture(
-        content.feature_shares(study), _column_names(study), image_shape
-    )
-    draw: dict[str, tuple[Any, Callable[[Any], figures.Picture]]] = {
-        "confusion": (confusion, figures.confusion_picture),
-        "margins": (content.margins(study), figures.margins_picture),
-        "distances": (content.distances(study), figures.distances_picture),
-        "convergence": (content.history(study), figures.convergence_picture),
-    }
-    drawn |= {key: picture(values) for key, (values, picture) in draw.items() if values}
-    return drawn
-
-
 def _column_names(study):
     """The columns of the data; those that an encoder left out in this split included."""
     return study.names or [f"column {i}" for i in range(study.task.raw.shape[1])]
-
-
-def _changed_rows(study):
-    """Positions of the held-out rows whose prediction changed; of a quantity, largest change first."""
-    if study.task.kind not in ("labels", "quantity"):
-        return []
-    before, after = (each.detail["predicted"] for each in (study.before, study.after))
-    changed = np.flatnonzero(before != after)
-    if study.task.kind == "quantity":
-        changed = changed[np.argsort(-np.abs(after - before)[changed], kind="stable")]
-    return changed.tolist()
-
-
-def _change(study, i, rows):
-    row, task = study.task.test[i], study.task
-    before, after = (judged.detail["predicted"][i] for judged in (study.before, study.after))
-    return {
-        "name": rows.name(task.original(row)),
-        "image": rows.image(task.raw, task.original(row)),
-        "values": [rows.value(value) for value in (task.y[row], before, after)],
-    }
 
 
 # ---- the table of all rows, for the page and the screen
@@ -146,24 +96,21 @@ def table_headings(study: Study) -> tuple[str, ...]:
 
 def table_rows(study: Study) -> list[tuple[str, ...]]:
     """A row for every way to predict: its error on the held-out rows of all splits."""
-    learned = {str(study.options.method): study.seconds["learning"]}
-    names = {"euclidean": "Euclidean", str(study.options.method): str(study.metric.method)}
-    dimensions = (study.task.n_features, len(study.metric.components))
-    sizes = dict(zip(names, map(str, dimensions), strict=True))
-    decided = study.decided
-    learned |= decided.seconds if decided else {}
+    learned, splits = str(study.options.method), len(study.judged)
+    names = {"euclidean": "Euclidean", learned: str(study.metric.method)}
+    sizes = {"euclidean": study.task.n_features, learned: len(study.metric.components)}
     rows: list[tuple[str, ...]] = []
-    for name, judgement in study.judged[0].items():
-        low, high = judgement.interval
-        mean, spread = f"{judgement.rate:.2%}", f"{low:.2%} - {high:.2%}"
-        errors = [split[name].rate for split in study.judged if name in split]
-        if len(study.judged) > 1:
-            mean, spread = f"{np.mean(errors):.2%}", f"{np.std(errors, ddof=1):.2%}"
-        if len(errors) < len(study.judged):
-            mean, spread = "-", f"learned on {len(errors)} splits only"
-        seconds = f"{learned[name]:.1f}" if name in learned else ""
-        rows.append((names.get(name, name), mean, spread, sizes.get(name, ""), seconds))
-    failed = decided.failed if decided else {}
+    for row in study.table():
+        name, error, spread = row["method"], row["error"], "{low:.2%} - {high:.2%}".format(**row)
+        if splits > 1:
+            error, spread = row.get("mean"), f"{row.get('std', 0):.2%}"
+        if error is None:
+            n = sum(name in split for split in study.judged)
+            spread = f"learned on {n} splits only"
+        cells = ("-" if error is None else f"{error:.2%}", spread, str(sizes.get(name, "")))
+        seconds = f"{row['seconds']:.1f}" if "seconds" in row else ""
+        rows.append((names.get(name, name), *cells, seconds))
+    failed = study.decided.failed if study.decided else {}
     return rows + [(name, "-", "could not be learned", "", "") for name in failed]
 
 
@@ -259,8 +206,11 @@ def _proof_card(study):
         return Card("Proven gap", f"{abs(certificate.relative_gap):.1e}", note)
     weights = study.estimator.weights_
     heaviest = max(weights, key=lambda name: weights[name])
-    note = f"of {len(weights)} candidates; the heaviest, {heaviest}, has {weights[heaviest]:.0%}"
-    return Card("Blend", str(sum(weight > IN_BLEND for weight in weights.values())), note)
+    note = (
+        f"of {len(weights)} candidates have {IN_BLEND:.0%} of the weight or more; the heaviest, "
+        f"{heaviest}, has {weights[heaviest]:.0%}"
+    )
+    return Card("Blend", str(sum(weight >= IN_BLEND for weight in weights.values())), note)
 
 
 def facts(study: Study) -> list[tuple[str, str]]:

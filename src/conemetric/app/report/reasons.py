@@ -77,13 +77,13 @@ def reasons(
     return [
         {
             "name": shown.name(row),
-            "image": shown.image(decided.X, row),
+            "image": shown.image(decided.decision.X, row),
             "true": shown.value(task.y[task.test[i]]),
             "predicted": shown.value(judged.detail["predicted"][i]),
             "rows": [
                 {
                     "name": shown.name(by),
-                    "image": shown.image(decided.X, by),
+                    "image": shown.image(decided.decision.X, by),
                     "label": shown.value(label[by]),
                     "share": f"{share:+.1%}",
                     "near_by": near_by(near),

@@ -4,10 +4,10 @@ is: words as categories, gaps as gaps.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from sklearn.base import clone
@@ -19,25 +19,26 @@ from sklearn.ensemble import (
     RandomForestRegressor,
 )
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, OrdinalEncoder
+from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, OrdinalEncoder, StandardScaler
 from threadpoolctl import threadpool_limits
 
 from ...core.blas import MIN_PARALLEL_WORK
 from ...core.clock import stopwatch
 from ...core.extras import require
-from ...core.progress import emit
+from ...core.progress import emit, is_all_or_nothing
 from ...core.warn import collected_warnings
-from ...decisions.base import Explanation
 from ...decisions.classifier import MetricClassifier
+from ...decisions.parts import Explanation
 from ...decisions.regressor import MetricRegressor
 from ...estimators.automatic import AutoMetric
 from ...estimators.collapsed import CollapsedMetricWarning
+from ...tables import TableEncoder
 from ..advice import in_options
 from .judging import Judgement
-from .task import word_columns
-
-if TYPE_CHECKING:
-    from .study import Study
+from .methods import find
+from .options import Options
+from .supervision import Labelled
+from .task import Task, word_columns
 
 # forest and boosting then take seconds: boosting grows a hundred trees for each class
 MOST_COMPARED = 20_000  # training rows
@@ -51,95 +52,132 @@ BASELINES = {
 }
 
 
+@dataclass
+class Decision:
+    """A classifier or regressor, and the table that it learns from."""
+
+    estimator: Any
+    X: Any  # all rows of the data
+    seconds: float = 0.0  # that its fit took
+
+    def unfitted(self) -> "Decision":
+        return Decision(clone(self.estimator), self.X)
+
+    def rows(self, task: Labelled) -> np.ndarray:
+        """The rows to learn from, by their numbers in the data."""
+        return task.original(task.learn)
+
+    def fit(self, task: Labelled, notes: list[str]) -> None:
+        """Fit the estimator, unless it is fitted already."""
+        if hasattr(self.estimator, "blend_"):
+            return
+        emit("stage", stage=f"learning to decide, {type(self.estimator).__name__}")
+        began = stopwatch()
+        with collected_warnings() as collected:
+            self.estimator.fit(self.X[self.rows(task)], task.y[task.learn])
+        self.seconds = stopwatch() - began
+        for warning in collected:
+            if not isinstance(warning, CollapsedMetricWarning):  # perhaps not the chosen metric
+                notes.append(f"Decision: {in_options(warning)}")
+
+
 @dataclass(frozen=True)
 class Decided:
     """A fitted decision, and how it does beside others."""
 
-    name: str  # of its class, MetricClassifier or MetricRegressor
-    estimator: Any  # fitted to the rows that the metric was learned from
+    decision: Decision  # fitted to the rows that the metric was learned from
     rows: np.ndarray  # their numbers in the data
-    X: Any  # all rows of the data
     judgements: dict[str, Judgement]  # on the held-out rows, by name; the decision comes first
     seconds: dict[str, float]  # learning time of each
-    failed: dict[str, str] = field(default_factory=dict)  # what could not be learned, and why
+    failed: dict[str, str]  # what could not be learned, and why
     final: Any = None  # the decision fitted to all rows, once it is judged
     final_rows: np.ndarray | None = None
 
+    @property
+    def name(self) -> str:
+        """Of the class of the decision."""
+        return next(iter(self.judgements))
+
     def explain(self, rows: np.ndarray, n: int) -> Explanation:
         """The n training rows that decided each of these rows, by their numbers in the data."""
-        why = self.estimator.explain(self.X[rows], n)
+        why = self.decision.estimator.explain(self.decision.X[rows], n)
         return replace(why, rows=self.rows[why.rows])
 
 
-def decide(study: "Study") -> Decided | None:
-    """Learn a decision from the rows that the metric of a study was learned from; None if these
-    have no labels, or were reduced by PCA, which leaves no columns to explain a decision by.
+def new_decision(
+    task: Task, options: Options, names: list[str] | None, notes: list[str]
+) -> Decision | None:
+    """The unfitted decision that goes with a study; None if its rows have no labels, or are reduced
+    by PCA, which leaves no columns to explain a decision by.
     """
-    task, seed = study.task, study.options.seed
-    if task.kind not in BASELINES:
+    if not isinstance(task, Labelled):
         return None
-    if study.options.n_pca is not None:
-        study.notes.append("No decision: it is learned from columns, not principal components.")
+    if options.n_pca is not None:
+        notes.append("No decision: it is learned from columns, not principal components.")
         return None
     X = task.raw
-    if isinstance(X, np.ndarray) and study.names is not None:
-        X = require("polars", "cli").DataFrame(X, schema=study.names)
-    learn, test = task.original(task.learn), task.original(task.test)
-    decision = _decision(study)
-    name = type(decision).__name__
-    models: dict[str, Any] = {name: decision}
+    words = "from_dtype" if isinstance(X, np.ndarray) else word_columns(X) or "from_dtype"
+    if isinstance(X, np.ndarray) and names is not None:
+        X = require("polars", "cli").DataFrame(X, schema=names)
+    given: dict[str, Any] = {"categorical_features": words, "random_state": options.seed}
+    if task.kind == "quantity":
+        return Decision(MetricRegressor(**given), X)
+    method = find(str(options.method), task.kind)
+    metric = "auto" if method.name == "auto" else method.with_options(options, task.n_features)
+    return Decision(MetricClassifier(metric, **given), X)
+
+
+def shared_metric(
+    decision: Decision, metric: Any, task: Labelled, prepare: Any, notes: list[str]
+) -> Any:
+    """The metric of the decision, fitted now, where that is this unfitted one on the same prepared
+    rows: `AutoMetric` of standardised or encoded columns. Else None.
+    """
+    standardised = isinstance(prepare[0], (StandardScaler, TableEncoder))
+    if not (isinstance(metric, AutoMetric) and standardised and task.kind == "labels"):
+        return None
+    capped = metric.max_rows is not None and metric.max_rows < len(task.learn)
+    if capped or metric.n_neighbors != AutoMetric().n_neighbors:
+        return None
+    try:
+        decision.fit(task, notes)
+    except KeyboardInterrupt:
+        if is_all_or_nothing() or getattr(decision.estimator, "metric_", None) is None:
+            raise
+        decision.estimator.metric_.interrupted_ = True
+    learned = decision.estimator.metric_
+    # an encoder leaves out columns that are constant in these rows
+    return learned if learned.n_features_in_ == task.n_features else None
+
+
+def judged(decision: Decision, task: Labelled, seed: int, notes: list[str]) -> Decided:
+    """Learn the decision from the rows that the metric of a study was learned from, and judge it
+    beside forest and boosting.
+    """
+    decision.fit(task, notes)
+    X, learn, test = decision.X, decision.rows(task), task.original(task.test)
+    name = type(decision.estimator).__name__
+    judgements = {name: task.judged(decision.estimator.predict(X[test]))}
+    seconds, failed, models = {name: decision.seconds}, {}, {}
     if len(learn) <= MOST_COMPARED and (
         task.kind == "quantity" or len(task.classes) <= MOST_CLASSES
     ):
-        models |= dict(_compared(task.kind, X, seed))
-    judgements, seconds, failed = {}, {}, {}
+        models = dict(_compared(task.kind, X, seed))
+    # fits of few rows start threads thousands of times; where cores are busy, they wait long
+    threads = 1 if len(learn) * X.shape[1] < MIN_PARALLEL_WORK else None
     for other, model in models.items():
         emit("stage", stage=f"learning to decide, {other}")
         began = stopwatch()
         try:
-            if model is decision:
-                _fit(model, X[learn], task.y[task.learn], study.notes)
-            else:
-                # fits of few rows start threads thousands of times; where cores are busy, they wait
-                # long
-                small = len(learn) * X.shape[1] < MIN_PARALLEL_WORK
-                with threadpool_limits(1 if small else None):
-                    model.fit(X[learn], task.y[task.learn])
-            seconds[other] = stopwatch() - began
-            judgements[other] = task.judged(np.ravel(model.predict(X[test])))
+            with threadpool_limits(threads):
+                model.fit(X[learn], task.y[task.learn])
         except ValueError as error:  # such as boosting, which splits off rows of every class
-            if model is decision:
-                raise
             failed[other] = str(error).partition("\n")[0]
-            study.notes.append(f"{other} could not be learned: {failed[other]}")
-    return Decided(name, decision, learn, X, judgements, seconds, failed)
-
-
-def refitted(study: "Study", whole: Any) -> Decided:
-    """The decision of a study with one that is fitted to all rows."""
-    decided = study.decided
-    assert decided is not None
-    rows, final = whole.original(whole.learn), clone(decided.estimator)
-    _fit(final, decided.X[rows], whole.y[whole.learn], [])
-    return replace(decided, final=final, final_rows=rows)
-
-
-def _decision(study):
-    """The unfitted decision: in the plain metric or that of the study's method."""
-    metric, X = study.estimator, study.task.raw
-    words = "from_dtype" if isinstance(X, np.ndarray) else word_columns(X) or "from_dtype"
-    given = {"categorical_features": words, "random_state": study.options.seed}
-    if study.task.kind == "quantity":
-        return MetricRegressor(**given)
-    return MetricClassifier("auto" if isinstance(metric, AutoMetric) else clone(metric), **given)
-
-
-def _fit(decision, X, y, notes):
-    with collected_warnings() as collected:
-        decision.fit(X, y)
-    for warning in collected:
-        if not isinstance(warning, CollapsedMetricWarning):  # it may have chosen the plain metric
-            notes.append(f"Decision: {in_options(warning)}")
+            notes.append(f"{other} could not be learned: {failed[other]}")
+            continue
+        seconds[other] = stopwatch() - began
+        judgements[other] = task.judged(np.ravel(model.predict(X[test])))
+    return Decided(decision, learn, judgements, seconds, failed)
 
 
 # ---- what it is compared with

@@ -4,7 +4,12 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
+from .options import Options
+
 WORK = 1e13  # scalar operations of a fit from the default number of rows: minutes on a few cores
+# rows of a fold times (features + 100) that a candidate of "auto" learns from, at most: all candidates
+# take about a minute on one core
+AUTO_VALUES = 4_000_000
 PAIR_WORK = 40  # scalar operations per pair of rows and feature, counted for NuMax
 
 
@@ -25,6 +30,12 @@ class Method:
         if self.visits_pairs:
             return int((WORK / (PAIR_WORK * n_features)) ** 0.5)
         return int(WORK / (self.passes * (2 * n_features**2 + 100 * n_features + 1000)))
+
+    def with_options(self, options: Options, n_features: int) -> Any:
+        """An unfitted estimator for rows of ``n_features``."""
+        given = {name: getattr(options, name) for name in ("n_neighbors", "tol")}
+        given |= {"max_rows": AUTO_VALUES // (n_features + 100), "random_state": options.seed}
+        return self.make(**{**given, **options.parameters})
 
     def make(self, **parameters: Any) -> Any:
         """An unfitted estimator; parameters its class does not have are ignored."""

@@ -1,10 +1,11 @@
 """Learn one metric on one data set and measure what it gained on rows it has not seen."""
 
+import statistics
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from sklearn.base import clone
@@ -22,21 +23,16 @@ from ...solvers.base import Status
 from ...storage import LearnedMetric
 from ...tables import TableEncoder
 from ..advice import in_options
+from . import deciding
 from .judging import Judgement
 from .methods import find, methods_for
 from .options import Options
 from .task import Task, data_id, table_encoder
 
-if TYPE_CHECKING:
-    from .deciding import Decided
-
 EUCLIDEAN = "euclidean"
 SMALL = 2000  # rows that scaling is judged on: an error's standard error is then about 1 %
 COMPILING = "compiling, once"
 SIGNIFICANT = 0.05  # p at or below which a difference counts: the usual 5 %
-# rows of a fold times (features + 100) that a candidate of "auto" learns from, at most: all candidates
-# take about a minute on one core
-AUTO_VALUES = 4_000_000
 WORTH_SAYING = 2.0  # seconds of compilation; fetching kernels from the cache takes less
 
 
@@ -82,7 +78,7 @@ class Study:
     notes: list[str]
     alarm: str = ""
     names: list[str] | None = None
-    decided: "Decided | None" = None
+    decided: deciding.Decided | None = None
     refitted: LearnedMetric | None = None
 
     @property
@@ -206,6 +202,40 @@ class Study:
         spread = f" ± {errors.std(ddof=1):.2%}" if len(errors) > 1 else ""
         return f"{errors.mean():.2%}{spread}"
 
+    def table(self) -> list[dict[str, Any]]:
+        """A row for every way to predict: its error on the first split with an interval, over all
+        splits if there are several, and what learning took.
+        """
+        seconds = {str(self.options.method): self.seconds["learning"]}
+        seconds |= self.decided.seconds if self.decided else {}
+        rows = []
+        for name, judgement in self.judged[0].items():
+            row = {"method": name, **judgement.row()}
+            if name in seconds:
+                row["seconds"] = round(seconds[name], 3)
+            if name == self.options.method:
+                row |= self.fit_facts
+            errors = [split[name].rate for split in self.judged if name in split]
+            if len(errors) == len(self.judged) > 1:
+                row |= {"mean": statistics.mean(errors), "std": statistics.stdev(errors)}
+            rows.append(row)
+        return rows
+
+    @property
+    def fit_facts(self) -> dict[str, Any]:
+        """Results of the fit of the metric, as JSON values."""
+        certificate = self.metric.certificate
+        if certificate is None:  # a blend
+            return {"rank": len(self.metric.components)}
+        return {
+            "rank": len(self.metric.components),
+            "iterations": int(self.estimator.n_iter_),
+            "objective": certificate.primal,
+            "bound": certificate.dual,
+            "relative_gap": certificate.relative_gap,
+            "status": str(certificate.status),
+        }
+
     @property
     def evidence(self) -> Any:
         """What the method found on held-out training rows (`AutoMetric`); else None."""
@@ -277,15 +307,15 @@ def _study(task, options, on_metric, names, decide):
     compiled_before = seconds_compiling()
     method = find(options.method or methods_for(task.kind)[0].name, task.kind)
     options = replace(options, method=method.name)
-    notes: list[str] = []
     identity = data_id(task)
     task = task.split(options, np.random.default_rng(options.seed))
-    notes += task.notes
+    notes = list(task.notes)
     with _stage("scaling", seconds):
         prepare = make_pipeline(*_preprocessing(task, options, notes)).fit(task.training_rows())
         task = task.prepared(prepare)
+    decision = deciding.new_decision(task, options, names, notes) if decide else None
     with _stage("learning", seconds):
-        estimator, alarm = _fit(method, task, options, notes)
+        estimator, alarm = _learned(task, prepare, options, decision, notes)
     metric = _folded(prepare, estimator, task, options, identity, names)
     if on_metric is not None:
         on_metric(metric, _interrupted(estimator))
@@ -294,32 +324,58 @@ def _study(task, options, on_metric, names, decide):
             EUCLIDEAN: task.judge(None, options),
             method.name: task.judge(estimator, options),
         }
-    study = Study(options, estimator, prepare, metric, task, [judged], seconds, notes, alarm, names)
-    if decide:
-        from .deciding import decide as decided
-
-        study = replace(study, decided=decided(study))
-        judged |= study.decided.judgements if study.decided else {}
+    decided = None
+    if decision is not None:
+        decided = deciding.judged(decision, task, options.seed, notes)
+        judged |= decided.judgements
     compiling = seconds_compiling() - compiled_before
     if compiling > WORTH_SAYING:
         seconds[COMPILING] = compiling
-    return study
+    return Study(
+        options, estimator, prepare, metric, task, [judged], seconds, notes, alarm, names, decided
+    )
+
+
+def _learned(task, prepare, options, decision, notes):
+    """The fitted metric, and why it has collapsed, if it has. If a decision learns the same metric
+    from the same rows on its way, both are fitted at once.
+    """
+    method = find(str(options.method), task.kind)
+    estimator = method.with_options(options, task.n_features)
+    alarm = ""
+    if decision is not None:
+        shared = deciding.shared_metric(decision, estimator, task, prepare, notes)
+        if shared is not None:
+            notes.extend(_evidence_in_words(shared))
+            return shared, alarm
+    with collected_warnings() as collected:
+        task.fit(estimator)
+    for warning in collected:
+        if isinstance(warning, CollapsedMetricWarning):
+            alarm = in_options(warning)
+        elif not isinstance(warning, ScaleWarning):  # options.scale has decided
+            notes.append(in_options(warning))
+    searched = getattr(estimator, "n_references_", None)
+    if searched is not None:
+        notes.append(f"Neighbours searched among {searched:,} training rows.")
+    if hasattr(estimator, "evidence_"):
+        notes.extend(_evidence_in_words(estimator))
+    return estimator, alarm
 
 
 def _refitted(task, study, on_metric):
     """The study with metric and decision learned again from all items."""
-    from .deciding import refitted
-
-    options = study.options
-    notes: list[str] = []
+    options, decided = study.options, study.decided
     with labelled(method="all rows"), _stage("learning from all rows", study.seconds):
         whole = task.whole(options, np.random.default_rng(options.seed))
         prepare = clone(study.prepare).fit(whole.training_rows())
         whole = whole.prepared(prepare)
-        method = find(str(options.method), task.kind)
-        estimator, _ = _fit(method, whole, options, notes)
+        final = decided and decided.decision.unfitted()
+        estimator, _ = _learned(whole, prepare, options, final, [])
         metric = _folded(prepare, estimator, whole, options, data_id(task), study.names)
-        decided = study.decided and refitted(study, whole)
+        if final is not None:
+            final.fit(whole, [])
+            decided = replace(decided, final=final.estimator, final_rows=final.rows(whole))
     if on_metric is not None:
         on_metric(metric, _interrupted(estimator))
     n = len(whole.train) if task.kind in ("pairs", "triplets") else len(whole.learn)
@@ -377,27 +433,6 @@ def _check_preprocessing(task, options):
             f"n_pca={options.n_pca} must be from 1 to {min(rows, columns)} for {rows} training "
             f"rows of {columns} columns."
         )
-
-
-def _fit(method, task, options, notes):
-    """The fitted estimator, and why its metric has collapsed, if it has."""
-    given = {name: getattr(options, name) for name in ("n_neighbors", "tol")}
-    given["max_rows"] = AUTO_VALUES // (task.n_features + 100)
-    estimator = method.make(**{"random_state": options.seed, **given, **options.parameters})
-    with collected_warnings() as collected:
-        task.fit(estimator)
-    alarm = ""
-    for warning in collected:
-        if isinstance(warning, CollapsedMetricWarning):
-            alarm = in_options(warning)
-        elif not isinstance(warning, ScaleWarning):  # options.scale has decided
-            notes.append(in_options(warning))
-    searched = getattr(estimator, "n_references_", None)
-    if searched is not None:
-        notes.append(f"Neighbours searched among {searched:,} training rows.")
-    if hasattr(estimator, "evidence_"):
-        notes.extend(_evidence_in_words(estimator))
-    return estimator, alarm
 
 
 def _evidence_in_words(estimator):

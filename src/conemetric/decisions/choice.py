@@ -1,0 +1,93 @@
+"""The choice of a decision by held-out rows: of each kind the best, and their blend."""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from ..core.progress import emit
+from ..estimators.folds import Fold
+from .blend import Blended, blend_trials
+from .candidates import PLAIN
+from .held_out import MOST_ROWS, Candidate, HeldOut
+from .kernel import coarse_loss
+from .neighbors import NeighborVote
+from .rule import Judge, Rule, Training, Trial
+
+__all__ = ["choose", "draw_landmarks"]
+
+
+def choose(
+    rows: Training,
+    folds: Sequence[Fold],
+    candidates: Sequence[Sequence[Candidate]],
+    rules: Sequence[type[Rule]],
+    judge: Judge,
+    n_landmarks: Callable[[int], int],
+    rng: np.random.RandomState,
+) -> tuple[list[Trial], list[Blended]]:
+    """Search every rule in the best metric of each family, and blend what was found.
+
+    Parameters
+    ----------
+    rows : Training
+        All rows, scaled.
+    folds : sequence of Fold
+    candidates : sequence of sequences of Candidate
+        Metrics, family by family; the plain one first.
+    rules : sequence of rules
+    judge : Judge
+        Of the held-out rows, fold by fold.
+    n_landmarks : callable
+        How many of so many rows a kernel sum is over.
+    rng : RandomState
+        Draws them.
+
+    Returns
+    -------
+    (trials, blends)
+        The usual rule and the best trial of each kind; and the blend of each rule.
+    """
+    first = HeldOut(rows, folds, candidates[0][0])
+    trials = [NeighborVote.usual(first, judge)]
+    contests: dict[type[Rule], list[list[Trial]]] = {rule: [] for rule in rules}
+    for family in candidates:
+        emit("stage", stage=f"decision in the {family[0].name} metric")
+        found = [HeldOut(rows, folds, each) for each in family if each.name != PLAIN] or [first]
+        best = found[0]
+        if len(found) > 1:
+            best = min(found, key=lambda each: coarse_loss(each, judge))
+        for rule, contest in contests.items():
+            contest += rule.search(best, judge)
+    trials += [contest[0] for of_rule in contests.values() for contest in of_rule]
+    by_name = {each.name: each for family in candidates for each in family}
+    ends = np.cumsum([len(fold.held_out) for fold in folds])
+    places = [slice(end - len(fold.held_out), end) for end, fold in zip(ends, folds, strict=True)]
+    largest = max(len(fold.train) for fold in folds)
+    again = largest > min(MOST_ROWS, n_landmarks(largest))
+
+    def at_full_size(trial: Trial) -> Trial:
+        """The trial with scores by a rule learned from all rows of the other folds."""
+        held_out, scores = HeldOut(rows, folds, by_name[trial.metric], None), []
+        for fold in held_out.folds:
+            landmarks = draw_landmarks(fold.train.keys, n_landmarks, rng)
+            scores.append(trial.rule.fit(fold.train, landmarks).scores(fold.held_out))
+        return held_out.trial(trial.rule, np.concatenate(scores), judge)
+
+    blends = []
+    for rule, of_rule in contests.items():
+        blended = blend_trials(of_rule, judge, places, rule.most_parts)
+        if again:
+            emit("stage", stage="held-out rows judge the rules learned from all others")
+            full = [at_full_size(trial) for trial in blended.trials]
+            trials += full
+            blended = blend_trials([[trial] for trial in full], judge, places, rule.most_parts)
+        blends.append(blended)
+    return trials, blends
+
+
+def draw_landmarks(
+    keys: np.ndarray, n_landmarks: Callable[[int], int], rng: np.random.RandomState
+) -> np.ndarray:
+    """Rows that a kernel sum is over, drawn whatever the order of the rows."""
+    n = len(keys)
+    return np.sort(np.argsort(keys, kind="stable")[rng.permutation(n)[: n_landmarks(n)]])

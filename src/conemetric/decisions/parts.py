@@ -1,0 +1,134 @@
+"""What a fitted decision is made of, and how it explains itself."""
+
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import numpy as np
+
+from ..core.fields import Array, Field, Number, Plain, Text, check, expect
+from ..solvers.base import Certificate
+from ..solvers.kernel_ridge import mean_differences
+from .rule import FittedRule, Training, Trial
+from .rules import RULES
+
+__all__ = ["Blend", "Explanation", "Part"]
+
+FIELDS: dict[str, Field] = {
+    "metric": Text(),
+    "rule": Text(tuple(RULES)),
+    "setting": Plain(dict),
+    "loss": Number(nan=True),
+    "weight": Number(0, 1 + 1e-9, strict=True),
+    "map": Array("f", ("d", "r"), optional=True),
+    "places": Array("i", ("p",), low=0, below="m", increasing=True),
+    "fitted": Field(),
+}
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """The training rows that decided, and the columns that made them near.
+
+    Attributes
+    ----------
+    rows : array (n_queries, n)
+        Row numbers in the X of ``fit``, the most influential first.
+    shares : array (n_queries, n)
+        Share of each in the decision: positive if it spoke for it. Over all training rows the
+        absolute shares add up to 1.
+    nearness : array (n_queries, n, n_columns)
+        What each column contributes to 1 - d / (mean d), with d the squared distance, or that
+        of the city block if the kernel depends on it: positive where the column makes the two
+        rows more similar than two average rows. Of a blend, the mean over its parts.
+    """
+
+    rows: np.ndarray
+    shares: np.ndarray
+    nearness: np.ndarray = field(repr=False)
+
+
+@dataclass(frozen=True)
+class Part:
+    """One part of a blend: a rule fitted in a metric.
+
+    Attributes
+    ----------
+    trial : Trial
+        Metric and rule, with the scores they gave held-out rows.
+    weight : float
+    certificate : Certificate or None
+        How far its kernel system is from the exact solution; None for neighbours.
+    """
+
+    trial: Trial
+    weight: float
+    fitted: FittedRule = field(repr=False)
+    L: np.ndarray | None = field(repr=False)  # scaled rows go to L'x; None is the identity
+    places: np.ndarray = field(repr=False)  # of the rows it keeps, among those that any part keeps
+
+    @property
+    def certificate(self) -> Certificate | None:
+        return self.fitted.certificate
+
+    def __str__(self) -> str:
+        return f"{self.weight:.0%} {self.trial}"
+
+    def nearness(self, difference: np.ndarray, X: np.ndarray) -> np.ndarray:
+        """What each feature contributes to 1 - d / (mean d) between rows of this difference, the
+        mean being over the training rows X.
+        """
+        L = np.eye(X.shape[1]) if self.L is None else self.L
+        if self.trial.rule.by_columns:
+            scale = np.diag(L)  # the metrics of this kernel weigh columns
+            apart, typical = abs(difference * scale), mean_differences(X * scale)
+        else:
+            spread = X - X.mean(0)
+            apart = difference * (difference @ L @ L.T)
+            typical = 2 * (spread * (spread @ L @ L.T)).mean(0)
+        return (typical - apart) / (typical.sum() or 1.0)
+
+    def state(self) -> dict[str, Any]:
+        """The part without the training rows."""
+        trial = self.trial
+        return {
+            "metric": trial.metric,
+            "rule": trial.rule.name,
+            "setting": trial.rule.state(),
+            "loss": trial.loss,
+            "weight": self.weight,
+            "map": self.L,
+            "places": self.places,
+            "fitted": self.fitted.state(),
+        }
+
+    @classmethod
+    def from_state(cls, state: Any, within: str, rows: Training) -> Self:
+        """The part of such a state, fitted to these rows."""
+        check(state, FIELDS, within, {"m": len(rows.Y), "d": rows.Z.shape[1]})
+        rule = RULES[state["rule"]].from_state(state["setting"], f"{within}.setting")
+        L, places = state["map"], state["places"]
+        square = L is None or L.shape[0] == L.shape[1]
+        expect(square or not rule.by_columns, f"{within}.map", "not square", "weights of columns")
+        fitted = rule.restored(rows.among(places).mapped(L), state["fitted"])
+        trial = Trial(state["metric"], rule, np.empty((0, rows.Y.shape[1])), state["loss"])
+        return cls(trial, state["weight"], fitted, L, places)
+
+
+@dataclass(frozen=True)
+class Blend:
+    """The parts of a decision, the heaviest first.
+
+    Attributes
+    ----------
+    parts : tuple of Part
+    certificate : Certificate or None
+        How far the weights are from those that minimise the squared error of held-out scores.
+    """
+
+    parts: tuple[Part, ...]
+    certificate: Certificate | None
+
+    def __str__(self) -> str:
+        if len(self.parts) == 1:
+            return str(self.parts[0].trial)
+        return "; ".join(map(str, self.parts))
