@@ -91,8 +91,8 @@ class Threads(Engine):
 
     def _for_all(self, function, n_blocks):
         """What ``function`` returns for each block, in their order."""
-        blocks, waiting = iter(range(n_blocks)), []
-        on_one_core = single_threaded()(function)
+        blocks, on_one_core = iter(range(n_blocks)), single_threaded()(function)
+        waiting: list[Any] = []
 
         def begin(count):
             waiting.extend(self._pool.submit(on_one_core, block) for block in islice(blocks, count))
