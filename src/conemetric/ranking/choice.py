@@ -26,7 +26,7 @@ from sklearn.model_selection import KFold
 
 from ..core.advice import AdviceError
 from ..core.arrays import is_torch, like, to_numpy
-from ..core.blas import one_blas_thread
+from ..core.blas import blas_threads
 from ..core.progress import all_or_nothing, emit
 from ..core.threads import n_threads, single_threaded
 from ..solvers.base import relative_gap
@@ -295,7 +295,7 @@ class Choice:
         if is_torch(self.data.documents):
             return [function(fold, *arguments) for fold in numbers]
         on_one_core = single_threaded()(function)
-        with one_blas_thread(), ThreadPoolExecutor(n_threads()) as pool:
+        with blas_threads(1), ThreadPoolExecutor(n_threads()) as pool:
             jobs = [
                 pool.submit(copy_context().run, on_one_core, fold, *arguments) for fold in numbers
             ]

@@ -17,7 +17,7 @@ from ..core.arrays import float64, like, namespace, transposed
 from ..estimators.prior import prior_matrix
 from ..operators import columns, from_triplets
 from ..operators.base import Operator
-from ..operators.difference import from_comparisons
+from ..operators.bilinear import from_comparisons
 from ..problems.bilinear import BilinearProgram
 from ..problems.frobenius import FrobeniusProgram
 from ..problems.mixed import MixedProgram

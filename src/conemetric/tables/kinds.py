@@ -318,7 +318,7 @@ class IndicatorColumn(Kind):
 KINDS: dict[str, type[Kind]] = {
     each.kind: each for each in (OrderedColumn, BooleanColumn, NumberColumn, DateColumn, WordColumn)
 }
-STORED_KINDS = {**KINDS, IndicatorColumn.kind: IndicatorColumn}
+STORED_KINDS: dict[str, type[Kind]] = {**KINDS, IndicatorColumn.kind: IndicatorColumn}
 
 
 def learn_kind(summary: Summary, settings: Settings, kind: str | None) -> Kind | str:
