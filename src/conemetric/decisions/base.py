@@ -24,7 +24,7 @@ from ..core.arrays import (
     take,
     to_numpy,
 )
-from ..core.blas import half_the_cores, one_blas_thread
+from ..core.blas import blas_threads, half_the_cores
 from ..core.fields import Array, Each, Field, Plain, Stored, Text, check, expect, with_parameters
 from ..core.progress import emit
 from ..core.sklearn_private import Interval, StrOptions
@@ -202,7 +202,7 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
         self._linear_map: np.ndarray | None = None
         self.trials_: list[Trial] = []
         rows = Training(X, Y, weights, self._tie_keys(X))
-        with one_blas_thread() if len(y) <= MOST_ROWS_SINGLE_THREADED else half_the_cores():
+        with blas_threads(1) if len(y) <= MOST_ROWS_SINGLE_THREADED else half_the_cores():
             fitted = self._cross_fit_some(X, y, rng)
             if fitted is None:
                 self._judged = np.empty(0, int)
