@@ -213,7 +213,7 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
             self._judged = fitted.judged
             judge = Judge(Y[self._judged], weights[self._judged], self._row_losses)
             self.trials_, blends = choose(
-                rows, fitted.folds, candidates, searched, judge, self._n_landmarks, rng
+                rows, fitted.folds, candidates, searched, judge, self._n_landmarks(len(y)), rng
             )
             if self.verbose:
                 for trial in self.trials_:
@@ -256,7 +256,7 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
 
     def _fit_parts(self, parts, rows, rng, certificate=None):
         """Fit the rules of the parts to all rows, and keep the rows that they need."""
-        landmarks = draw_landmarks(rows.keys, self._n_landmarks, rng)
+        landmarks = draw_landmarks(rows.keys, self._n_landmarks(len(rows.Y)), rng)
         every = np.arange(len(rows.Y))
         kept = every if any(trial.rule.many for trial, _, _ in parts) else landmarks
         fitted = []
@@ -283,7 +283,7 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
     def _n_landmarks(self, n):
         """How many of n rows the kernel sum is over: all of a few, some of many."""
         if self.n_landmarks != "auto":
-            return min(n, int(self.n_landmarks))
+            return int(self.n_landmarks)
         if n <= MOST_EXACT:
             return n
         return N_LANDMARKS_ON_GPU if on_device(self.scale_) else N_LANDMARKS
