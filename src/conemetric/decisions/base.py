@@ -45,8 +45,6 @@ from .parts import Blend, Explanation, Part
 from .rule import Judge, Training, Trial, mapped
 from .rules import RULES, rules_for
 
-__all__ = ["MetricDecision"]
-
 # rows up to which one BLAS thread is fastest: 1,500 x 20 takes 3.0 s with one and 6.0 with two on two
 # Neoverse-N1 cores, 2.6 with one and 3.9 with 16 on 16 x86 cores
 MOST_ROWS_SINGLE_THREADED = 2000

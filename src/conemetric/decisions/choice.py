@@ -13,8 +13,6 @@ from .kernel import coarse_loss
 from .neighbors import NeighborVote
 from .rule import Judge, Rule, Training, Trial
 
-__all__ = ["choose", "draw_landmarks"]
-
 
 def choose(
     rows: Training,
