@@ -301,3 +301,16 @@ def test_files_of_format_1_decide_as_they_did(name):
     np.testing.assert_allclose(found, expected, rtol=1e-7, atol=1e-10)
     assert "wrong on" in str(loaded.evidence_) or "R2" in str(loaded.evidence_)
     assert loaded.explain(rows[:3, 1:] if name == "numbers" else rows[:3], n=2).rows.shape == (3, 2)
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_words_and_gaps_of_format_1_are_encoded_as_they_were(library):
+    data = Path(__file__).parent / "data"
+    expected = json.loads((data / "decision1_words.json").read_text())
+    loaded = load_decision(data / "decision1_words.safetensors")
+    table = pytest.importorskip(library).DataFrame(expected["table"])
+    assert loaded.predict(table).tolist() == expected["class"]
+    probability = loaded.predict_proba(table).max(1)
+    np.testing.assert_allclose(probability, expected["probability"], rtol=1e-7)
+    assert loaded.feature_names_in_.tolist() == ["a", "colour", "b"]
+    assert loaded.explain(table, n=2).nearness.shape == (10, 2, 3)

@@ -8,6 +8,7 @@ import os
 import pickle
 import struct
 import tracemalloc
+from pathlib import Path
 
 import numpy as np
 import pandas
@@ -25,6 +26,7 @@ from sklearn.preprocessing import MinMaxScaler, StandardScaler
 
 from conemetric import (
     FrobMetric,
+    LearnedAdapter,
     LearnedMetric,
     RelativeComparisons,
     TableEncoder,
@@ -116,24 +118,29 @@ def test_an_imputer_that_does_more_is_refused(imputer):
         LearnedMetric.from_estimator(make_pipeline(imputer, FrobMetric()).fit(holes, y))
 
 
+DATA = Path(__file__).parent / "data"
+
+
 @pytest.mark.parametrize("library", ["pandas", "polars"])
-def test_words_of_a_frame_become_features(tmp_path, library):
+@pytest.mark.parametrize("version", [4, 5])
+def test_words_of_older_files_are_encoded_as_they_were(tmp_path, library, version):
+    """Files with the categories of columns, before there was a `TableEncoder`."""
     frames = pytest.importorskip(library)
-    colour = np.array(["red", "blue", "green"])[np.arange(150) % 3]
-    numbers = np.column_stack([X[:, 0], colour == "blue", colour == "red", X[:, 1]]).astype(float)
-    metric = LearnedMetric.from_estimator(
-        make_pipeline(SimpleImputer(), FrobMetric()).fit(numbers, y),
-        feature_names=["a", "colour=blue", "colour=red", "b"],
-        categories={"colour": ["blue", "red"]},
-    )
-    save_metric(tmp_path / "metric.safetensors", metric)
-    metric = load_metric(tmp_path / "metric.safetensors")
+    metric = load_metric(DATA / f"metric{version}_words.safetensors")
     assert metric.columns == ["a", "colour", "b"]
-    words = [None, *colour[1:].tolist()]  # missing: neither blue nor red
-    numbers[0, [1, 2]] = 0
-    frame = frames.DataFrame({"a": X[:, 0], "colour": words, "b": X[:, 1]})
-    np.testing.assert_allclose(metric.transform(frame), metric.transform(numbers))
-    with pytest.raises(ValueError, match=r"no column 'colour'; .*metric\.columns"):
+    assert metric.feature_names == ["a", "colour=blue", "colour=red", "b"]
+    colour = np.array(["red", "blue", "green"])[np.arange(150) % 3].tolist()
+    table = {"a": np.where(X[:, 0] > 7, np.nan, X[:, 0]), "colour": colour, "b": X[:, 1]}
+    mapped = metric.transform(frames.DataFrame(dict(reversed(table.items()))))
+    expected = json.loads((DATA / "metric_words.json").read_text())
+    np.testing.assert_allclose(mapped[::15], expected, atol=1e-10)
+    unknown = frames.DataFrame({**table, "colour": [None, "grey", "green"] * 50})
+    without = metric.transform(frames.DataFrame({**table, "colour": ["green"] * 150}))
+    np.testing.assert_array_equal(metric.transform(unknown), without)
+    save_metric(tmp_path / "again", metric)
+    again = load_metric(tmp_path / "again").transform(frames.DataFrame(table))
+    np.testing.assert_array_equal(again, mapped)
+    with pytest.raises(ValueError, match="X has no column 'colour', which fit had"):
         metric.transform(frames.DataFrame({"a": X[:, 0], "b": X[:, 1]}))
 
 
@@ -160,7 +167,8 @@ def as_written_by(version):
         state = header["state"]
         arrays = "components", "offset", "fill", "document_components", "encoder", "maps"
         left_out = (*LATER_KEYS[version], *arrays)
-        kept = {name: value for name, value in state.items() if name not in left_out}
+        kept = {"categories": None, **state}
+        kept = {name: value for name, value in kept.items() if name not in left_out}
         return {**kept, "format": version, "shape": [3, 4]}
 
     return older
@@ -203,6 +211,17 @@ def test_a_threshold_and_its_promise_come_back(file, tmp_path, kind, start):
     # another distance has no threshold
     for other in (again.truncated(1), blend([again, again])):
         assert not hasattr(other, "threshold_") and other.threshold_promise_ is None
+
+
+def test_a_threshold_is_kept_with_other_notes(tmp_path):
+    metric = LearnedMetric.from_estimator(FrobMetric().fit(X, y)).set_threshold(2)
+    save_metric(tmp_path / "metric.safetensors", metric, notes={"rows": 150})
+    assert load_metric(tmp_path / "metric.safetensors").threshold_ == 2
+
+
+def test_a_distance_is_no_map_of_queries(fitted):
+    with pytest.raises(TypeError, match="is a distance, not a map of queries"):
+        LearnedAdapter.from_estimator(fitted)
 
 
 @pytest.fixture
@@ -259,25 +278,14 @@ def test_saving_a_loaded_metric_keeps_everything(file, tmp_path):
     assert same_metric(load_metric(again), load_metric(file))
 
 
-@pytest.fixture(params=["numbers", "numbers with missing values", "categories"])
+@pytest.fixture(params=["numbers", "numbers with missing values"])
 def named(request, tmp_path):
     """A loaded metric with feature names, columns of values, and the rows they stand for."""
-    columns = dict(zip(NAMES, X.T, strict=True))
-    if request.param == "numbers":
-        rows, names, categories = X, NAMES, None
-    elif request.param == "categories":
-        colour = np.array(["red", "blue"])[np.arange(150) % 2]
-        columns["colour"] = colour
-        rows = np.column_stack([X, colour == "blue", colour == "red"]).astype(float)
-        names = [*NAMES, "colour=blue", "colour=red"]
-        categories = {"colour": ["blue", "red"]}
-    else:
-        rows, names, categories = np.where(X > 6, np.nan, X), NAMES, None
-        columns = dict(zip(NAMES, rows.T, strict=True))
+    rows = np.where(X > 6, np.nan, X) if "missing" in request.param else X
     pipeline = make_pipeline(SimpleImputer(), StandardScaler(), FrobMetric()).fit(rows, y)
-    metric = LearnedMetric.from_estimator(pipeline, feature_names=names, categories=categories)
-    save_metric(tmp_path / "metric.safetensors", metric)
-    return load_metric(tmp_path / "metric.safetensors"), columns, rows
+    save_metric(tmp_path / "metric.safetensors", pipeline, feature_names=NAMES)
+    metric = load_metric(tmp_path / "metric.safetensors")
+    return metric, dict(zip(NAMES, rows.T, strict=True)), rows
 
 
 @pytest.mark.parametrize("library", ["pandas", "polars"])
@@ -423,7 +431,7 @@ def certify(**values):
     [
         (put_in_header(format=6), "format 6 is newer"),
         (put_in_header(format="1"), "no format number"),
-        (put_in_header(extra=1), "the header is .* expected the keys"),
+        (put_in_header(extra=1), "header.kind is .* expected no such field|header.shape is"),
         (put_in_header(state=[]), "components is an array"),
         (put(scores=[]), "scores is"),
         (put(scores={"weights": {"embedding": 1.0}}), "scores.similarity is 'missing'"),
@@ -436,7 +444,7 @@ def certify(**values):
         (put(scores=ranking_sum(target="solr")), "scores.target is 'solr'"),
         (put(scores=ranking_sum(window=0)), "scores.window is 0"),
         (put(categories={"a": [1]}), "categories.a.0 is 1"),
-        (put(categories={"a": ["red"]}, feature_names=None), "categories is"),
+        (put(categories={"a": ["red"]}, feature_names=None), "feature_names is None"),
         (put(categories=[]), "categories is"),
         (put(categories={"a": ["red"]}), "categories is"),
         (put(extra=1), "extra is 1; expected no such field"),

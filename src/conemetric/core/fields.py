@@ -20,7 +20,7 @@ import math
 import reprlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Self, TypeVar, get_type_hints
+from typing import Any, Self, TypeVar
 
 import numpy as np
 
@@ -85,9 +85,8 @@ class Stored:
     @classmethod
     def declared(cls) -> dict[str, "Field"]:
         """What each field may hold."""
-        hints = get_type_hints(cls, include_extras=True)
         fields: Any = dataclasses.fields(cls)  # type: ignore[arg-type]
-        return {each.name: hints[each.name].__metadata__[0] for each in fields}
+        return {each.name: each.type.__metadata__[0] for each in fields}
 
     def state(self) -> dict[str, Any]:
         """The fields as a dict of JSON values and arrays."""

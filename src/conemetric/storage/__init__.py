@@ -6,7 +6,7 @@ from .checked import MetricFileError
 from .decisions import load_decision, save_decision
 from .files import load_metric, save_metric
 from .learned import LearnedAdapter, LearnedMap, LearnedMetric
-from .values import certificate_values
+from .states import certificate_values
 
 __all__ = [
     "LearnedAdapter",

@@ -10,8 +10,6 @@ from ..core import spectral
 from .learned import LearnedMetric
 from .states import same_state
 
-__all__ = ["blend"]
-
 
 def blend(metrics: Sequence[Any], weights: Any = None, *, X: Any = None) -> LearnedMetric:
     """Blend fitted metrics into one: M = sum_k w_k M_k / s_k.
@@ -88,7 +86,6 @@ def blend(metrics: Sequence[Any], weights: Any = None, *, X: Any = None) -> Lear
         },
         feature_names=names,
         fill=learned[0].fill,
-        categories=learned[0].categories,
         encoder=learned[0].encoder,
     )
 
@@ -114,8 +111,7 @@ def _common_features(learned):
             f"the metrics have {sorted(sizes)} features; blend metrics of the same features."
         )
     if any(
-        metric.categories != learned[0].categories
-        or not np.array_equal(metric.fill, learned[0].fill)  # None equals None
+        not np.array_equal(metric.fill, learned[0].fill)  # None equals None
         or not same_state(*(each.encoder and each.encoder.state() for each in (metric, learned[0])))
         for metric in learned
     ):

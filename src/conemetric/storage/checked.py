@@ -20,18 +20,9 @@ from ..core.slices import slices
 from .atomic import atomic_path
 from .states import join_state, split_state
 
-__all__ = [
-    "MetricFileError",
-    "fields_of_file",
-    "kind_of",
-    "read_state",
-    "write_state",
-]
-
 MAX_BYTES = 4 << 30  # of a file: enough for 20,000 x 20,000 in float64
 MAX_HEADER = 32 << 20  # characters
 READ = 1 << 20  # numbers read at a time for the checksum
-STATE_KEYS = {"format", "kind", "state"}
 NUMBERS = ("F32", "F64", "I64", "U64", "I32", "U8", "BOOL")  # types of the arrays of a state
 
 
@@ -61,25 +52,27 @@ def read_state(
     kind: str,
     newest: int,
     upgrade: Callable[[dict[str, Any], dict[str, np.ndarray]], dict[str, Any]] | None = None,
-) -> dict[str, Any]:
+) -> Any:
     """The state in a file of this kind, to be checked by the object that it is the state of;
     ``upgrade(header, arrays)`` gives that of a file of an older format, which has no "state".
     """
     with _opened(path, kind) as (file, text, header):
         require(_kind(header) == kind, path, f"holds a {_kind(header)!s:.20}, not a {kind}")
-        _check_version(header, newest, path)
+        misfit = "has a header that does not fit"
+        require(isinstance(header, dict), path, f"{misfit}: it is not an object")
+        version = header.get("format")
+        require(isinstance(version, int) and version >= 1, path, f"{misfit}: no format number")
+        advice = f"is newer than the {newest} this version reads; upgrade conemetric"
+        require(version <= newest, path, f"{misfit}: format {version} {advice}")
         found = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118
         for name, array in found.items():
             fault = f"holds {name} of type {array.get_dtype()}, not one of {', '.join(NUMBERS)}"
             require(array.get_dtype() in NUMBERS, path, fault)
-        require(
-            file.metadata().get("sha256") == digest(text, found),
-            path,
-            "was changed after it was written: its checksum does not match",
-        )
+        same = file.metadata().get("sha256") == digest(text, found)
+        require(same, path, "was changed after it was written: its checksum does not match")
         arrays = {name: file.get_tensor(name) for name in found}
     with fields_of_file(path):
-        if upgrade is not None and set(header) != STATE_KEYS:
+        if upgrade is not None and set(header) != {"format", "kind", "state"}:
             return upgrade(header, arrays)
         return join_state(header.get("state"), arrays)
 
@@ -89,10 +82,9 @@ def fields_of_file(path: str | os.PathLike[str]) -> Iterator[None]:
     """Turn the refusal of a stored field into a `MetricFileError` that names the file."""
     try:
         yield
-    except FieldError as error:
-        raise MetricFileError(f"'{path}' cannot be used: {error}.") from error
-    except RecursionError as error:
-        raise MetricFileError(f"'{path}' cannot be used: its header is nested too deep.") from error
+    except (FieldError, RecursionError) as error:
+        fault = "its header is nested too deep" if isinstance(error, RecursionError) else error
+        raise MetricFileError(f"'{path}' cannot be used: {fault}.") from error
 
 
 def kind_of(path: str | os.PathLike[str]) -> Any:
@@ -141,24 +133,11 @@ def require(condition: object, path: Any, fault: str) -> None:
         raise MetricFileError(f"'{path}' {fault}.")
 
 
-def _check_version(header: Any, newest: int, path: Any) -> None:
-    """Refuse a header of no format, or of one newer than this."""
-    misfit = "has a header that does not fit"
-    require(isinstance(header, dict), path, f"{misfit}: it is not an object")
-    version = header.get("format")
-    require(isinstance(version, int) and version >= 1, path, f"{misfit}: no format number")
-    advice = f"is newer than the {newest} this version reads; upgrade conemetric"
-    require(version <= newest, path, f"{misfit}: format {version} {advice}")
-
-
 def _parse(text, path):
     """The JSON of a header, which has neither NaN nor infinity."""
     size = len(text)
-    require(
-        size <= MAX_HEADER,
-        path,
-        f"has a header of {size:,} characters; at most {MAX_HEADER:,} are read",
-    )
+    fault = f"has a header of {size:,} characters; at most {MAX_HEADER:,} are read"
+    require(size <= MAX_HEADER, path, fault)
 
     def refuse(constant):
         raise ValueError(f"{constant} is not a number")

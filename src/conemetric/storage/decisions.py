@@ -11,14 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from ..core.fields import Field, Plain, Text, check, expect
+from ..core.fields import Array, Each, Field, Plain, Text, check, expect
 from ..decisions.base import MetricDecision
 from ..decisions.classifier import MetricClassifier
 from ..decisions.regressor import MetricRegressor
 from .checked import fields_of_file, read_state, write_state
-from .values import number_from_value
-
-__all__ = ["load_decision", "save_decision"]
+from .files import encoder_of_words
+from .states import number_from_value
 
 FORMAT = 2  # from which on the file holds the state of an estimator
 ESTIMATORS: dict[str, type[MetricDecision]] = {
@@ -98,64 +97,72 @@ def load_decision(path: str | os.PathLike[str]) -> MetricClassifier | MetricRegr
     return estimator
 
 
-# ---- files of format 1: one metric and one rule
+# ---- files of format 1: one metric and one rule, words and gaps of a table in the notes
 
-KEYS = {"format", "kind", "estimator", "parameters", "rule", "metric", "loss", "scale", "classes"}
-KEYS |= {"landmarks", "numbers", "certificate", "evidence", "feature_names", "fortran", "notes"}
-ARRAYS = {"rows", "X", "Z", "Y", "weights", "keys", "centre", "spread", "components", "held_out"}
 NUMBERS = {
     "MetricClassifier": {"temperature_": "temperature"},
     "MetricRegressor": {"_y_mean": "y_mean", "_y_scale": "y_scale"},
 }
+LABEL_CODES = ("<U", "|O", "|b", "|i", "|u", "<i", "<u", "<f")  # how their dtypes start
+KEPT = {name: Field() for name in ("X", "Y", "weights", "rows", "keys", "held_out")}
+ARRAYS = KEPT | {
+    "components": Array("f", ("rank", "d")),
+    "centre": Array("f", ("d",)),
+    "spread": Array("f", ("d",)),
+    **{name: Field() for name in ("Z", "scores")},
+}
+HEADER = {
+    "estimator": Text(tuple(ESTIMATORS)),
+    "rule": Plain(dict),
+    "numbers": Plain(dict),
+    "notes": Plain(dict),
+    "feature_names": Each(Text(), optional=True),
+}
+HEADER |= dict.fromkeys(("format", "kind", "parameters", "metric", "loss", "scale"), Field())
+HEADER |= dict.fromkeys(("classes", "landmarks", "certificate", "evidence", "fortran"), Field())
 
 
 def _upgraded(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> dict[str, Any]:
     """The state of a file of format 1."""
-    expect(set(header) == KEYS, "the header", sorted(header)[:20], f"the keys {sorted(KEYS)}")
-    name, rule, numbers = header["estimator"], header["rule"], header["numbers"]
-    expect(isinstance(name, str) and name in ESTIMATORS, "estimator", name, "one of those here")
-    expect(isinstance(rule, dict), "rule", rule, "an object")
-    expect(isinstance(numbers, dict), "numbers", numbers, "an object")
+    check(header, HEADER, "header")
+    name, rule, certificate = header["estimator"], header["rule"], header["certificate"]
     kernel = "kernel" in rule
-    known = ARRAYS | {"scores"} | ({"coefficients", "offset"} if kernel else set())
-    expect(set(arrays) == known, "the arrays", sorted(arrays), f"{sorted(known)}")
-    expect(
-        set(numbers) == set(NUMBERS[name]), "numbers", sorted(numbers), f"{sorted(NUMBERS[name])}"
-    )
-    certificate = header["certificate"]
+    solved = ("coefficients", "offset") if kernel else ()
+    check(arrays, ARRAYS | dict.fromkeys(solved, Field()), "arrays")
+    check(header["numbers"], dict.fromkeys(NUMBERS[name], Field()), "numbers")
     if isinstance(certificate, dict):
         certificate = {key: number_from_value(value) for key, value in certificate.items()}
-    classes = header["classes"]
-    fitted = {
-        "landmarks": header["landmarks"],
-        "scale": header["scale"],
-        "coefficients": arrays.get("coefficients"),
-        "offset": arrays.get("offset"),
-        "certificate": certificate,
-    }
-    part = {
-        "metric": header["metric"],
-        "rule": "kernel" if kernel else "neighbors",
-        "setting": rule,
-        "loss": number_from_value(header["loss"]),
-        "weight": 1.0,
-        "map": _map(arrays["components"], arrays["spread"]),
-        "places": np.arange(len(arrays["rows"])),
-        "fitted": fitted if kernel else {},
-    }
-    own = {new: numbers[old] for old, new in NUMBERS[name].items()}
+    fitted = {key: arrays[key] for key in solved}
+    fitted |= {"landmarks": header["landmarks"], "scale": header["scale"]}
+    own = {new: header["numbers"][old] for old, new in NUMBERS[name].items()}
     if name == "MetricClassifier":
-        own |= {"classes": _classes(classes), "unseen": 0.0}
+        own |= {"classes": _classes(header["classes"]), "unseen": 0.0}
+    names, encoder, shift = header["feature_names"], None, np.zeros(1)
+    notes = {"feature_names": names, "categories": None, "fill": None} | header["notes"]
+    if notes["categories"] is not None or notes["fill"] is not None:
+        encoder, shift = encoder_of_words(
+            notes["feature_names"], notes["categories"] or {}, notes["fill"], len(arrays["centre"])
+        )
+        names = encoder["names"]
     decision = {
         "parameters": header["parameters"],
-        "encoder": None,
-        "feature_names": header["feature_names"],
-        **{
-            each: arrays[each]
-            for each in ("X", "Y", "weights", "rows", "keys", "centre", "held_out")
-        },
+        "encoder": encoder,
+        "feature_names": names,
+        **{each: arrays[each] for each in KEPT},
+        "centre": arrays["centre"] - shift,
         "scale": arrays["spread"],
-        "parts": [part],
+        "parts": [
+            {
+                "metric": header["metric"],
+                "rule": "kernel" if kernel else "neighbors",
+                "setting": rule,
+                "loss": number_from_value(header["loss"]),
+                "weight": 1.0,
+                "map": _map(arrays["components"], arrays["spread"]),
+                "places": np.arange(len(arrays["rows"])),
+                "fitted": fitted | {"certificate": certificate} if kernel else {},
+            }
+        ],
         "certificate": None,
         "evidence": header["evidence"],
         **own,
@@ -165,8 +172,6 @@ def _upgraded(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> dict[str
 
 def _map(components, spread):
     """The map of scaled rows; None for the identity."""
-    fits = components.ndim == 2 and spread.shape == components.shape[1:]
-    expect(fits, "components", components.shape, f"(rank, {len(spread)})")
     L = np.ascontiguousarray((components * spread).T)
     same = L.shape[0] == L.shape[1] and np.allclose(L, np.eye(len(L)), rtol=0, atol=1e-6)
     return None if same else L
@@ -174,14 +179,8 @@ def _map(components, spread):
 
 def _classes(classes):
     """Labels with the name of their dtype in place of its code."""
-    listed = isinstance(classes, dict) and set(classes) == {"dtype", "values"}
-    expect(listed, "classes", classes, "a dtype and values")
-    dtype = str(classes["dtype"])
-    expect(
-        dtype[:2] in ("<U", "|O", "|b", "|i", "|u", "<i", "<u", "<f"),
-        "classes.dtype",
-        dtype,
-        "one of a label",
-    )
+    check(classes, {"dtype": Text(), "values": Field()}, "classes")
+    dtype = classes["dtype"]
+    expect(dtype[:2] in LABEL_CODES, "classes.dtype", dtype, "one of a label")
     text = {"<U": "str", "|O": "object"}.get(dtype[:2])
     return {"dtype": text or np.dtype(dtype).name, "values": classes["values"]}

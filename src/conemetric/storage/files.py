@@ -1,13 +1,10 @@
 """A learned metric in one file: safetensors with a checked JSON header. Loading a file
 never executes anything in it.
 
-The file holds one affine map, x -> components x + offset, with scaler and PCA folded in,
-and the encoding of a table before it: loading it needs neither the estimator nor the
-preprocessing. The header records the method, its
-parameters, the certificate, the feature names, the threshold of pairs with its promise, and
-the weights of the scores that a ranking adds up.
-A checksum over header and arrays turns every flipped bit into an error, and a file appears
-under its name only once complete.
+The file holds one affine map, x -> components x + offset, with scaler and PCA folded in, and the
+encoding of a table before it: loading it needs neither the estimator nor the preprocessing. The
+header records the method, its parameters, the certificate, the feature names, the threshold of
+pairs with its promise, and the weights of the scores that a ranking adds up.
 """
 
 import os
@@ -16,18 +13,23 @@ from typing import Any
 
 import numpy as np
 
-from ..core.fields import expect
-from .checked import MetricFileError, fields_of_file, read_state, write_state
-from .learned import LearnedMap
-from .values import certificate_from_values, number_from_value
-
-__all__ = ["MetricFileError", "load_metric", "save_metric"]
+from ..core.fields import Each, Field, Named, Number, Text, check, expect
+from ..tables.kinds import IndicatorColumn, Kind, NumberColumn
+from .checked import fields_of_file, read_state, write_state
+from .learned import FIELDS, LearnedMap
+from .states import number_from_value
 
 FORMAT = 5  # from which on the file holds the state of a `LearnedMap`
-# keys of older formats, and those that they lack, by the format that added them
-KEYS = {"format", "shape", "certificate", "threshold", "threshold_promise", "method", "parameters"}
-KEYS |= {"feature_names", "preprocessing", "categories", "notes", "scores"}
+# of older formats: keys, those that they lack by the format that added them, and arrays
+KEYS = {"format", "shape", "certificate", "method", "parameters", "feature_names", "preprocessing"}
+KEYS |= {"notes", "categories", "threshold", "threshold_promise", "scores"}
+ARRAYS = ("components", "offset", "fill")
 ADDED = {"categories": 2, "threshold": 3, "threshold_promise": 3, "scores": 4}
+WORD_FIELDS = {
+    "feature_names": Each(Text(), "features"),
+    "categories": Named(Each(Text(), least=1, distinct=True)),
+    "fill": Each(Number(), "features", optional=True),
+}
 
 
 def save_metric(
@@ -86,27 +88,72 @@ def load_metric(path: str | os.PathLike[str]) -> Any:
     """
     state = read_state(path, "metric", FORMAT, _upgraded)
     with fields_of_file(path):
-        return LearnedMap.from_state(state)
+        return LearnedMap.from_state(_without_categories(state))
+
+
+# ---- older formats
 
 
 def _upgraded(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> dict[str, Any]:
-    """The state of a `LearnedMap` from a file of format 1 to 4."""
+    """The state of a file of format 1 to 4."""
     header |= {key: None for key, since in ADDED.items() if header["format"] < since}
-    expect(set(header) == KEYS, "the header", sorted(header)[:20], f"the keys {sorted(KEYS)}")
-    known = {"components", "offset", "fill"}
-    expect(set(arrays) <= known, "the arrays", sorted(arrays), f"some of {sorted(known)}")
-    shape = list(arrays["components"].shape) if "components" in arrays else None
-    expect(header["shape"] == shape, "the shape in the header", header["shape"], f"{shape}")
-    certificate = certificate_from_values(header["certificate"])
+    check(header, dict.fromkeys(KEYS, Field()), "header")
+    check({"fill": None, **arrays}, dict.fromkeys(ARRAYS, Field()))
+    shape = list(arrays["components"].shape)
+    expect(header["shape"] == shape, "header.shape", header["shape"], f"{shape}")
+    certificate = header["certificate"]
+    if isinstance(certificate, dict):
+        certificate = {key: number_from_value(value) for key, value in certificate.items()}
     if isinstance(header["scores"], dict):
         header["scores"] |= {"target": None, "window": None}
     return {
         **{key: header[key] for key in KEYS - {"format", "shape"}},
-        **dict.fromkeys(known),
+        "fill": None,
         **arrays,
         "encoder": None,
         "document_components": None,
         "maps": "queries" if header["method"] == "QueryAdapter" else "rows",
-        "certificate": certificate and certificate.state(),
+        "certificate": certificate,
         "threshold": number_from_value(header["threshold"]),
     }
+
+
+def _without_categories(state: Any) -> Any:
+    """The state with an encoder in place of the categories that files before it had."""
+    categories = state.pop("categories", None) if isinstance(state, dict) else None
+    if categories is None:
+        return state
+    n_features = check(state, FIELDS)["features"]
+    fill = None if state["fill"] is None else state["fill"].tolist()
+    encoder, shift = encoder_of_words(state["feature_names"], categories, fill, n_features)
+    offset = state["offset"] + state["components"] @ shift
+    return {**state, "encoder": encoder, "fill": None, "offset": offset}
+
+
+def encoder_of_words(
+    names: Any, categories: Any, fill: Any, n_features: int
+) -> tuple[dict[str, Any], np.ndarray]:
+    """The state of a `TableEncoder` with these features: numbers, and words as ``column=word``, 1
+    where the column holds it and else 0. It takes the values that ``fill`` gaps from numbers; these
+    are the array returned.
+    """
+    values = {"feature_names": names, "categories": categories, "fill": fill}
+    check(values, WORD_FIELDS, sizes={"features": n_features})
+    column_of = {f"{column}={word}": column for column in categories for word in categories[column]}
+    expect(column_of.keys() <= set(names), "categories", categories, "those of feature_names")
+    shift = np.where([name in column_of for name in names], 0.0, fill or 0.0)
+    kinds: dict[str, Kind] = {}
+    for name, mean in zip(names, shift, strict=True):
+        column = column_of.get(name)
+        if column is None:
+            unit = np.ones(1), np.zeros(1, np.int64)
+            kinds[name] = NumberColumn(name, np.array([mean]), *unit, missing=None)
+        else:
+            kinds[column] = IndicatorColumn(column, categories[column])
+    return {
+        "columns": [kind.state() for kind in kinds.values()],
+        "ignored": {},
+        "names": list(kinds),
+        "named": True,
+        "parameters": {"missing": "center" if fill else "error", "sparse_output": False},
+    }, shift

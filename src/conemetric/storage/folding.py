@@ -15,9 +15,7 @@ from ..core.arrays import to_numpy
 from ..estimators.base import MahalanobisMetric
 from ..ranking.model import RankingModel
 from ..tables import TableEncoder
-from .values import json_value
-
-__all__ = ["METRICS", "folded"]
+from .states import json_value
 
 SKLEARN_METRICS = (NeighborhoodComponentsAnalysis, LinearDiscriminantAnalysis)
 METRICS = (MahalanobisMetric, *SKLEARN_METRICS)  # what defines a distance

@@ -1,39 +1,24 @@
 """What was learned as one affine map, preprocessing included: a metric, or a map of queries."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict
-from typing import Any, Self
+from dataclasses import KW_ONLY, asdict, dataclass
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy.sparse import issparse
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
 from ..core.arrays import as_array, like, namespace
-from ..core.fields import (
-    Array,
-    Each,
-    Field,
-    FieldError,
-    Named,
-    Number,
-    Plain,
-    Text,
-    check,
-    expect,
-)
+from ..core.fields import Array, Each, Field, FieldError, Number, Plain, Text, check, expect
 from ..estimators.base import CertifiedEstimator, MahalanobisMetric
 from ..estimators.validation import validate_points
 from ..evaluation.thresholds import ThresholdPromise
 from ..ranking.model import RankingModel
 from ..solvers.base import Certificate
 from ..tables import TableEncoder
+from ..tables.columns import positions
 from .folding import METRICS, folded
-from .frames import check_categories, frame_features, source_columns
 
-__all__ = ["LearnedAdapter", "LearnedMap", "LearnedMetric"]
-
-ARRAYS = ("components", "offset", "fill", "document_components")
-PLAIN_FIELDS = ("method", "categories", "scores")  # kept as they are
 FIELDS = {
     "components": Array("f", ("rank", "features")),
     "offset": Array("f", ("rank",)),
@@ -43,7 +28,6 @@ FIELDS = {
     "feature_names": Each(Text(), "features", optional=True),
     "preprocessing": Each(Text()),
     "fill": Array("f", ("features",), optional=True),
-    "categories": Named(Each(Text(), distinct=True), optional=True),
     "encoder": Field(optional=True),
     "notes": Plain(dict),
     "scores": Plain(dict, optional=True),
@@ -54,6 +38,7 @@ FIELDS = {
 }
 
 
+@dataclass(eq=False, repr=False)
 class LearnedMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CertifiedEstimator):
     """An affine map without the estimator that learned it; see `LearnedMetric`.
 
@@ -75,9 +60,6 @@ class LearnedMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CertifiedEst
         Names of the steps folded into the map.
     fill : array (n_features,), default=None
         Replaces missing values (NaN) of each feature; None requires complete rows.
-    categories : dict of str to list of str, default=None
-        Columns of text and their categories. Each category is a feature, named
-        ``column=category`` in ``feature_names``: 1 where the column has it, else 0.
     encoder : TableEncoder, default=None
         Encodes a table before the map; ``feature_names`` are then the names of its features.
     notes : dict, default=None
@@ -89,40 +71,25 @@ class LearnedMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CertifiedEst
         Map of the documents if it is not that of the queries.
     """
 
-    certificate: Any  # a Certificate or None
-    certificate_: Any
+    components: np.ndarray
+    offset: np.ndarray
+    _: KW_ONLY
+    method: str = "LearnedMetric"
+    parameters: dict[str, Any] | None = None
+    certificate: Certificate | None = None
+    feature_names: Sequence[str] | None = None
+    preprocessing: Sequence[str] = ()
+    fill: np.ndarray | None = None
+    encoder: TableEncoder | None = None
+    notes: dict[str, Any] | None = None
+    scores: dict[str, Any] | None = None
+    document_components: np.ndarray | None = None
+    _maps: ClassVar[str]  # what it is a map of
 
-    def __init__(
-        self,
-        components: np.ndarray,
-        offset: np.ndarray,
-        *,
-        method: str = "LearnedMetric",
-        parameters: dict[str, Any] | None = None,
-        certificate: Certificate | None = None,
-        feature_names: Sequence[str] | None = None,
-        preprocessing: Sequence[str] = (),
-        fill: np.ndarray | None = None,
-        categories: dict[str, list[str]] | None = None,
-        encoder: TableEncoder | None = None,
-        notes: dict[str, Any] | None = None,
-        scores: dict[str, Any] | None = None,
-        document_components: np.ndarray | None = None,
-    ) -> None:
-        self.components = self.components_ = components
-        self.offset = offset
-        self.method = method
-        self.parameters = parameters
-        self.certificate = self.certificate_ = certificate
-        self.feature_names = feature_names
-        self.preprocessing = preprocessing
-        self.fill = fill
-        self.categories = categories
-        self.encoder = encoder
-        self.notes = notes
-        self.scores = scores
-        self.document_components = document_components
-        self.n_features_in_ = components.shape[1]
+    def __post_init__(self) -> None:
+        self.components_: Any = self.components
+        self.certificate_: Any = self.certificate
+        self.n_features_in_ = self.components.shape[1]
 
     @classmethod
     def from_estimator(
@@ -130,7 +97,6 @@ class LearnedMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CertifiedEst
         estimator: Any,
         *,
         feature_names: Iterable[str] | None = None,
-        categories: dict[str, list[str]] | None = None,
         notes: dict[str, Any] | None = None,
     ) -> Any:
         """Fold a fitted estimator, or a pipeline of `StandardScaler`, `PCA` and an
@@ -144,8 +110,6 @@ class LearnedMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CertifiedEst
             `LearnedAdapter` is returned as it is, or with the arguments below in place of its own.
         feature_names : sequence of str, default=None
             Names of the columns; by default those of the data frame in ``fit``, if any.
-        categories : dict of str to list of str, default=None
-            Categories of the columns of text behind features ``column=category``.
         notes : dict, default=None
 
         Returns
@@ -153,11 +117,14 @@ class LearnedMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CertifiedEst
         LearnedMetric, or LearnedAdapter of a `QueryAdapter`
         """
         names = None if feature_names is None else [str(name) for name in feature_names]
-        given = {"feature_names": names, "categories": categories, "notes": notes}
+        given = {"feature_names": names, "notes": notes}
         given = {key: value for key, value in given.items() if value is not None}
-        if isinstance(estimator, LearnedMap):
-            return estimator.as_kind(cls).replaced(**given)
-        learned, parameters = folded(estimator)
+        if not isinstance(estimator, LearnedMap):
+            learned, parameters = folded(estimator)
+        elif given:
+            learned, parameters = estimator, estimator.get_params(deep=False)
+        else:
+            return estimator.as_kind(cls)
         kind = LearnedMetric if isinstance(learned, METRICS) else LearnedAdapter
         metric = kind(**{**parameters, **given}).as_kind(cls)
         for name in ("threshold_", "threshold_promise_"):
@@ -167,21 +134,19 @@ class LearnedMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CertifiedEst
 
     @property
     def columns(self) -> list[str] | None:
-        """The columns needed in a data frame, in order; None if features have no names.
-
-        These are the ``feature_names``, with each column of text listed once.
-        """
-        if self.encoder is not None:
-            named = hasattr(self.encoder, "feature_names_in_")
-            return [column.name for column in self.encoder.columns_] if named else None
-        if self.feature_names is None:
-            return None
-        return source_columns(self.feature_names, self.categories)
+        """The columns needed in a data frame, in order; None if features have no names."""
+        if self.encoder is None:
+            return None if self.feature_names is None else list(self.feature_names)
+        named = hasattr(self.encoder, "feature_names_in_")
+        return [column.name for column in self.encoder.columns_] if named else None
 
     def _validate_X(self, X, reset=False, min_samples=1):
         if hasattr(X, "columns"):
-            columns = self.columns
-            X = X.to_numpy() if columns is None else frame_features(X, columns, self.categories)
+            given, columns = list(X.columns), self.columns
+            if columns not in (None, given):
+                positions(given, columns, "; the metric needs all of metric.columns.")
+                X = X[columns]
+            X = X.to_numpy()
         return validate_points(self, self.fill_missing(X), reset=reset, min_samples=min_samples)
 
     def fill_missing(self, X: Any) -> Any:
@@ -259,11 +224,8 @@ class LearnedMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CertifiedEst
         """What `rank` uses; None of a metric that was not learned from judged queries."""
         if self.scores is None:
             return None
-        return RankingModel(self.components, self._document_map, **self.scores)
-
-    @property
-    def _document_map(self) -> Any:
-        return self.document_components
+        documents = self.components if self._maps == "rows" else self.document_components
+        return RankingModel(self.components, documents, **self.scores)
 
     @property
     def score_weights_(self) -> dict[str, float]:
@@ -278,12 +240,12 @@ class LearnedMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CertifiedEst
     def as_kind(self, kind: type) -> Self:
         """Return self; an error if it is not of this kind."""
         if not isinstance(self, kind):
-            raise TypeError(self._no_other_kind)
+            raise TypeError(NO_OTHER[self._maps])
         return self
 
     def replaced(self, **changed: Any) -> Self:
         """The same with other parameters."""
-        return type(self)(**{**self.get_params(deep=False), **changed}) if changed else self
+        return type(self)(**{**self.get_params(deep=False), **changed})
 
     def of_features(self) -> Self:
         """The map of encoded rows, ``metric.encoder.transform(table)``, without the encoder."""
@@ -293,16 +255,12 @@ class LearnedMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CertifiedEst
         """The metric as a nested dict of JSON values and arrays."""
         promise = getattr(self, "threshold_promise_", None)
         threshold = getattr(self, "threshold_", None)
-        return {
-            **{name: getattr(self, name) for name in PLAIN_FIELDS},
-            **{name: _float64(getattr(self, name)) for name in ARRAYS},
-            "maps": next(maps for maps, kind in MAPS.items() if isinstance(self, kind)),
+        parameters = self.get_params(deep=False).items()
+        state = {name: _stored(value, FIELDS[name]) for name, value in parameters}
+        return state | {
+            "maps": self._maps,
             "parameters": self.parameters or {},
-            "preprocessing": list(self.preprocessing),
-            "feature_names": None if self.feature_names is None else list(self.feature_names),
             "notes": self.notes or {},
-            "certificate": self.certificate and self.certificate.state(),
-            "encoder": self.encoder and self.encoder.state(),
             "threshold": None if threshold is None else float(threshold),
             "threshold_promise": None if promise is None else asdict(promise),
         }
@@ -311,39 +269,31 @@ class LearnedMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CertifiedEst
     def from_state(cls, state: dict[str, Any]) -> Any:
         """The metric of such a state, after checking all of it."""
         sizes = check(state, FIELDS)
-        rank, n_features = sizes["rank"], sizes["features"]
-        fits = 1 <= rank <= n_features
-        expect(fits, "components.shape", (rank, n_features), "at most as many rows as columns")
         given = dict(state)
+        shape = sizes["rank"], sizes["features"]
+        fits = 1 <= shape[0] <= shape[1]
+        expect(fits, "components.shape", shape, "at most as many rows as columns")
         threshold, promise = given.pop("threshold"), given.pop("threshold_promise")
-        if given["certificate"] is not None:
-            given["certificate"] = Certificate.from_state(given["certificate"])
+        for name, kind in (("certificate", Certificate), ("encoder", TableEncoder)):
+            if given[name] is not None:
+                given[name] = kind.from_state(given[name], name)
         if given["encoder"] is not None:
-            given["encoder"] = encoder = TableEncoder.from_state(given["encoder"])
-            names = encoder.get_feature_names_out().tolist()
+            names = given["encoder"].get_feature_names_out().tolist()
             fits = names == given["feature_names"]
             expect(fits, "feature_names", given["feature_names"], "those of the encoder")
-        if given["categories"] is not None:
-            check_categories(given["feature_names"], given["categories"])
-        if given["scores"] is not None:
-            maps = {"query_map": None, "document_map": None}
-            fits = not maps.keys() & given["scores"].keys()
-            expect(fits, "scores", given["scores"], "no maps, which are fields of their own")
-            RankingModel.from_state({**given["scores"], **maps}, "scores")
-        kind = MAPS[given.pop("maps")]
-        of_rows = kind is LearnedMetric
+        scores, maps = given["scores"], {"query_map": None, "document_map": None}
+        if scores is not None:
+            expect(not maps.keys() & scores.keys(), "scores", scores, "no maps")
+            RankingModel.from_state({**scores, **maps}, "scores")
+        of_rows, documents = given.pop("maps") == "rows", given["document_components"]
         expect(of_rows or threshold is None, "threshold", threshold, "none: it is no distance")
-        documents = given["document_components"]
-        expect(
-            documents is None or not of_rows, "document_components", documents, "none of a metric"
-        )
-        metric = kind(**given).as_kind(cls)
+        expect(not of_rows or documents is None, "document_components", documents, "none")
+        fits = promise is None or threshold is not None
+        expect(fits, "threshold_promise", promise, "a threshold")
+        metric: Any = (LearnedMetric if of_rows else LearnedAdapter)(**given).as_kind(cls)
         if threshold is not None:
             metric.set_threshold(threshold)
             metric.threshold_promise_ = None if promise is None else _promise(promise)
-        expect(
-            threshold is not None or promise is None, "threshold_promise", promise, "a threshold"
-        )
         return metric
 
     def __sklearn_clone__(self):
@@ -358,9 +308,8 @@ class LearnedMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CertifiedEst
 
     def __repr__(self, N_CHAR_MAX=700):
         rank, n_features = self.components.shape
-        return (
-            f"<{type(self).__name__} of {self.method}: {n_features} features to {rank} dimensions>"
-        )
+        name = type(self).__name__
+        return f"<{name} of {self.method}: {n_features} features to {rank} dimensions>"
 
 
 class LearnedMetric(LearnedMap, MahalanobisMetric):
@@ -374,7 +323,7 @@ class LearnedMetric(LearnedMap, MahalanobisMetric):
     Parameters
     ----------
     components, offset, method, parameters, certificate, feature_names, preprocessing, fill, \
-categories, encoder, notes, scores, document_components
+encoder, notes, scores, document_components
         As in `LearnedMap`.
 
     Examples
@@ -390,9 +339,7 @@ categories, encoder, notes, scores, document_components
     True
     """
 
-    @property
-    def _document_map(self):
-        return self.components
+    _maps = "rows"
 
     def truncated(self, n_components: int) -> "LearnedMetric":
         """The best approximation of this metric by ``n_components`` directions, without the
@@ -418,22 +365,28 @@ class LearnedAdapter(LearnedMap):
     Parameters
     ----------
     components, offset, method, parameters, certificate, feature_names, preprocessing, fill, \
-categories, encoder, notes, scores, document_components
+encoder, notes, scores, document_components
         As in `LearnedMap`.
     """
 
-    _no_other_kind = (
-        "This file or estimator maps queries only and is not a distance: map the queries by "
-        "transform and search the existing index of the documents (export.to_llama_index writes it "
-        "as an adapter)."
-    )
+    _maps = "queries"
 
 
-MAPS: dict[str, type[LearnedMap]] = {"rows": LearnedMetric, "queries": LearnedAdapter}
+NO_OTHER = {
+    "rows": "This file or estimator is a distance, not a map of queries; use LearnedMetric.",
+    "queries": "This file or estimator maps queries only and is not a distance: map the queries by "
+    "transform and search the existing index of the documents (export.to_llama_index writes it as "
+    "an adapter).",
+}
 
 
-def _float64(array):
-    return None if array is None else np.ascontiguousarray(array, np.float64)
+def _stored(value, declared):
+    """A parameter as files hold it: objects by their state, numbers in float64."""
+    if value is None or hasattr(value, "state"):
+        return value and value.state()
+    if isinstance(declared, Array):
+        return np.ascontiguousarray(value, np.float64)
+    return list(value) if isinstance(declared, Each) else value
 
 
 def _promise(values):

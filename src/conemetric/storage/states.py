@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..core.fields import expect
-
-__all__ = ["join_state", "same_state", "split_state"]
+from ..solvers.base import Certificate, Status
 
 TENSOR, FLOAT, ORDER = "$tensor", "$float", "order"  # keys of what stands for a value
 FLOATS = ("inf", "-inf", "nan")
@@ -75,3 +74,31 @@ def same_state(one: Any, other: Any) -> bool:
     return header == other_header and all(
         np.array_equal(array, other_arrays[name]) for name, array in arrays.items()
     )
+
+
+# ---- values in headers that are read by others
+
+
+def json_value(value: Any) -> Any:
+    """``value`` as JSON can hold it; arrays and other objects become a description."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    if isinstance(value, (str, int, bool, type(None))):
+        return str(value) if isinstance(value, Status) else value
+    if hasattr(value, "shape"):
+        return f"array {tuple(value.shape)}"
+    return type(value).__name__
+
+
+def certificate_values(certificate: Certificate | None) -> dict[str, Any] | None:
+    """A certificate as JSON values; None for None."""
+    if certificate is None:
+        return None
+    return {name: json_value(value) for name, value in certificate.state().items()}
+
+
+def number_from_value(value: Any) -> Any:
+    """A number of a header, in which infinities and NaN are text; other values as they are."""
+    return float(value) if value in ("inf", "-inf", "nan") else value

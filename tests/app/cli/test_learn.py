@@ -466,11 +466,9 @@ def test_one_column_makes_a_report(run, tmp_path):
     )
     assert result.code == 0, result.err
     page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
-    pictures = set(re.findall(r'id="plot-(\w+)"', page))
-    assert {"principal_axes", "confusion", "spectrum", "features"} <= pictures
-    assert page.count("<svg") >= len(pictures) and "nan" not in "".join(
-        re.findall(r' d="(.*?)"', page)
-    )
+    assert 'id="plot-principal_axes"' in page and 'class="numbers counts"' in page
+    places = re.findall(r'c[xy]="(.*?)"', page)
+    assert places and "nan" not in places
 
 
 def test_files_that_are_something_else(run, tmp_path):

@@ -85,7 +85,7 @@ def test_rows_are_numbered_by_a_column_that_is_left_out(pattern):
     [
         (["--label", "kinds"], "did you mean 'kind'"),
         ([], "by --label"),
-        (["--label", "kind", "--words", "f0"], "--words does not go with many files"),
+        (["--label", "kind", "--id", "bottle"], "--id does not go with many files"),
         (["--label", "kind", "--workers", "2", "--scheduler", "tcp://x:1"], "give one of them"),
         (["--label", "kind", "--method", "numax"], "works in memory"),
     ],
@@ -115,3 +115,37 @@ def test_the_certificate_is_that_of_the_same_rows_in_memory(pattern):
     task.fit(metric)
     expected = FrobMetric(tol=1e-9).fit(*(part.compute() for part in task.collections()))
     assert metric.certificate_.primal == pytest.approx(expected.certificate_.primal, rel=1e-8)
+
+
+@pytest.mark.parametrize("vectors", [False, True])
+def test_words_and_gaps_are_learned_from(run, frame, tmp_path, vectors):
+    rows = pl.int_range(len(frame))
+    table = frame.with_columns(
+        colour=pl.Series(np.array(["red", "white", "rosé"])[np.arange(178) // 60]),
+        f3=pl.when(rows % 9 > 0).then("f3"),
+    ).sample(fraction=1.0, shuffle=True, seed=0)
+    if vectors:
+        table = table.with_columns(vector=pl.concat_list("f0", "f1")).drop("f0", "f1")
+    for k in range(2):
+        table[k * 100 : (k + 1) * 100].write_parquet(tmp_path / f"part-{k}.parquet")
+    args = ("--label", "kind", "--out", tmp_path / "out", "--tol", "1e-2", "--json")
+    answer = run("learn", tmp_path / "part-*.parquet", *args).json
+    notes = " ".join(answer["notes"])
+    assert "Words: 'colour', as categories" in notes and "Gaps: 'f3'" in notes
+    assert answer["features"] == 14 and answer["after"]["error"] < 0.2
+    metric = load_metric(tmp_path / "out" / "metric.safetensors")
+    assert {column.name: column.kind for column in metric.encoder.columns_}["colour"] == "word"
+    out = tmp_path / "embedded.npy"
+    part = tmp_path / "part-1.parquet"
+    metric_file = tmp_path / "out" / "metric.safetensors"
+    assert run("embed", part, "--metric", metric_file, "--out", out).code == 0
+    assert np.isfinite(np.load(out)).all() and len(np.load(out)) == 78
+
+
+def test_gaps_in_numbers_alone(run, frame, tmp_path):
+    holes = frame.with_columns(f3=pl.when(pl.int_range(178) % 9 > 0).then("f3"))
+    holes.sample(fraction=1.0, shuffle=True, seed=0).write_parquet(tmp_path / "part-0.parquet")
+    args = ("--label", "kind", "--ignore", "bottle", "--out", tmp_path / "out", "--tol", "1e-2")
+    result = run("learn", tmp_path / "part-*.parquet", *args, "--json")
+    assert result.code == 0, result.err
+    assert "Gaps: 'f3'" in " ".join(result.json["notes"])

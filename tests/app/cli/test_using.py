@@ -187,6 +187,25 @@ def test_verify_compares_with_standardised_columns(run, csv, pairs, metric, fram
     assert "standardised" in run(*given).out
 
 
+@pytest.mark.parametrize("seen", [False, True])
+def test_verify_takes_words_and_gaps(run, frame, pairs, tmp_path, monkeypatch, seen):
+    monkeypatch.setattr("conemetric.app.report.metric.write_report", lambda *args, **kwargs: None)
+    rows = np.arange(178)
+    words = pl.Series("colour", np.array(["red", "white", "rosé"])[rows // 60])
+    path, out = tmp_path / "words.csv", tmp_path / "out"
+    frame.with_columns(words, f3=pl.when(pl.Series(rows % 9 > 0)).then("f3")).write_csv(path)
+    lines = pairs.read_text().splitlines()
+    (tmp_path / "learned.csv").write_text("\n".join(lines[:150]))
+    (tmp_path / "others.csv").write_text("\n".join([lines[0], *lines[150:]]))
+    options = ("--id", "bottle", "--pairs", tmp_path / "learned.csv", "--ignore", "kind")
+    assert run("learn", path, *options, "--out", out).code == 0
+    given = tmp_path / ("learned.csv" if seen else "others.csv")
+    args = ("--data", path, "--id", "bottle", "--metric", out / "metric.safetensors", "--json")
+    answer = run("verify", given, *args).json
+    assert answer["learned"]["auc"] > answer["euclidean"]["auc"] > 0.5
+    assert ("100% of these pairs" in answer["alarm"]) == seen
+
+
 @pytest.mark.parametrize("share", [0, 0.5, 1])
 @pytest.mark.parametrize("many", [False, True])
 def test_verify_says_when_it_is_given_its_own_training_pairs(
@@ -411,6 +430,13 @@ def test_export_writes_what_the_library_reads(run, metric, fitted, tmp_path, to)
     else:
         return
     np.testing.assert_allclose(mapped, fitted.transform(X[:5]), atol=1e-3)
+
+
+@pytest.mark.parametrize("to", ["json", "pgvector", "elasticsearch"])
+def test_export_of_weights_that_a_metric_does_not_have(run, metric, tmp_path, to):
+    result = run("export", metric, "--to", to, "--out", tmp_path / "x")
+    assert result.code == 2 and f"--to {to} writes learned weights" in result.err
+    assert "use one of faiss, onnx" in result.err and not (tmp_path / "x").exists()
 
 
 def test_export_refuses_what_it_does_not_know(run, metric, tmp_path):

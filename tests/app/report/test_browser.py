@@ -5,22 +5,16 @@ stays silent on the console, and makes no network requests.
 import pytest
 
 TABS = {
-    "images": {
-        "map": ["principal_axes"],
-        "mistakes": ["confusion"],
-        "dimensions": ["spectrum", "features"],
-        "proof": [],
-    },
+    "images": {"map": ["principal_axes"], "mistakes": [], "dimensions": [], "proof": []},
 }
-TABS["names"] = TABS["blend"] = TABS["long"] = TABS["images"]
-TABS["triplets"] = {**TABS["images"], "mistakes": []}
+TABS["names"] = TABS["blend"] = TABS["long"] = TABS["triplets"] = TABS["images"]
 TABS["helped"] = TABS["frozen"] = {key: [] for key in ("gain", "queries", "choice", "proof", "use")}
 
 # of each panel of a picture: marks drawn, width, height, and whether its text has the page's colour
 DRAWN = """
 const ink = getComputedStyle(document.body).color;
 return [...document.querySelectorAll("#plot-" + arguments[0] + " svg")].map((panel) => {
-  const marks = [...panel.querySelectorAll("path, use, image")].filter((mark) => mark.getBoundingClientRect().width > 0);
+  const marks = [...panel.querySelectorAll("circle, rect")].filter((mark) => mark.getBoundingClientRect().width > 0);
   const texts = [...panel.querySelectorAll("text")].map((text) => getComputedStyle(text).fill);
   return [marks.length, panel.clientWidth, panel.clientHeight, texts.every((colour) => colour === ink)];
 });
@@ -77,29 +71,12 @@ def test_every_tab_draws_without_errors(browser, pages, page, width, scheme):
     assert browser.execute_script("return window.broken") is None, "a name broke out of the data"
 
 
-OVERLAPPING = """
-const box = (mark) => mark.getBoundingClientRect();
-const shared = (a, b, low, high) => Math.min(a[high], b[high]) - Math.max(a[low], b[low]);
-const over = (a, b) => shared(a, b, "left", "right") > 2 && shared(a, b, "top", "bottom") > 2;
-const panels = [...document.querySelectorAll("#plot-confusion svg")].map((panel) => {
-  const texts = [...panel.querySelectorAll("text")].filter((text) => !/^[0-9]+$/.test(text.textContent)).map(box);
-  const cells = [...panel.querySelectorAll("path")].map(box).filter((cell) => cell.width > 20 && cell.width < 200);
-  const outside = texts.filter((text) => text.left < box(panel).left - 1 || text.bottom > box(panel).bottom + 1);
-  const struck = texts.filter((a, i) => cells.some((b) => over(a, b)) || texts.some((b, j) => i < j && over(a, b)));
-  return [texts.length, cells.length, struck.length + outside.length];
-});
-return panels;
-"""
-
-
 @pytest.mark.parametrize("width", [1280, 390])
-def test_long_class_names_do_not_overprint(browser, pages, width):
+def test_long_class_names_scroll_within_their_table(browser, pages, width):
     emulate(browser, width, 850)
     browser.get(pages["long"].as_uri() + "#mistakes")
-    panels = browser.execute_script(OVERLAPPING)
-    assert len(panels) == 2
-    for labels, cells, overlapping in panels:
-        assert labels >= 6 and cells >= 6 and overlapping == 0
+    assert len(browser.find_elements("css selector", ".counts")) == 2
+    assert browser.execute_script("return document.documentElement.scrollWidth") <= width
 
 
 @pytest.mark.parametrize("width", [1280, 390])
@@ -139,7 +116,7 @@ def test_without_javascript_everything_is_there(browser, pages):
     try:
         browser.get(pages["images"].as_uri())
         pictures = browser.find_elements("css selector", ".plot svg")
-        assert len(pictures) == 6
+        assert len(pictures) == 2
         assert all(picture.is_displayed() and picture.size["width"] > 300 for picture in pictures)
     finally:
         browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})

@@ -32,7 +32,7 @@ def test_the_page_is_whole(pages, key):
     reader = Reader(text)
     assert reader.tags.count("script") == 1
     plots = {name.removeprefix("plot-") for name in reader.ids if name.startswith("plot-")}
-    assert plots >= {"principal_axes", "spectrum", "features"}
+    assert plots == {"principal_axes"}
     assert "{{" not in text and "{%" not in text
     assert not re.search(r"""(src|href)=["']https?:""", text), "the page must need no network"
 
@@ -65,6 +65,32 @@ def test_the_card_of_a_blend_says_what_it_counts(studies):
     (card,) = [each for each in cards(study, content.dimensions(study)) if each.title == "Blend"]
     assert card.value == str(sum(weight >= 0.01 for weight in weights.values()))
     assert card.note.startswith(f"of {len(weights)} candidates have 1% of the weight or more")
+
+
+def test_marks_are_within_their_picture(studies):
+    for key in ("images", "pairs", "triplets"):
+        study = studies[key]
+        pictures = [content.projection(study), content.distances(study)]
+        assert (pictures[1] is None) == (key != "pairs")
+        for picture in filter(None, pictures):
+            assert [title for title, _ in picture.panels] == ["Euclidean", "learned"]
+            for _, marks in picture.panels:
+                x, y = np.array([mark[:2] for mark in marks], float).T
+                assert x.min() >= 0 and x.max() <= content.WIDTH
+                assert y.min() >= 0 and y.max() <= content.HEIGHT
+
+
+@pytest.mark.parametrize("key", ["images", "names", "pairs", "triplets"])
+def test_the_page_shows_directions_and_columns(pages, studies, key):
+    study, text = studies[key], pages[key].read_text(encoding="utf-8")
+    found = content.dimensions(study)
+    for n, error in zip(found.tried, found.errors, strict=True):
+        enough = " (enough)" if n == found.suggested else ""
+        assert re.search(rf">{n}{re.escape(enough)}</th>.*?<td>{100 * error:.2f}</td>", text)
+    shares = content.feature_shares(study)
+    first, share = content.main_features(study, [str(i) for i in range(len(shares))])[0]
+    assert int(first) == np.argmax(shares) and f"{100 * share:.1f} %</td>" in text
+    assert ('class="pixels"' in text) == (key == "images")
 
 
 def test_confusion_counts_every_held_out_row(studies):

@@ -7,66 +7,54 @@ from typing import Any
 
 import numpy as np
 import polars as pl
+import polars.selectors as cs
 from polars.io.plugins import register_io_source
 
 from ...core.progress import emit
 from ...storage import LearnedMetric, atomic_path
+from .intake import is_vector, rows_as_learned
 from .options import Reading
-from .tables import (
-    ARRAYS,
-    TABLES,
-    as_encoded,
-    load_arrays,
-    not_readable,
-    numbers_for,
-    readable,
-    scan,
-    unzipped,
-)
+from .tables import ARRAYS, TABLES, load_arrays, not_readable, readable, scan, unzipped
 from .wording import plural
 
 BATCH = 1 << 22  # numbers in a batch: 32 MB in double precision
 
 
-class EmbeddedBatches:
+def embedded_batches(
+    path: Path, metric: LearnedMetric, reading: Reading, notes: list[str], dropped: list[int]
+) -> Iterator[pl.DataFrame]:
     """Data frames of embedded rows: carried-over columns first, then e0, e1, ...
 
     Missing values are filled if the metric knows how; other rows with one are refused, or
-    dropped by ``--drop-missing``.
+    dropped by ``--drop-missing``, and counted.
     """
-
-    def __init__(self, path: Path, metric: LearnedMetric, reading: Reading) -> None:
-        self.path, self.metric, self.reading = path, metric, reading
-        self.notes: list[str] = []
-        self.n_read = self.n_dropped = 0
-
-    def __iter__(self) -> Iterator[pl.DataFrame]:
-        size = max(1, BATCH // self.metric.n_features_in_)
-        for X, carried in _batches(self.path, self.metric, self.reading, size, self.notes):
-            bad: Any = np.zeros(len(X), bool)
-            if isinstance(X, np.ndarray) and self.metric.encoder is None:
-                bad = ~np.isfinite(X).all(axis=1)
-            if bad.any() and not self.reading.drop_missing:
-                raise ValueError(
-                    f"'{self.path}': row {self.n_read + int(np.argmax(bad))} has a missing or "
-                    "infinite value; fill it in, or use --drop-missing to leave such rows out."
-                )
-            self.n_read += len(X)
-            self.n_dropped += int(bad.sum())
-            emit("stage", stage=f"embedded {plural(self.n_read, 'row')}")
-            if bad.all():
-                continue
-            Z = self.metric.transform(X[~bad] if bad.any() else X)
-            coordinates = pl.DataFrame(Z, schema=[f"e{i}" for i in range(Z.shape[1])])
-            yield coordinates if carried is None else carried.filter(~bad).hstack(coordinates)
+    n_read = 0
+    for X, carried in _batches(path, metric, reading, notes):
+        bad: Any = np.zeros(len(X), bool)
+        if isinstance(X, np.ndarray) and metric.encoder is None:
+            bad = ~np.isfinite(X).all(axis=1)
+        if bad.any() and not reading.drop_missing:
+            raise ValueError(
+                f"'{path}': row {n_read + int(np.argmax(bad))} has a missing or infinite value; "
+                "fill it in, or use --drop-missing to leave such rows out."
+            )
+        n_read += len(X)
+        dropped.append(int(bad.sum()))
+        emit("stage", stage=f"embedded {plural(n_read, 'row')}")
+        if bad.all():
+            continue
+        Z = metric.transform(X[~bad] if bad.any() else X)
+        coordinates = pl.DataFrame(Z, schema=[f"e{i}" for i in range(Z.shape[1])])
+        yield carried.filter(~bad).hstack(coordinates) if carried.width else coordinates
 
 
-def _batches(path, metric, reading, size, notes):
-    """Features and carried-over columns of at most ``size`` rows at a time."""
+def _batches(path, metric, reading, notes):
+    """Features and carried-over columns of some rows at a time."""
     path = unzipped(path)
+    size = max(1, BATCH // metric.n_features_in_)
     if path.suffix.lower() in ARRAYS:
         X = load_arrays(path)["X"]
-        width = metric.n_features_in_ if metric.encoder is None else metric.encoder.n_features_in_
+        width = (metric.encoder or metric).n_features_in_
         if X.ndim != 2 or X.shape[1] != width or X.dtype.kind not in "fiub":
             raise ValueError(
                 f"'{path}' has shape {X.shape} and dtype {X.dtype}; the metric takes rows of "
@@ -74,23 +62,17 @@ def _batches(path, metric, reading, size, notes):
             )
         dtype = np.float32 if X.dtype == np.float32 else np.float64
         for start in range(0, len(X), size):
-            yield metric.fill_missing(np.asarray(X[start : start + size], dtype)), None
+            yield metric.fill_missing(np.asarray(X[start : start + size], dtype)), pl.DataFrame()
         return
     if path.suffix.lower() not in TABLES:
         raise not_readable(path, TABLES + ARRAYS)
     frame = scan(path, reading, notes)
     with readable(path, reading):
         for batch in frame.collect_batches(chunk_size=size, maintain_order=True):
-            rows: Any
-            if metric.encoder is None:
-                rows, columns = numbers_for(path, batch, metric)
-            else:
-                rows, columns = as_encoded(path, batch, metric.encoder, notes), metric.columns
-            carried = [name for name in batch.columns if name not in columns]
-            yield (
-                rows,
-                batch.select(carried) if carried else None,
-            )  # of no columns, no rows are left
+            rows = rows_as_learned(path, batch, metric.encoder or metric, notes)
+            used = set(metric.columns or batch.select(cs.numeric()).columns)
+            used |= {name for name, kind in batch.schema.items() if is_vector(kind)}
+            yield rows, batch.drop(used & set(batch.columns))
 
 
 def write_batches(path: Path, batches: Iterator[pl.DataFrame], rank: int) -> int:
@@ -105,25 +87,22 @@ def write_batches(path: Path, batches: Iterator[pl.DataFrame], rank: int) -> int
     first = next(batches, None)
     if first is None:
         raise ValueError("the data have no rows, or none without missing values.")
-    n = 0
-
-    def counted():
-        nonlocal n
-        for frame in itertools.chain([first], batches):
-            n += len(frame)
-            yield frame
+    sizes = []
 
     def source(with_columns, predicate, n_rows, batch_size):
-        for frame in counted():
+        for frame in itertools.chain([first], batches):
+            sizes.append(len(frame))
             yield frame if with_columns is None else frame.select(with_columns)
 
     with atomic_path(path) as temporary:
         if kind == ".npy":
-            _write_npy(temporary, first[:, -1].to_numpy().dtype, counted(), rank)
+            coordinates = first.columns[-rank:]
+            dtype = first[:, -1].to_numpy().dtype
+            _write_npy(temporary, dtype, source(coordinates, None, None, None), rank)
         else:
             lazy = register_io_source(source, schema=first.schema)
             (lazy.sink_csv if kind == ".csv" else lazy.sink_parquet)(temporary)
-    return n
+    return sum(sizes)
 
 
 def _write_npy(path, dtype, frames, rank):
@@ -132,11 +111,8 @@ def _write_npy(path, dtype, frames, rank):
     header = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False}
     with path.open("wb") as file:
         np.lib.format.write_array_header_1_0(file, {**header, "shape": (10**15, rank)})
-        size = file.tell()
         for frame in frames:
-            file.write(np.ascontiguousarray(frame[:, -rank:].to_numpy(), dtype).tobytes())
+            file.write(np.ascontiguousarray(frame.to_numpy(), dtype).tobytes())
             n += len(frame)
         file.seek(0)
         np.lib.format.write_array_header_1_0(file, {**header, "shape": (n, rank)})
-        if file.tell() != size:
-            raise OSError(f"'{path}': the header has changed its size.")

@@ -18,11 +18,11 @@ from .options import (
     folder_for,
     option,
 )
-from .wording import INTERVAL, filled_grid, fit_facts, row, written
+from .wording import filled_grid, written
 
 TABLE = "table.csv"
 COLUMNS = {
-    "95 % interval": INTERVAL,
+    "95 % interval": "{low:.2%} - {high:.2%}",
     "p": "{p_value:.2g}",
     "dimensions": "{rank}",
     "seconds": "{seconds:.1f}",
@@ -70,7 +70,10 @@ def compare(given: Compare) -> None:
                 )
             save_metric(out / files[chosen.name], study.metric)
             studies.append(study)
-    rows = [row("euclidean", studies[0].before), *map(_row, studies)]
+    rows = [studies[0].table()[0]]
+    for study in studies:
+        facts = {"p_value": study.p_value, "collapsed": bool(study.alarm)}
+        rows.append({**study.table()[1], **facts})
     write_csv(out / TABLE, rows)
     notes = [study.alarm for study in studies if study.alarm] + list(table.notes)
     notes += [note for study in studies for note in study.notes]
@@ -85,13 +88,6 @@ def compare(given: Compare) -> None:
         notes=dict.fromkeys(notes),
         last=[written(out, f"{TABLE} and one metric per method")],
     )
-
-
-def _row(study):
-    """One method in the table."""
-    p = study.before.p_value(study.after)
-    facts = {"p_value": p, **fit_facts(study), "collapsed": bool(study.alarm)}
-    return {**row(study.options.method, study.after), **facts}
 
 
 def _marked(line):

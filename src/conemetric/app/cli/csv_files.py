@@ -2,7 +2,6 @@
 
 import csv
 import io
-import itertools
 import re
 from collections import Counter
 from pathlib import Path
@@ -86,15 +85,6 @@ def refuse_broken(path: Path, dialect: Dialect, names: list[str], strict: bool =
                 "correct the line, or quote fields that contain the separator."
             )
     return count
-
-
-def place_of(path: Path, given: Reading, row: int, column: str) -> tuple[int, str]:
-    """Line number and text of a field, by data row and column name."""
-    dialect = sniff(path, given)
-    position = _names(path, dialect).index(column)
-    records = (each for each in dialect.records(path) if each[1])
-    begins, record = next(itertools.islice(records, row + dialect.header, None))
-    return begins, record[position].strip() if position < len(record) else ""
 
 
 def _names(path, dialect):

@@ -71,15 +71,18 @@ def export(given: Export) -> None:
         return _export_weights(_read_weights(metric), to, out)
     learned = load_metric(metric)
     if to not in FORMATS:
+        if learned.scores is None:
+            raise ValueError(
+                f"--to {to} writes learned weights of scores, and '{metric}' has none; use one of "
+                f"{', '.join(FORMATS)}, or a file that adapt wrote with --lexical or --scores."
+            )
         return _export_weights(learned, to, out)
     _write(learned, to, out, given.dialect, given.inner_product)
     rank, n_features = learned.components.shape
-    words = f"it takes the {n_features} numeric features that text columns became, not the text."
     state.answer(
         {"to": to, "features": n_features, "dimensions": rank, "out": str(out)},
         f"{plural(n_features, 'feature')} to {plural(rank, 'dimension')}, for {to}, in "
         f"{escape(str(out))}",
-        notes=[words] if learned.categories else [],
     )
 
 

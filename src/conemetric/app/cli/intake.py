@@ -1,8 +1,10 @@
-"""From a data frame to what is learned from: numbers, words, dates and gaps recognised, and a line
-about each that says what was done.
+"""From a data frame to rows: numbers, words, dates and gaps recognised to learn from them, or read as
+in training; a line about each says what was done.
 """
 
+import difflib
 from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,7 @@ import numpy as np
 import polars as pl
 
 from ...constraints.labels import encode_labels, is_continuous
+from ...storage import LearnedMetric
 from ...tables import TableEncoder
 from .options import Reading
 from .wording import listed, plural
@@ -18,6 +21,7 @@ from .wording import listed, plural
 FEWEST_NUMBERS = 0.95  # share of numbers in a column whose other entries are slips
 FEWEST_VALUES = 20  # different numbers in such a column; of few, the others may be categories
 LISTED = 6  # columns in a line
+SMALL = (pl.Float32, pl.Int8, pl.Int16, pl.UInt8, pl.UInt16, pl.Boolean)  # exact in float32
 
 
 @dataclass(frozen=True)
@@ -43,103 +47,139 @@ def is_text(path: Path) -> bool:
     return path.suffix.lower() in (".csv", ".tsv")
 
 
+def check_columns(path: str | Path, schema: pl.Schema, reading: Reading) -> None:
+    """Refuse options that name columns the file does not have."""
+    options = {
+        "--label": [reading.label],
+        "--id": [reading.id_column],
+        "--ignore": reading.ignore or (),
+        "--words": reading.words or (),
+        "--numbers": reading.numbers or (),
+    }
+    for option, names in options.items():
+        for name in names:
+            if name is not None and name not in schema:
+                close = difflib.get_close_matches(name, schema.names(), 1)
+                columns = f"the columns are {listed(schema.names())}."
+                hint = f"did you mean '{close[0]}'?" if close else columns
+                raise ValueError(f"{option}: '{path}' has no column '{name}'; {hint}")
+
+
+# ---- columns to learn from
+
+
 def learnable(
-    path: Path, frame: pl.DataFrame, reading: Reading, notes: list[str]
-) -> tuple[Any, list[str]]:
-    """Features of a frame, and their names; notes say which columns are what, and which are left
-    out.
+    path: str | Path, frame: pl.DataFrame, reading: Reading, notes: list[str]
+) -> dict[str, str]:
+    """The kinds of the columns to learn from, by name; notes say which columns are what, and which
+    are left out.
     """
-    frame = with_entries(frame, path)
     chosen: dict[str | int, str] = dict.fromkeys(reading.words or (), "word")
     chosen |= dict.fromkeys(reading.numbers or (), "number")
-    frame = _read_slips(frame, chosen, notes)
+    frame = frame.with_columns(_numbers_with_slips(frame, chosen, notes))
     try:
         encoder = TableEncoder(kinds=chosen).fit(frame)
     except ValueError as error:
         raise ValueError(f"'{path}' has no column to learn from: {error}") from error
     kinds = {column.name: column.kind for column in encoder.columns_}
-    frame = frame.select(list(kinds))
-    gaps = {name: frame[name].null_count() + _n_nan(frame[name]) for name in kinds}
+    gaps = {name: typed_column(frame[name], kind).null_count() for name, kind in kinds.items()}
     _tell(kinds, gaps, encoder.ignored_, len(frame), notes)
-    if set(kinds.values()) == {"number"} and not any(gaps.values()):
-        dtype = pl.Float32 if _is_small(frame) else pl.Float64
-        numbers = frame.select(pl.all().cast(dtype)).to_numpy()
+    return kinds
+
+
+def rows_of(frame: pl.DataFrame, kinds: dict[str, str]) -> Any:
+    """These columns: an array if they are complete numbers whose squares can be added up, else a
+    frame.
+    """
+    typed = frame.select(typed_column(frame[name], kind) for name, kind in kinds.items())
+    if set(kinds.values()) == {"number"} and not sum(typed.null_count().row(0)):
+        small = all(kind in SMALL for kind in frame.select(list(kinds)).dtypes)
+        numbers = typed.cast(pl.Float32 if small else pl.Float64).to_numpy()
         if np.abs(numbers).max(initial=0) < np.sqrt(np.finfo(numbers.dtype).max / frame.width) / 4:
-            return np.ascontiguousarray(numbers), list(kinds)
-    return frame.with_columns(_typed(frame[name], kind) for name, kind in kinds.items()), list(
-        kinds
-    )
+            return np.ascontiguousarray(numbers)
+    return typed
 
 
 def with_entries(frame: pl.DataFrame, path: str | Path) -> pl.DataFrame:
     """The frame with a column for each entry of its vectors."""
     parts: list[pl.Series] = []
     for column in frame:
-        kind: Any = column.dtype
-        if not isinstance(kind, (pl.Array, pl.List)):
+        if not is_vector(column.dtype):
             parts.append(column)
             continue
-        lengths = column.cast(pl.List(kind.inner)).list.len()
-        if column.null_count() or lengths.n_unique() > 1:
-            raise ValueError(
-                f"'{path}': column '{column.name}' holds vectors of different lengths; all rows "
-                "need the same."
-            )
-        entries = column.explode().to_numpy().reshape(len(column), -1)
+        entries = _vectors(column, path)
         parts += [pl.Series(f"{column.name}_{i}", entry) for i, entry in enumerate(entries.T)]
     return pl.DataFrame(parts)
 
 
-def _is_small(frame):
-    """Whether float32 holds every number."""
-    small = (pl.Float32, pl.Int8, pl.Int16, pl.UInt8, pl.UInt16, pl.Boolean)
-    return all(kind in small for kind in frame.schema.values())
+def is_vector(kind: Any) -> bool:
+    """Whether a column holds vectors of numbers."""
+    return isinstance(kind, (pl.Array, pl.List)) and kind.inner.is_numeric()
 
 
-def _n_nan(column):
-    return int(column.is_nan().sum() or 0) if column.dtype.is_float() else 0
+def column_matrix(
+    frame: pl.DataFrame, columns: Sequence[str], path: str | Path
+) -> tuple[np.ndarray, list[str]]:
+    """Columns of numbers and vectors as one array, and a name for each of its columns."""
+    kinds: list[Any] = [frame[name].dtype for name in columns]
+    small = all((kind.inner if kind.is_nested() else kind) in SMALL for kind in kinds)
+    dtype = np.float32 if small else np.float64
+    blocks, names = [], []
+    for name in columns:
+        series = frame[name]
+        vectors = is_vector(series.dtype)
+        block = _vectors(series, path) if vectors else series.cast(pl.Float64).to_numpy()[:, None]
+        names += [f"{name}_{i}" for i in range(block.shape[1])] if vectors else [name]
+        blocks.append(block.astype(dtype, copy=False))
+    return np.ascontiguousarray(blocks[0] if len(blocks) == 1 else np.hstack(blocks)), names
 
 
-def _typed(column, kind):
-    """A column as readers of the frame recognise it: words as text, numbers as floats."""
+def _vectors(series, path):
+    lengths = series.cast(pl.List(series.dtype.inner)).list.len()
+    if series.null_count() or lengths.n_unique() > 1:
+        raise ValueError(
+            f"'{path}': column '{series.name}' holds vectors of different lengths; all rows need "
+            "the same."
+        )
+    return series.explode().to_numpy().reshape(len(series), -1)
+
+
+def typed_column(column: pl.Series, kind: str) -> pl.Series:
+    """A column as readers of the frame recognise it: words as text, numbers as finite floats."""
     if kind == "number":
         numbers = column if column.dtype.is_numeric() else column.cast(pl.String).str.strip_chars()
-        return numbers.cast(pl.Float64, strict=False).fill_nan(None).alias(column.name)
+        numbers = numbers.cast(pl.Float64, strict=False)
+        return pl.select(pl.when(numbers.is_finite()).then(numbers)).to_series().alias(column.name)
     return column if kind == "date" else column.cast(pl.String)
 
 
-def _read_slips(frame, chosen, notes):
+def _numbers_with_slips(frame, chosen, notes):
     """Columns of numbers read as such although a few entries are none, or are infinite."""
-    read = []
     for column in frame:
-        numbers = column
+        numbers = typed_column(column, "number")
         if column.dtype == pl.String:
-            numbers = column.str.strip_chars().cast(pl.Float64, strict=False)
-            n_read = int(numbers.is_not_null().sum())
-            n_values = numbers.n_unique()
-            mostly = n_read >= FEWEST_NUMBERS * (len(column) - column.null_count())
-            if chosen.get(column.name) != "number" and not (
-                column.name not in chosen and mostly and n_values >= FEWEST_VALUES
-            ):
-                continue
-            slips = column.filter(column.is_not_null() & numbers.is_null())
-            if len(slips):
-                notes.append(
-                    f"Numbers: '{column.name}' has {plural(len(slips), 'entry')} that "
-                    f"{'is' if len(slips) == 1 else 'are'} none (first: '{slips[0]}'), taken as "
-                    f"missing; --words {column.name} takes all as words."
-                )
-        elif not column.dtype.is_float():
-            continue
-        infinite = int(numbers.is_infinite().sum() or 0)
-        if infinite:
-            notes.append(
-                f"Numbers: '{column.name}' has {plural(infinite, 'infinite entry')}, taken as "
-                "missing."
-            )
-        numbers = pl.select(pl.when(numbers.is_finite()).then(numbers)).to_series()
-        read.append(numbers.alias(column.name))
-    return frame.with_columns(read)
+            mostly = len(numbers.drop_nulls()) >= FEWEST_NUMBERS * len(column.drop_nulls())
+            several = mostly and numbers.n_unique() >= FEWEST_VALUES
+            if chosen.get(column.name, "number" if several else "word") == "number":
+                tell_slips(column, numbers, notes, f"; --words {column.name} takes all as words.")
+                yield numbers
+        elif column.dtype.is_float():
+            infinite = int(column.is_infinite().sum() or 0)
+            if infinite:
+                entries = plural(infinite, "infinite entry")
+                notes.append(f"Numbers: '{column.name}' has {entries}, taken as missing.")
+            yield numbers
+
+
+def tell_slips(column: pl.Series, numbers: pl.Series, notes: list[str], remedy: str = ".") -> None:
+    """Note the entries that are no numbers, if any."""
+    slips = column.filter(column.is_not_null() & numbers.is_null())
+    if len(slips):
+        notes.append(
+            f"Numbers: '{column.name}' has {plural(len(slips), 'entry')} that "
+            f"{'is' if len(slips) == 1 else 'are'} none (first: '{slips[0]}'), taken as "
+            f"missing{remedy}"
+        )
 
 
 def _tell(kinds, gaps, ignored, n, notes):
@@ -174,6 +214,79 @@ def _tell(kinds, gaps, ignored, n, notes):
             else f"; --{kind} {names[0]} learns from it"
         )
         notes.append(f"Ignored: {listed(names, LISTED)}: {why}{hint}.")
+
+
+# ---- columns as in training
+
+
+def rows_as_learned(
+    path: str | Path,
+    frame: pl.DataFrame,
+    learned: TableEncoder | LearnedMetric,
+    notes: list[str],
+) -> Any:
+    """The columns that an encoder or a metric was fitted to: a frame for an encoder, else numbers,
+    gaps filled if the metric knows how. Entries that are no numbers where numbers are expected
+    are gaps, and notes say so.
+    """
+    frame = with_entries(frame, path)
+    if isinstance(learned, TableEncoder):
+        kinds = {column.name: column.kind for column in learned.columns_}
+    else:
+        numeric = [name for name, kind in frame.schema.items() if kind.is_numeric()]
+        kinds = dict.fromkeys(learned.columns or numeric, "number")
+        check_width(path, len(kinds), learned.n_features_in_)
+    _check_lacking(path, frame.schema, list(kinds))
+    typed = pl.DataFrame(typed_column(frame[name], kind) for name, kind in kinds.items())
+    for name, kind in kinds.items():
+        if kind == "number" and frame[name].dtype == pl.String:
+            tell_slips(frame[name], typed[name], notes)
+    if isinstance(learned, TableEncoder):
+        return typed
+    small = all(frame[name].dtype in SMALL for name in kinds)
+    return learned.fill_missing(typed.to_numpy().astype(np.float32 if small else np.float64))
+
+
+def check_width(path: str | Path, given: int, needed: int) -> None:
+    """Refuse more or fewer columns than training used."""
+    if given != needed:
+        raise ValueError(
+            f"'{path}' has {plural(given, 'column')} of numbers; training used {needed:,}."
+        )
+
+
+def _check_lacking(path, schema, needed):
+    """Refuse a table that lacks columns used in training."""
+    missing = [name for name in needed if name not in schema]
+    if not missing:
+        return
+    others = [name for name in schema if name not in needed]
+    close = difflib.get_close_matches(missing[0], others, 1)
+    hint = f"; is the first '{close[0]}'?" if close else "."
+    raise ValueError(
+        f"'{path}' lacks {plural(len(missing), 'column')} used in training: {listed(missing)}{hint}"
+    )
+
+
+# ---- labels and names of rows
+
+
+def class_labels(series: pl.Series) -> np.ndarray:
+    """Labels as NumPy strings (None if missing) or numbers (floats, with NaN, if any is missing)."""
+    if series.dtype.is_float():
+        values = series.drop_nulls().drop_nans()
+        if not (values == values.round()).all():
+            return series.fill_null(np.nan).to_numpy()
+        series = series.fill_nan(None).cast(pl.Int64)
+    if not series.dtype.is_integer():
+        return series.cast(pl.String).to_numpy()
+    return series.to_numpy()  # of integers with nulls, Polars makes floats with NaN
+
+
+def row_numbers(names: Iterable[str], wanted: Iterable[str]) -> np.ndarray:
+    """The numbers of the rows with these names; -1 for unknown ones."""
+    known = {name: number for number, name in enumerate(names)}
+    return np.array([known.get(name, -1) for name in wanted], np.int64)
 
 
 def labelled_rows(

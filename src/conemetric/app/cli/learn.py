@@ -1,6 +1,5 @@
 """``conemetric learn``: one command from a file to a metric, a report and a table."""
 
-import statistics
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,20 +21,11 @@ from .options import (
     is_pattern,
     option,
 )
-from .wording import (
-    fit_facts,
-    grid,
-    in_words,
-    plural,
-    row,
-    use_in_python,
-    written,
-)
+from .wording import grid, in_words, plural, use_in_python, written
 
 FILES = {"metric": "metric.safetensors", "report": "report.html", "table": "table.csv"}
 PREDICTIONS = "predictions.csv"  # of held-out rows with labels
 DECISION = "decision.safetensors"
-COLUMNS = {"euclidean": "before"}  # headings of predictions and splits
 METHOD = (
     "auto, frob, boost, dml-eig, lmnn-eig, relative, gradient or numax; default: auto, for pairs "
     "dml-eig, for triplets frob."
@@ -138,28 +128,11 @@ def _write(study, table, out):
     if study.decided is not None:
         files["decision"] = DECISION
         save_decision(out / DECISION, study.decided.final, notes=_reading(study, table))
-    write_csv(out / FILES["table"], _rows(study))
+    write_csv(out / FILES["table"], study.table())
     if study.task.kind in ("labels", "quantity"):
         files["predictions"] = PREDICTIONS
         write_csv(out / PREDICTIONS, _predictions(study, table.ids))
     return files
-
-
-def _rows(study):
-    """Every way to predict, as rows of the table."""
-    decided, lines = study.decided, []
-    seconds = decided.seconds if decided else {}
-    for name, judgement in study.judged[0].items():
-        line = row(name, judgement)
-        if name == study.options.method:
-            line |= fit_facts(study)
-        elif name in seconds:
-            line["seconds"] = round(seconds[name], 3)
-        errors = [split[name].rate for split in study.judged if name in split]
-        if len(errors) == len(study.judged) > 1:
-            line |= {"mean": statistics.mean(errors), "std": statistics.stdev(errors)}
-        lines.append(line)
-    return lines
 
 
 def _reading(study, table):
@@ -174,24 +147,17 @@ def _reading(study, table):
 def _predictions(study, ids):
     """The held-out rows of the first split: true label, and what each row of the table predicts."""
     rows = study.task.original(study.task.test)
-    predicted = {
-        COLUMNS.get(name, name): judged.detail["predicted"].tolist()
-        for name, judged in study.judged[0].items()
+    # under the same headings whatever the method
+    headings = {"euclidean": "before", study.options.method: "after"}
+    columns = {
+        "row": rows.tolist() if ids is None else ids[rows].tolist(),
+        "true": study.task.y[study.task.test].tolist(),
+        **{
+            headings.get(name, name): judged.detail["predicted"].tolist()
+            for name, judged in study.judged[0].items()
+        },
     }
-    # under the same heading whatever the method
-    predicted = {
-        "after" if name == study.options.method else name: values
-        for name, values in predicted.items()
-    }
-    true = study.task.y[study.task.test].tolist()
-    return [
-        {
-            "row": row if ids is None else ids[row],
-            "true": true[i],
-            **{name: values[i] for name, values in predicted.items()},
-        }
-        for i, row in enumerate(rows.tolist())
-    ]
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
 def _keep(metric, interrupted, path):
@@ -225,7 +191,7 @@ def _answer(study, table, name, out, files):
     from ..report.metric import table_headings, table_rows
     from ..studies.study import COMPILING
 
-    before, after, *others = _rows(study)
+    before, after, *others = study.table()
     decided = study.decided
     values = {
         "data": name,
@@ -240,8 +206,8 @@ def _answer(study, table, name, out, files):
         "compared": others[1:],
         "p_value": study.p_value,
         "splits": [
-            {COLUMNS.get(name, name): judged.rate for name, judged in split.items()}
-            | {"after": split[study.options.method].rate}
+            {name: judged.rate for name, judged in split.items()}
+            | {"before": split["euclidean"].rate, "after": split[study.options.method].rate}
             for split in study.judged
         ],
         "evidence": None if study.evidence is None else vars(study.evidence),
@@ -252,7 +218,7 @@ def _answer(study, table, name, out, files):
     shown += [f"[dim]- {escape(note)}[/]" for note in table.notes]
     title = f"{name}: {plural(study.task.n_rows, 'row')}, {plural(values['features'], 'column')}"
     shown.append(grid(title, table_headings(study), table_rows(study)))
-    if study.before.figures:
+    if "r2" in before:
         figures = (f"R² {line['r2']:.3f}, RMSE {line['rmse']:.4g}" for line in (before, after))
         shown.append("{} before, {} after".format(*figures))
     if study.metric.certificate is not None:

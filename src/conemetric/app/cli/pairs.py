@@ -6,9 +6,8 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from .features import row_numbers
 from .files import check_file
-from .intake import Table
+from .intake import Table, row_numbers
 from .tables import load_arrays, read_frame
 from .wording import plural
 

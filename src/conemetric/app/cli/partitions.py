@@ -8,18 +8,25 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
 
 from ...core.extras import require
-from ...tables import TableEncoder
 from ..studies.partitioned import Partitioned
-from .features import check_columns, class_labels, column_matrix, feature_columns, is_vector
+from .intake import (
+    check_columns,
+    class_labels,
+    column_matrix,
+    is_vector,
+    learnable,
+    typed_column,
+    with_entries,
+)
 from .invocation import state
 from .options import Reading
-from .wording import listed, plural
+from .wording import plural
 
 if TYPE_CHECKING:
     from .learn import Learn
@@ -59,48 +66,43 @@ def find_partitions(pattern: str | None, reading: Reading) -> Partitions:
         raise ValueError(
             f"'{pattern}' names many files; name the column of the classes by --label."
         )
-    schema = pl.scan_parquet(paths[0]).collect_schema()
-    check_columns(paths[0], schema, reading)
     notes: list[str] = []
-    columns = _columns(paths[0], reading, notes)
-    first = pl.scan_parquet(paths[0]).head(1).select(columns).collect()
-    X, names = column_matrix(first, columns, paths[0])
-    most = max(1, PARTITION_BYTES // (X.shape[1] * X.dtype.itemsize))
+    lazy = pl.scan_parquet(paths[0])
+    schema = lazy.collect_schema()
+    check_columns(paths[0], schema, reading)
+    first = lazy.head(FIRST_ROWS).drop({label, *(reading.ignore or ())}).collect()
+    # vectors hold numbers; the kinds of other columns are those of the first rows
+    vectors = [name for name, kind in first.schema.items() if is_vector(kind)]
+    others = first.drop(vectors)
+    kinds = learnable(paths[0], others, reading, notes) if others.width else {}
+    kinds = {
+        name: kinds.get(name, "vector") for name in first.columns if name in {*kinds, *vectors}
+    }
+    X, names = read_columns(first[:1], kinds, paths[0])
+    most = max(1, PARTITION_BYTES // (X.shape[1] * 8))
     readers: list[Callable] = []
     sizes: list[int] = []
     for path in paths:
-        _check_schema(path, paths[0], schema, [*columns, label])
+        _check_schema(path, paths[0], schema, [*kinds, label])
         n = pl.scan_parquet(path).select(pl.len()).collect().item()
         ends = np.linspace(0, n, -(-n // most) + 1).astype(int).tolist()
         for start, stop in itertools.pairwise(ends):
-            readers.append(
-                partial(read_partition, path, start, stop - start, columns, label, X.dtype)
-            )
+            readers.append(partial(read_partition, path, start, stop - start, kinds, label))
             sizes.append(stop - start)
     if sum(sizes) == 0:
         raise ValueError(f"'{pattern}', {plural(len(paths), 'file')}, has no rows.")
     return Partitions(readers, sizes, names, tuple(notes))
 
 
-def _columns(path, reading, notes):
-    """The columns of numbers that say something about their row, by the first rows of a file."""
-    lazy = pl.scan_parquet(path)
-    schema, aside = lazy.collect_schema(), {reading.label, *(reading.ignore or ())}
-    columns = feature_columns(path, schema, leave_out=aside)
-    others = [name for name in schema.names() if name not in (*columns, *aside)]
-    if others:
-        notes.append(f"Ignored: {listed(others)}: not numbers, which many files are learned from.")
-    plain = [name for name in columns if not is_vector(schema[name])]
-    if not plain:
-        return columns
-    first = lazy.head(FIRST_ROWS).select(plain).collect()
-    kinds = dict.fromkeys(reading.numbers or (), "number")
-    ignored = TableEncoder(kinds=kinds).fit(first).ignored_
-    rows = [name for name in plain if name in ignored and "row number" in ignored[name]]
-    if rows:
-        hint = f"--numbers {rows[0]} learns from it"
-        notes.append(f"Ignored: {listed(rows)}: looks like a row number; {hint}.")
-    return [name for name in columns if name not in rows]
+def read_columns(
+    frame: pl.DataFrame, kinds: dict[str, str], path: str | Path
+) -> tuple[Any, list[str]]:
+    """These columns and their names: an array of numbers, or a frame if there are others."""
+    if set(kinds.values()) <= {"number", "vector"}:
+        return column_matrix(frame, list(kinds), path)
+    table = with_entries(frame.select(list(kinds)), path)
+    typed = [typed_column(column, kinds.get(column.name, "number")) for column in table]
+    return pl.DataFrame(typed), table.columns
 
 
 def _paths(pattern):
@@ -128,16 +130,15 @@ def _check_schema(path, first, schema, columns):
 
 
 def read_partition(
-    path: str, start: int, length: int, columns: list[str], label: str, dtype: np.dtype
-) -> tuple[np.ndarray, np.ndarray]:
+    path: str, start: int, length: int, kinds: dict[str, str], label: str
+) -> tuple[Any, np.ndarray]:
     """Rows and labels of a part of a Parquet file."""
-    frame = pl.scan_parquet(path).slice(start, length).select([*columns, label]).collect()
-    X, _ = column_matrix(frame.select(columns), columns, path)
-    return X.astype(dtype, copy=False), class_labels(frame[label])
+    frame = pl.scan_parquet(path).slice(start, length).select([*kinds, label]).collect()
+    return read_columns(frame, kinds, path)[0], class_labels(frame[label])
 
 
 ONE_FILE = (
-    *("max_rows", "labels", "target", "pairs", "triplets", "id_column", "words"),
+    *("max_rows", "labels", "target", "pairs", "triplets", "id_column"),
     *("separator", "decimal", "encoding", "header"),
 )
 

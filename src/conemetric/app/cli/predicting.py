@@ -94,15 +94,9 @@ def _columns(estimator):
 
     from ...storage import LearnedMetric
 
-    notes, names = estimator.notes_, getattr(estimator, "feature_names_in_", None)
-    fill = notes.get("fill")
-    return LearnedMetric(
-        estimator.components_,
-        np.zeros(len(estimator.components_)),
-        feature_names=notes.get("feature_names") if names is None else list(names),
-        categories=notes.get("categories"),
-        fill=None if fill is None else np.array(fill, np.float64),
-    )
+    names, components = getattr(estimator, "feature_names_in_", None), estimator.components_
+    names = estimator.notes_.get("feature_names") if names is None else list(names)
+    return LearnedMetric(components, np.zeros(len(components)), feature_names=names)
 
 
 def predicted_rows(

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from .features import column_matrix, is_vector, row_numbers
 from .files import check_file
+from .intake import column_matrix, is_vector, row_numbers
 from .tables import ARRAYS, TABLES, load_arrays, not_readable, read_frame
 from .wording import listed, plural
 

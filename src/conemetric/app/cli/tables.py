@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -19,43 +18,47 @@ from ...storage import LearnedMetric
 from ...tables import TableEncoder
 from .csv_files import explain, scan_text
 from .dialects import decoded
-from .features import (
-    check_columns,
-    check_lacking,
-    class_labels,
-    column_matrix,
-    feature_columns,
-    in_order,
-)
 from .files import check_file
-from .intake import Table, check_ids, is_text, labelled_rows, learnable, with_entries
+from .intake import (
+    Table,
+    check_columns,
+    check_ids,
+    check_width,
+    class_labels,
+    is_text,
+    labelled_rows,
+    learnable,
+    rows_as_learned,
+    rows_of,
+    with_entries,
+)
 from .invocation import state
 from .options import Reading
-from .wording import listed, plural
+from .wording import plural
 
 TABLES = (".csv", ".tsv", ".parquet", ".pq")
 ARRAYS = (".npy", ".npz")
 
 
 def read_table(
-    path: str | Path, reading: Reading, encoded: TableEncoder | LearnedMetric | None = None
+    path: str | Path, reading: Reading, learned: TableEncoder | LearnedMetric | None = None
 ) -> Table:
     """Read the rows of a file to learn from, or as an encoder or a metric expects them."""
     path = unzipped(check_file(path))
-    if isinstance(encoded, LearnedMetric) and encoded.encoder is not None:
-        encoded = encoded.encoder
+    if isinstance(learned, LearnedMetric) and learned.encoder is not None:
+        learned = learned.encoder
     if path.suffix.lower() in ARRAYS:
-        table = _read_array(path, reading, encoded)
+        table = _read_array(path, reading, learned)
     elif path.suffix.lower() in TABLES:
-        table = _read_frame(path, reading, encoded)
+        table = _read_frame(path, reading, learned)
     else:
         raise not_readable(path, TABLES + ARRAYS)
     if reading.labels is not None:
         table = _with_labels(table, reading.labels)
     check_ids(table, path, reading.id_column)
-    if encoded is None:
+    if learned is None:
         return _labelled(table, reading)
-    return without_missing(table, path, reading) if isinstance(encoded, LearnedMetric) else table
+    return without_missing(table, path, reading) if isinstance(learned, LearnedMetric) else table
 
 
 def unzipped(path: Path) -> Path:
@@ -87,26 +90,21 @@ def _labelled(table, reading):
 
 
 def without_missing(table: Table, path: Path, reading: Reading) -> Table:
-    """Refuse rows with missing or infinite values, or leave them out, where a metric has no way to
-    fill them.
+    """Refuse rows with missing, infinite or huge values, or leave them out, where a metric has no
+    way to fill them.
     """
-    bad = ~np.isfinite(table.X)
-    huge = np.abs(table.X) > np.sqrt(np.finfo(table.X.dtype).max / (4 * table.X.shape[1]))
-    if (huge & ~bad).any():
-        row, column = (int(i) for i in np.argwhere(huge & ~bad)[0])
-        name = table.names[column] if table.names else f"column {column}"
-        raise ValueError(
-            f"'{path}', row {row}: column '{name}' has {table.X[row, column]:g}, too large to "
-            "square; correct it, or leave it empty if it stands for a missing value."
-        )
+    largest = np.sqrt(
+        np.finfo(table.X.dtype).max / (4 * table.X.shape[1])
+    )  # its square can be added
+    bad = ~(np.abs(table.X) <= largest)
     rows = bad.any(axis=1)
     if not rows.any():
         return table
-    columns = np.flatnonzero(bad.any(axis=0))
-    names = [table.names[i] if table.names else f"column {i}" for i in columns]
+    first, column = (int(i) for i in np.argwhere(bad)[0])
     fault = (
         f"{int(rows.sum()):,} of {plural(len(rows), 'row')} "
-        f"{'has' if rows.sum() == 1 else 'have'} missing or infinite values, in {listed(names, 3)}"
+        f"{'has' if rows.sum() == 1 else 'have'} missing, infinite or huge values (first: row "
+        f"{first}, column '{table.names[column] if table.names else column}')"
     )
     if not reading.drop_missing:
         remedy = reading.remedies(drop_missing="use --drop-missing to leave those rows out")
@@ -152,7 +150,7 @@ def read_frame(path: Path, notes: list[str]) -> pl.DataFrame:
         return scan(path, Reading(), notes).collect()
 
 
-def _read_array(path, reading, encoded):
+def _read_array(path, reading, learned):
     if reading.id_column is not None:
         raise ValueError(f"--id names a column of a CSV or Parquet file; '{path}' has none.")
     if reading.label is not None and path.suffix.lower() == ".npy":
@@ -182,15 +180,12 @@ def _read_array(path, reading, encoded):
         )
     if X.dtype not in (np.float32, np.float64):
         X = X.astype(np.float32 if X.dtype.itemsize <= 2 else np.float64)
-    if isinstance(encoded, LearnedMetric):
-        X = encoded.fill_missing(in_order(path, X, None, encoded))
-    elif encoded is not None and X.shape[1] != encoded.n_features_in_:
-        raise ValueError(
-            f"'{path}' has {plural(X.shape[1], 'column')} of numbers; training used "
-            f"{encoded.n_features_in_:,}."
-        )
+    if learned is not None:
+        check_width(path, X.shape[1], learned.n_features_in_)
+    if isinstance(learned, LearnedMetric):
+        X = learned.fill_missing(X)
     notes = []
-    if encoded is None and not np.isfinite(X).all():
+    if learned is None and not np.isfinite(X).all():
         X = np.where(np.isfinite(X), X, np.nan)
         share = np.isnan(X).mean()
         notes.append(f"Gaps: {share:.1%} of the entries, at the centre of their column.")
@@ -213,78 +208,26 @@ def load_arrays(path: Path) -> dict[str, np.ndarray]:
         ) from error
 
 
-def _read_frame(path, reading, encoded):
+def _read_frame(path, reading, learned):
     notes: list[str] = []
     lazy = scan(path, reading, notes)
     with readable(path, reading):
         frame = lazy.collect(engine="streaming")
-    if is_text(path):
-        frame = _typed_empty(frame)
     check_columns(path, frame.schema, reading)
     if len(frame) == 0:
         raise ValueError(f"'{path}' has no rows.")
     labels = None if reading.label is None else class_labels(frame[reading.label])
     ids = None if reading.id_column is None else frame[reading.id_column].to_numpy()
-    aside = [reading.label, reading.id_column, *(reading.ignore or ())]
-    features = frame.drop(name for name in dict.fromkeys(aside) if name is not None)
-    X: Any
-    if isinstance(encoded, LearnedMetric):
-        X, names = numbers_for(path, frame, encoded)
-        notes.append(f"Columns used: {listed(names, 30)}.")
-    elif encoded is not None:
-        X = as_encoded(path, frame, encoded, notes)
-        names = X.columns
-    elif not features.width:
+    if learned is not None:
+        X = rows_as_learned(path, frame, learned, notes)
+        names = learned.feature_names if isinstance(learned, LearnedMetric) else None
+        return Table(X, None if names is None else list(names), labels, ids, tuple(notes))
+    aside = {reading.label, reading.id_column, *(reading.ignore or ())}
+    features = with_entries(frame.drop(aside & set(frame.columns)), path)
+    if not features.width:
         raise ValueError(f"'{path}' has no column to learn from beside the label.")
-    else:
-        X, names = learnable(path, features, reading, notes)
-    return Table(X, names, labels, ids, tuple(notes))
-
-
-def as_encoded(
-    path: str | Path, frame: pl.DataFrame, encoder: TableEncoder, notes: list[str]
-) -> pl.DataFrame:
-    """The columns of an encoder; entries that are no numbers where numbers are expected are gaps,
-    and notes say so.
-    """
-    frame = with_entries(frame, path)
-    kinds = {column.name: column.kind for column in encoder.columns_}
-    check_lacking(path, frame.schema, list(kinds))
-    read = []
-    for name, kind in kinds.items():
-        column = frame[name]
-        if kind == "number" and column.dtype == pl.String:
-            numbers = column.str.strip_chars().cast(pl.Float64, strict=False)
-            slips = column.filter(column.is_not_null() & numbers.is_null())
-            if len(slips):
-                notes.append(
-                    f"Numbers: '{name}' has {plural(len(slips), 'entry')} that are none (first: "
-                    f"'{slips[0]}'), taken as missing."
-                )
-            column = numbers
-        if kind == "number" and column.dtype.is_float():
-            column = column.replace([float("inf"), -float("inf")], None)
-        read.append(column)
-    return pl.DataFrame(read)
-
-
-def numbers_for(
-    path: Path, frame: pl.DataFrame, metric: LearnedMetric
-) -> tuple[np.ndarray, list[str]]:
-    """The columns of a metric without an encoder as numbers, gaps filled if it knows how."""
-    columns = feature_columns(path, frame.schema, metric.columns, words=metric.categories or ())
-    X, names = column_matrix(frame, columns, path, metric.categories)
-    return metric.fill_missing(in_order(path, X, names, metric)), columns
-
-
-def _typed_empty(frame):
-    """Turn text columns without any value into numeric ones."""
-    empty = [
-        name
-        for name, kind in frame.schema.items()
-        if kind == pl.String and frame[name].null_count() == len(frame)
-    ]
-    return frame.with_columns(pl.col(empty).cast(pl.Float64))
+    kinds = learnable(path, features, reading, notes)
+    return Table(rows_of(features, kinds), list(kinds), labels, ids, tuple(notes))
 
 
 def _with_labels(table, path):

@@ -42,20 +42,22 @@ def embed(given: Embed) -> None:
     check_free([given.out], given.overwrite)
 
     from ...storage import load_metric
-    from .batches import EmbeddedBatches, write_batches
+    from .batches import embedded_batches, write_batches
 
     learned = load_metric(given.metric)
     learned = learned if given.dimensions is None else learned.truncated(given.dimensions)
     rank = len(learned.components)
-    batches = EmbeddedBatches(given.data, learned, given)
+    notes: list[str] = []
+    dropped: list[int] = []
     with progress_bar():
-        n = write_batches(given.out, iter(batches), rank)
-    if batches.n_dropped:
-        batches.notes.append(f"Dropped: {plural(batches.n_dropped, 'row')} with missing values.")
+        batches = embedded_batches(given.data, learned, given, notes, dropped)
+        n = write_batches(given.out, batches, rank)
+    if sum(dropped):
+        notes.append(f"Dropped: {plural(sum(dropped), 'row')} with missing values.")
     state.answer(
-        {"rows": n, "dropped": batches.n_dropped, "dimensions": rank, "out": str(given.out)},
+        {"rows": n, "dropped": sum(dropped), "dimensions": rank, "out": str(given.out)},
         f"{plural(n, 'row')} in {plural(rank, 'dimension')} written to {escape(str(given.out))}",
-        notes=batches.notes,
+        notes=notes,
     )
 
 
@@ -177,7 +179,7 @@ def _inside_metric(learned):
     """What the file holds, and what is shown of it in other words."""
     from ...core import spectral
     from ...storage import certificate_values
-    from ...storage.values import json_value
+    from ...storage.states import json_value
 
     promise = getattr(learned, "threshold_promise_", None)
     values = {
@@ -187,7 +189,6 @@ def _inside_metric(learned):
         "feature_names": learned.feature_names,
         "preprocessing": list(learned.preprocessing),
         "columns": _kinds(learned.encoder),
-        "words": learned.categories,
         "fills_missing_values": learned.fill is not None or learned.encoder is not None,
         "parameters": learned.parameters,
         "certificate": certificate_values(learned.certificate),

@@ -86,7 +86,12 @@ def verify(given: Verify) -> None:
                 f"{seen} the metric was learned from; a promise needs pairs that it has not seen."
             )
         _check_promise(pairs, same, max_false_alarms, confidence)
-    X = learned.fill_missing(table.X)
+    X, metric = table.X, learned
+    if learned.encoder is not None:
+        X, metric = (
+            learned.encoder.set_params(sparse_output=False).transform(X),
+            learned.of_features(),
+        )
     fold = np.random.default_rng(given.seed).permutation(len(same)) % folds
     scaled = StandardScaler().fit_transform(X)
     scores = {
@@ -94,7 +99,7 @@ def verify(given: Verify) -> None:
         for name, mapped, rows in (
             ("euclidean", None, X),
             ("standardised", None, scaled),
-            ("learned", learned, X),
+            ("learned", metric, X),
         )
     }
     found = {name: cross_validate(score, same, fold) for name, score in scores.items()}

@@ -12,8 +12,6 @@ from rich.table import Table
 if TYPE_CHECKING:
     from ...evaluation.thresholds import ThresholdPromise
     from ...solvers.base import Certificate
-    from ..studies import Study
-    from ..studies.supervision import Judgement
 
 
 def plural(n: int, noun: str) -> str:
@@ -65,35 +63,6 @@ def filled_grid(title: str, columns: dict[str, str], rows: Iterable[dict[str, An
 
     cells = ([cell(row, template) for template in columns.values()] for row in rows)
     return grid(title, columns, cells)
-
-
-INTERVAL = "{low:.2%} - {high:.2%}"  # of a row below
-
-
-def row(name: str, judgement: "Judgement") -> dict[str, Any]:
-    """A row of the table: error with its interval."""
-    low, high = judgement.interval
-    errors = {"error": judgement.rate, "low": low, "high": high, "held_out": judgement.n}
-    return {"method": name, **errors, **judgement.figures}
-
-
-def fit_facts(study: "Study") -> dict[str, Any]:
-    """Results of the fit, for the table and for JSON."""
-    certificate = study.metric.certificate
-    facts = {
-        "rank": len(study.metric.components),
-        "seconds": round(study.seconds["learning"], 3),
-    }
-    if certificate is None:  # a blend
-        return facts
-    return {
-        **facts,
-        "iterations": int(study.estimator.n_iter_),
-        "objective": certificate.primal,
-        "bound": certificate.dual,
-        "relative_gap": certificate.relative_gap,
-        "status": str(certificate.status),
-    }
 
 
 def promise_values(promise: "ThresholdPromise") -> dict[str, Any]:

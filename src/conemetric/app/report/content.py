@@ -1,4 +1,4 @@
-"""The numbers a report shows, computed from a `Study`; no drawing here."""
+"""The numbers a report shows, computed from a `Study`; the templates draw them."""
 
 from dataclasses import dataclass, replace
 
@@ -6,11 +6,26 @@ import numpy as np
 from sklearn.metrics import confusion_matrix
 
 from ...core import spectral
+from ..plotting import class_colours, on_principal_axes
 from ..studies import Study
 
 SHOWN = 400  # rows drawn in the two-dimensional views: more overlap
 JUDGED = 2000  # rows the suggested dimension is judged on: a standard error below 1.2 %
 MOST_CLASSES = 30  # legible in a confusion table
+MOST_FEATURES = 25  # bars
+TINY = np.finfo(float).tiny
+WIDTH, HEIGHT, MARGIN = 396, 274, 6  # of a picture
+BINS = 48  # of a histogram
+TITLES = ("Euclidean", "learned")
+SIMILAR, DISSIMILAR = "#12a594", "#7a5fd0"  # distinguishable for the colour-blind
+
+
+@dataclass(frozen=True)
+class Picture:
+    """Panels, each a title and its marks, and a legend of colours and names."""
+
+    panels: list[tuple[str, list[tuple]]]
+    legend: list[tuple[str, str]]
 
 
 def shown_rows(study: Study) -> tuple[np.ndarray, np.ndarray]:
@@ -21,6 +36,23 @@ def shown_rows(study: Study) -> tuple[np.ndarray, np.ndarray]:
         return rows, np.full(len(rows), "rows")
     rows = task.sample(task.test, SHOWN, rng)
     return rows, task.y[rows].astype(str) if task.kind == "labels" else _quarters(task.y[rows])
+
+
+def projection(study: Study) -> Picture:
+    """The same rows before and after on their principal axes, as (x, y, colour)."""
+    rows, groups = shown_rows(study)
+    names, colour_of = np.unique(groups, return_inverse=True)
+    colours = class_colours(len(names))
+    panels = []
+    X = study.task.X[rows]
+    for title, Z in zip(TITLES, (X, study.estimator.transform(X)), strict=True):
+        flat = on_principal_axes(Z)
+        share = np.nan_to_num((flat - flat.min(0)) / (np.ptp(flat, axis=0) + TINY))
+        places = MARGIN + share * (WIDTH - 2 * MARGIN, HEIGHT - 2 * MARGIN)
+        marks = zip(*places.round(1).T.tolist(), (colours[i] for i in colour_of), strict=True)
+        panels.append((title, list(marks)))
+    legend = list(zip(colours, map(str, names), strict=True))
+    return Picture(panels, legend if len(names) > 1 else [])
 
 
 def _quarters(y):
@@ -108,17 +140,38 @@ def feature_shares(study: Study) -> np.ndarray:
     return weight / weight.sum() if weight.sum() > 0 else weight
 
 
-def distances(study: Study) -> tuple[np.ndarray, ...] | None:
-    """Distances of held-out pairs before and after, in units of their threshold, and which
-    pairs are similar; None for other tasks.
+def main_features(study: Study, names: list[str]) -> list[tuple[str, float]]:
+    """The columns with the largest shares."""
+    shares = feature_shares(study)
+    return [(names[i], shares[i]) for i in np.argsort(-shares, kind="stable")[:MOST_FEATURES]]
+
+
+def distances(study: Study) -> Picture | None:
+    """Histograms of the distances of held-out pairs before and after, in units of their threshold,
+    as (x, y, width, height, colour); None for other tasks.
     """
-    task = study.task
+    task, scaled = study.task, []
     if task.kind != "pairs":
         return None
-    scaled = []
     for judgement in (study.before, study.after):
         distance, threshold = judgement.detail["distance"], judgement.detail["threshold"]
-        scaled.append(
-            distance / (threshold if 0 < threshold < np.inf else np.median(distance) or 1.0)
-        )
-    return (*scaled, task.similar[task.test])
+        usable = 0 < threshold < np.inf
+        scaled.append(distance / (threshold if usable else np.median(distance) or 1.0))
+    top, panels = float(np.quantile(np.concatenate(scaled), 0.995)), []
+    similar, wide = task.similar[task.test], WIDTH / BINS
+    for title, values in zip(TITLES, scaled, strict=True):
+        marks: list[tuple] = [
+            (round(min(1 / top, 1) * WIDTH, 1), 0, 1, HEIGHT, "#888888")
+        ]  # the threshold
+        kinds = {SIMILAR: values[similar], DISSIMILAR: values[~similar]}
+        # those beyond the top count at the end
+        counts = {c: np.histogram(np.minimum(v, top), BINS, (0, top))[0] for c, v in kinds.items()}
+        most = max(map(np.max, counts.values()))
+        for colour, count in counts.items():
+            tall = (count / most * (HEIGHT - 20)).round(1)
+            marks += [
+                (round(i * wide, 1), HEIGHT - t, round(wide, 1), t, colour)
+                for i, t in enumerate(tall.tolist())
+            ]
+        panels.append((title, marks))
+    return Picture(panels, [(SIMILAR, "similar"), (DISSIMILAR, "dissimilar")])

@@ -4,12 +4,9 @@ from collections.abc import Sequence
 from os import PathLike
 from typing import Any
 
-import numpy as np
-
 from ...solvers.base import Certificate
-from ..plotting import on_principal_axes
 from ..studies import Study
-from . import content, figures
+from . import content
 from .reasons import ShownRows, reasons
 from .rendering import Card, write_page
 
@@ -55,49 +52,29 @@ def write_report(
     """
     rows = ShownRows(study.task.kind, ids, image_shape)
     rows.check_image_shape(study.task.raw.shape[1])
-    dimensions, confusion = content.dimensions(study), content.confusion(study)
+    dimensions = content.dimensions(study)
     fields = {
         "name": name,
         "study": study,
         "headline": headline(study),
         "protocol": protocol(study),
         "cards": cards(study, dimensions),
-        "pictures": pictures(study, dimensions, confusion, image_shape),
-        "confusion": confusion,
+        "projection": content.projection(study),
+        "distances": content.distances(study),
+        "confusion": content.confusion(study),
+        "features": content.main_features(study, _column_names(study)),
+        "features_image": rows.image([content.feature_shares(study)], 0),
+        "dimensions": dimensions,
         "images": image_shape is not None,
         "decided": study.decided,
         "reasons": study.decided and reasons(study, study.decided, _column_names(study), rows),
         "table_headings": table_headings(study),
         "table": table_rows(study),
-        "suggested": dimensions.suggested,
         "candidates": candidates(study),
         "facts": facts(study),
         "notes": [*notes, *study.notes],
     }
     write_page(path, "metric.html", fields)
-
-
-def pictures(
-    study: Study,
-    dimensions: content.Dimensions,
-    confusion: content.Confusion | None,
-    image_shape: tuple[int, int] | None,
-) -> dict[str, figures.Picture]:
-    """The pictures of the page by name, as far as there is something to draw."""
-    rows, groups = content.shown_rows(study)
-    X, distances = study.task.X[rows], content.distances(study)
-    axes = tuple(map(on_principal_axes, (X, study.estimator.transform(X))))
-    shares = content.feature_shares(study)
-    drawn = {
-        "principal_axes": figures.comparison_picture(axes, groups),
-        "spectrum": figures.spectrum_picture(dimensions),
-        "features": figures.features_picture(shares, _column_names(study), image_shape),
-    }
-    if confusion is not None:
-        drawn["confusion"] = figures.confusion_picture(confusion)
-    if distances is not None:
-        drawn["distances"] = figures.distances_picture(distances)
-    return drawn
 
 
 def _column_names(study):
@@ -119,24 +96,21 @@ def table_headings(study: Study) -> tuple[str, ...]:
 
 def table_rows(study: Study) -> list[tuple[str, ...]]:
     """A row for every way to predict: its error on the held-out rows of all splits."""
-    learned = {str(study.options.method): study.seconds["learning"]}
-    names = {"euclidean": "Euclidean", str(study.options.method): str(study.metric.method)}
-    dimensions = (study.task.n_features, len(study.metric.components))
-    sizes = dict(zip(names, map(str, dimensions), strict=True))
-    decided = study.decided
-    learned |= decided.seconds if decided else {}
+    learned, splits = str(study.options.method), len(study.judged)
+    names = {"euclidean": "Euclidean", learned: str(study.metric.method)}
+    sizes = {"euclidean": study.task.n_features, learned: len(study.metric.components)}
     rows: list[tuple[str, ...]] = []
-    for name, judgement in study.judged[0].items():
-        low, high = judgement.interval
-        mean, spread = f"{judgement.rate:.2%}", f"{low:.2%} - {high:.2%}"
-        errors = [split[name].rate for split in study.judged if name in split]
-        if len(study.judged) > 1:
-            mean, spread = f"{np.mean(errors):.2%}", f"{np.std(errors, ddof=1):.2%}"
-        if len(errors) < len(study.judged):
-            mean, spread = "-", f"learned on {len(errors)} splits only"
-        seconds = f"{learned[name]:.1f}" if name in learned else ""
-        rows.append((names.get(name, name), mean, spread, sizes.get(name, ""), seconds))
-    failed = decided.failed if decided else {}
+    for row in study.table():
+        name, error, spread = row["method"], row["error"], "{low:.2%} - {high:.2%}".format(**row)
+        if splits > 1:
+            error, spread = row.get("mean"), f"{row.get('std', 0):.2%}"
+        if error is None:
+            n = sum(name in split for split in study.judged)
+            spread = f"learned on {n} splits only"
+        cells = ("-" if error is None else f"{error:.2%}", spread, str(sizes.get(name, "")))
+        seconds = f"{row['seconds']:.1f}" if "seconds" in row else ""
+        rows.append((names.get(name, name), *cells, seconds))
+    failed = study.decided.failed if study.decided else {}
     return rows + [(name, "-", "could not be learned", "", "") for name in failed]
 
 

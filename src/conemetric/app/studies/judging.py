@@ -32,10 +32,10 @@ class Judgement:
         low, high = binomtest(int(self.wrong.sum()), self.n).proportion_ci(method="wilson")
         return float(low), float(high)
 
-    @property
-    def figures(self) -> dict[str, float]:
-        """The same judgement in other measures."""
-        return {}
+    def row(self) -> dict[str, float]:
+        """Error and interval for a table."""
+        low, high = self.interval
+        return {"error": self.rate, "low": low, "high": high, "held_out": self.n}
 
     def p_value(self, after: "Judgement") -> float:
         """McNemar's exact test of the change to another judgement of the same items."""
@@ -54,9 +54,8 @@ class Deviation(Judgement):
         low, high = mean_interval(self.wrong)
         return max(0.0, low), high
 
-    @property
-    def figures(self) -> dict[str, float]:
-        return {"r2": 1 - self.rate, "rmse": self.detail["rmse"]}
+    def row(self) -> dict[str, float]:
+        return {**super().row(), "r2": 1 - self.rate, "rmse": self.detail["rmse"]}
 
     def p_value(self, after: "Judgement") -> float:
         """A randomisation test of the change in squared error."""

@@ -44,7 +44,9 @@ class Partitioned(Labelled):
             for partition, chosen in zip(partitions, _by_partition(sampled, sizes), strict=True)
             if len(chosen)
         ]
-        X, y = (np.concatenate(each) for each in zip(*dask.compute(*tasks), strict=True))
+        rows, labels = zip(*dask.compute(*tasks), strict=True)
+        X: Any = np.concatenate(rows) if isinstance(rows[0], np.ndarray) else _concatenated(rows)
+        y = np.concatenate(labels)
         return cls(X, y, partitions=tuple(partitions), sizes=sizes, sampled=sampled, target=target)
 
     @property
@@ -102,6 +104,10 @@ def _by_partition(rows, sizes):
     return [own - end + size for own, end, size in zip(split, ends, sizes, strict=True)]
 
 
+def _concatenated(frames):
+    return require("polars", "cli").concat(frames)
+
+
 def _rows(partition, chosen):
     X, y = partition()
     return X[chosen], y[chosen]
@@ -109,4 +115,5 @@ def _rows(partition, chosen):
 
 def _others(partition, out, prepare):
     X, y = partition()
-    return prepare.transform(np.delete(X, out, 0)), np.delete(y, out)
+    kept = np.delete(np.arange(len(y)), out)
+    return prepare.transform(X[kept]), y[kept]

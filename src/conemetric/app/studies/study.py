@@ -1,5 +1,6 @@
 """Learn one metric on one data set and measure what it gained on rows it has not seen."""
 
+import statistics
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -200,6 +201,40 @@ class Study:
         errors = self.errors(name)
         spread = f" ± {errors.std(ddof=1):.2%}" if len(errors) > 1 else ""
         return f"{errors.mean():.2%}{spread}"
+
+    def table(self) -> list[dict[str, Any]]:
+        """A row for every way to predict: its error on the first split with an interval, over all
+        splits if there are several, and what learning took.
+        """
+        seconds = {str(self.options.method): self.seconds["learning"]}
+        seconds |= self.decided.seconds if self.decided else {}
+        rows = []
+        for name, judgement in self.judged[0].items():
+            row = {"method": name, **judgement.row()}
+            if name in seconds:
+                row["seconds"] = round(seconds[name], 3)
+            if name == self.options.method:
+                row |= self.fit_facts
+            errors = [split[name].rate for split in self.judged if name in split]
+            if len(errors) == len(self.judged) > 1:
+                row |= {"mean": statistics.mean(errors), "std": statistics.stdev(errors)}
+            rows.append(row)
+        return rows
+
+    @property
+    def fit_facts(self) -> dict[str, Any]:
+        """Results of the fit of the metric, as JSON values."""
+        certificate = self.metric.certificate
+        if certificate is None:  # a blend
+            return {"rank": len(self.metric.components)}
+        return {
+            "rank": len(self.metric.components),
+            "iterations": int(self.estimator.n_iter_),
+            "objective": certificate.primal,
+            "bound": certificate.dual,
+            "relative_gap": certificate.relative_gap,
+            "status": str(certificate.status),
+        }
 
     @property
     def evidence(self) -> Any:
