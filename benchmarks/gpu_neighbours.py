@@ -22,9 +22,8 @@ import numpy as np
 import torch
 
 from conemetric import FrobMetric
-from conemetric.neighbours import LabelledRows, SearchQuery
 from conemetric.neighbours import gpu as device
-from conemetric.neighbours.rounding import tie_rule
+from conemetric.neighbours.ranks import LabelledRows, SearchQuery, tie_rule
 
 
 def classes(n, D, where, n_classes=100, seed=0, dtype=torch.float32):
@@ -81,7 +80,7 @@ def fit(n, D, where):
     wrong, lists = wrong_lists(X, y, found)
     print(
         f"{n} x {D}: search {searching:.2f} s; {wrong} of {lists} sampled lists wrong; "
-        f"{found.n_again} of {2 * n} lists searched again; products in {state.format}, "
+        f"products in {state.format}, "
         f"gamma {state.gamma:.1e}",
         flush=True,
     )
@@ -136,7 +135,7 @@ def exactness(where, n, D):
             X = X + shift
             found = device.search(search_query(X, y))
             wrong, lists = wrong_lists(X, y, found, 300)
-            print(f"{dtype}, {name}: {wrong} of {lists} lists wrong, {found.n_again} again")
+            print(f"{dtype}, {name}: {wrong} of {lists} lists wrong")
 
 
 def main():

@@ -32,13 +32,9 @@ from papers import datasets
 from conemetric import FrobMetric
 from conemetric.core.threads import n_threads
 from conemetric.evaluation.knn import knn_error
-from conemetric.neighbours import (
-    LabelledRows,
-    SearchQuery,
-    exact,
-    neighbours_by_label,
-    sample_rows,
-)
+from conemetric.neighbours import exact
+from conemetric.neighbours.ranks import LabelledRows, SearchQuery
+from conemetric.neighbours.search import neighbours_by_label, sample_rows
 
 SAMPLE = 20_000  # rows of the sample to search among
 FETCHED = 64, 512  # neighbours of any label that the graph is asked for, in turn
@@ -169,7 +165,7 @@ def searches(X, y):
         print(f"FAISS flat, 13 of any label: {wall:.2f} s ({busy:.2f} of processors)", flush=True)
         wall, busy, found = timed(exact.search, search_query(X, y))
         lists = found.same.numbers, found.other.numbers
-        show("exact", wall, busy, lists, f", {found.n_again} lists again")
+        show("exact", wall, busy, lists)
     wall, busy, (*found, n_left) = timed(by_graphs, X, y)
     show("FAISS HNSW", wall, busy, found, f", {n_left} rows searched exactly")
     for n_probes in (24, 48, 96) if few else ():

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from conemetric.neighbours import neighbours_by_label
+from conemetric.neighbours.search import neighbours_by_label
 from conemetric.storage import atomic_path
 
 THREADS = 8

@@ -17,7 +17,8 @@ from sklearn.metrics import roc_curve
 
 from conemetric.core.arrays import to_numpy
 from conemetric.evaluation.verification import best_threshold, distance_score
-from conemetric.neighbours import labelled_keys, nearest
+from conemetric.neighbours.search import nearest
+from conemetric.neighbours.ties import labelled_keys
 
 from .baselines import WHITENING
 from .datasets import load

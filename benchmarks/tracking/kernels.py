@@ -6,7 +6,7 @@ import numpy as np
 
 from conemetric import FrobMetric
 from conemetric.core.spectral import psd_split
-from conemetric.neighbours import neighbours_by_label
+from conemetric.neighbours.search import neighbours_by_label
 from conemetric.operators import from_triplets
 
 

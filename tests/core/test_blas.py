@@ -9,7 +9,7 @@ from threadpoolctl import ThreadpoolController
 from conemetric.blocks import Threads
 from conemetric.blocks.vectors import BlockSpace
 from conemetric.core.blas import blas_threads
-from conemetric.neighbours import neighbours_by_label
+from conemetric.neighbours.search import neighbours_by_label
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -8,7 +8,7 @@ from sklearn.datasets import load_iris
 from conemetric import Certificate, FrobMetric, Status, watching
 from conemetric.core.notebooks import html_table
 from conemetric.core.progress import emit
-from conemetric.estimators.automatic import Evidence
+from conemetric.estimators.folds import Evidence
 
 X, y = load_iris(return_X_y=True)
 

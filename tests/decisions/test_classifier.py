@@ -522,6 +522,16 @@ def test_the_certificate_holds_for_the_stored_model_and_the_given_rows(kind, asa
         assert gap <= 1e-6 * primal
 
 
+@pytest.mark.parametrize("labels", [["apple", "pear", "plum"], [-1, 0, 7]])
+def test_a_warning_about_small_classes_names_the_label(labels):
+    X, y = np.random.default_rng(0).normal(size=(40, 3)), np.repeat(labels, (2, 18, 20))
+    with pytest.warns(UserWarning, match="classes have . or fewer rows") as caught:
+        classifier = MetricClassifier(random_state=0).fit(X, y)
+    assert list(classifier.classes_) == labels
+    if labels[0] != -1:  # which would mean "no label" to a metric
+        assert f"(first: {labels[0]!r})" in str(caught[0].message)
+
+
 def test_gradient_metrics_of_all_rows_are_learned_from_every_class(monkeypatch):
     """Where not all rows can be learned from, those that are do not depend on the order of rows."""
     monkeypatch.setattr(candidates, "MOST_WORK", 1.0)

@@ -12,7 +12,7 @@ from conemetric.decisions.kernel import KernelRule, _scorer
 from conemetric.decisions.neighbors import NeighborVote
 from conemetric.decisions.rule import Judge, Training
 from conemetric.estimators.folds import CrossFitted, Fold
-from conemetric.neighbours import row_keys
+from conemetric.neighbours.ties import row_keys
 from conemetric.solvers.kernel_ridge import KERNELS, KernelSetting
 
 N, D = 40, 4

@@ -35,6 +35,16 @@ def test_a_dissimilar_pair_at_distance_zero_makes_the_optimum_zero(asarray):
         DMLEig().fit(X, pairs=[[0, 1], [0, len(X) - 1]], similar=[True, False])
 
 
+def test_a_dissimilar_pair_that_single_precision_would_join(asarray):
+    X = IRIS[::3].astype(np.float32)
+    X[1], X[1, 3] = X[0], np.nextafter(X[0, 3], np.float32(1))
+    pairs = [[0, 1], [0, 30], [1, 40], *([i, i + 1] for i in range(2, 16))]
+    similar = {"pairs": pairs, "similar": np.arange(len(pairs)) > 2}
+    metric = DMLEig(max_iter=20).fit(asarray(X), **similar)
+    assert np.isfinite(to_numpy(metric.components_)).all()
+    assert -np.inf < metric.certificate_.dual <= metric.certificate_.primal
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

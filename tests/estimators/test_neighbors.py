@@ -7,7 +7,7 @@ from sklearn.neighbors import kneighbors_graph
 
 from conemetric import BoostMetric, DMLEig, FrobMetric, FrobMetricCV, LMNNEig, RelativeComparisons
 from conemetric.core.arrays import to_numpy
-from conemetric.neighbours import neighbours_by_label
+from conemetric.neighbours.search import neighbours_by_label
 
 ESTIMATORS = [
     FrobMetric(tol=1e-2),
@@ -83,14 +83,6 @@ def test_new_passes_cannot_go_on_with_given_neighbours(data):
     X, y = data
     with pytest.raises(ValueError, match="n_passes=1 with triplets or neighbors"):
         BoostMetric(n_passes=2).fit(X, y, neighbors=neighbours_by_label(X, y, 3, 3)[:2])
-
-
-def test_held_out_points_keep_their_given_neighbours(data):
-    X, y = data
-    found = neighbours_by_label(X, y, 3, 3)
-    metric = BoostMetric(max_iter=20, n_iter_no_change=3, random_state=0)
-    metric.fit(X, y, neighbors=found[:2])
-    assert len(metric.triplets_) == 120 * 9
 
 
 def test_cross_validation_searches_as_told(data, monkeypatch):

@@ -130,7 +130,6 @@ FROM_LABELS = {
     "frobmetric": FrobMetric(),
     "prior": FrobMetric(prior="identity"),
     "boosted": BoostMetric(max_iter=5),
-    "held out": BoostMetric(max_iter=5, n_iter_no_change=2, random_state=0),
     "two passes": BoostMetric(v=1.0, loss="logistic", max_iter=5, n_passes=2),
     "lmnn_eig": LMNNEig(),
     "dml_eig": DMLEig(ridge=RIDGE),

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from conemetric.neighbours.rounding import tie_rule
+from conemetric.neighbours.ranks import tie_rule
 
 KINDS = [
     "plain",

@@ -10,7 +10,8 @@ from scipy.sparse import csr_array
 from conemetric.core import slices
 from conemetric.core.arrays import to_numpy
 from conemetric.core.sparse_rows import SparseRows
-from conemetric.neighbours import LabelledRows, SearchQuery, exact, merge, sparse
+from conemetric.neighbours import exact, sparse
+from conemetric.neighbours.ranks import LabelledRows, SearchQuery, merge
 
 from . import oracle
 
@@ -116,7 +117,8 @@ def test_merged_results_are_those_of_one_search(kind, seed, dtype):
         inside = np.argmax(own[:, None] == rows, axis=1)
         itself = np.where(np.isin(own, rows), inside, -1)
         references = LabelledRows(X[rows], y[rows])
-        parts.append(exact.search(SearchQuery(queries, references, 3, 5, itself, rows)))
+        query = SearchQuery(queries, references, 3, 5, itself, rows)
+        parts.append(exact.search(query))
     merged = merge(X, merge(X, parts[0], parts[1]), parts[2])
     whole = exact.search(SearchQuery(queries, queries, 3, 5, own))
     for found, expected in zip(merged[:2], whole[:2], strict=True):

@@ -8,7 +8,8 @@ from sklearn.neighbors import KNeighborsTransformer, kneighbors_graph
 
 from conemetric.core.arrays import to_numpy
 from conemetric.core.warn import collected_warnings
-from conemetric.neighbours import neighbours_by_label, precomputed_neighbours
+from conemetric.neighbours.precomputed import precomputed_neighbours
+from conemetric.neighbours.search import neighbours_by_label
 
 from . import oracle
 

@@ -8,7 +8,8 @@ from numpy.testing import assert_array_equal
 from scipy.spatial.distance import cdist
 
 from conemetric.core.arrays import is_torch, to_numpy
-from conemetric.neighbours import LabelledRows, SearchQuery, exact_search, neighbours_by_label
+from conemetric.neighbours.ranks import LabelledRows, SearchQuery
+from conemetric.neighbours.search import exact_search, neighbours_by_label
 
 from . import oracle
 

@@ -12,15 +12,15 @@ from conemetric.core.sparse_rows import SparseRows
 from conemetric.estimators.neighbour_graph import neighbour_edges
 from conemetric.evaluation.knn import knn_error, precision_at_k
 from conemetric.evaluation.manifold import neighbourhood_quality
-from conemetric.neighbours import (
+from conemetric.neighbours.precomputed import precomputed_neighbours
+from conemetric.neighbours.search import nearest, neighbours_by_label
+from conemetric.neighbours.ties import (
     canonical_order,
     labelled_keys,
-    nearest,
-    neighbours_by_label,
-    precomputed_neighbours,
+    numbers_on_demand,
     row_keys,
+    tie_numbers,
 )
-from conemetric.neighbours.ties import numbers_on_demand, tie_numbers
 from conemetric.ranking import top_k
 
 KINDS = ["one-hot", "binary", "rounded", "duplicated", "other labels", "continuous"]

@@ -12,8 +12,6 @@ from ..core.vectors import VectorSpace
 from ..operators.base import Operator
 from ..operators.span import Coordinates
 
-__all__ = ["Constraints"]
-
 
 class Constraints(ABC):
     """Pairs, triplets or quadruplets of points."""
@@ -23,6 +21,7 @@ class Constraints(ABC):
     weights: Any  # vector of positive weights; None means one each
     labels: Any = None  # classes of the points, if neighbours can be searched again by them
     from_labels: bool = False  # of rows: each then weighs as much as its first row
+    n_references: int | None = None  # rows sampled to search among; None: all, or no search
 
     @property
     @abstractmethod

@@ -11,27 +11,20 @@ from typing import Any
 import numpy as np
 
 from ..core.weights import check_range, factors_of_classes
-from ..neighbours import (
+from ..neighbours.ranks import LabelledRows, SearchQuery, merge
+from ..neighbours.search import (
     MOST_IMPOSTORS,
-    LabelledRows,
-    SearchQuery,
-    column_extent,
     enough_of,
     exact_search,
-    merge,
     nearer_impostors,
-    row_keys,
-    rows_of,
     sample_classes,
     sample_size,
-    tie_numbers,
 )
+from ..neighbours.ties import column_extent, row_keys, rows_of, tie_numbers
 from .block_rows import BlockRows, Partition, summarised
 from .in_blocks import ConstraintsInBlocks, localised
 from .in_memory import pairs_from_neighbours, triplets_from_neighbours
 from .labels import LOWER_TARGETS, check_class_sizes, first_means_none
-
-__all__ = ["from_labels"]
 
 
 def from_labels(
@@ -69,13 +62,14 @@ def from_labels(
     if n_impostors == "auto":
         most = enough_of(space.sum(_nearer, nearest))
     options = {"n_impostors": most, "pairs": pairs}
-    found = space.map(_combined, partitions, nearest, first=first, n_rows=rows.n_rows, **options)
+    lists = space.map(_combined, partitions, nearest, first=first, n_rows=rows.n_rows, **options)
     weights = None
     if rows.weighted:
-        weights = space.map(_weights_of_first, partitions, found, first=first)
-    similar = space.map(itemgetter(1), found) if pairs else None
-    index = space.map(itemgetter(0), found)
-    return replace(localised(rows, index, similar, weights, sample), from_labels=True)
+        weights = space.map(_weights_of_first, partitions, lists, first=first)
+    similar = space.map(itemgetter(1), lists) if pairs else None
+    index = space.map(itemgetter(0), lists)
+    found = localised(rows, index, similar, weights, sample)
+    return replace(found, from_labels=True, n_references=n_sampled)
 
 
 def _weighed_by_class(rows, class_weight):
@@ -183,7 +177,8 @@ def _nearest_in_sample(partition, sample, n_targets, n_impostors, numbering):
 def _nearest_across(before, own, other, _, n_targets, n_impostors, numbering):
     """The nearest rows so far, and those of one more block."""
     (number, X, y, _), (other_number, Z, labels, _) = own, other
-    numbers = _numbers(Z, numbering["first"][other_number] + np.arange(len(Z)), numbering)
+    rows = numbering["first"][other_number] + np.arange(len(Z))
+    numbers = _numbers(Z, rows, numbering)
     mine = LabelledRows(X, y)
     if number == other_number:
         theirs, own = mine, np.arange(len(X))

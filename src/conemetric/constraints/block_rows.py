@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,8 +16,6 @@ from ..core.extras import require
 from ..core.vectors import same
 from ..core.weights import check_range
 from .labels import refuse_missing_labels
-
-__all__ = ["BlockRows", "Partition", "is_dask", "read"]
 
 CHUNK = 1 << 12  # rows converted to float64 at a time
 # rows of each block, so that 20 blocks give the 1000 of all by which `estimators.collapsed` judges a
@@ -97,18 +96,18 @@ def read(X: Any, y: Any = None, weights: Any = None, labelled: bool = True) -> B
     refuse_dates(X)
     space, dtype = BlockSpace(engine_in_use()), _dtype(X)
     beside = {"y": y, "sample_weight": weights}
-    partitions = checked_partitions(space, _checked, X, beside, "rows of X", dtype=dtype)
+    partitions = checked_partitions(space, partial(_checked, dtype=dtype), X, beside, "rows of X")
     return summarised(space, partitions, labelled and y is not None, dtype)
 
 
 def checked_partitions(
-    space: BlockSpace, check: Callable, X: Any, beside: dict[str, Any], things: str, **small: Any
+    space: BlockSpace, check: Callable, X: Any, beside: dict[str, Any], things: str
 ) -> BlockVector:
-    """The vector of ``check(number, partition of X, *partitions beside it, **small)``."""
+    """The vector of ``check(number, partition of X, *partitions beside it)``."""
     parts = _partitions(X)
     columns = [_beside(X, values, name, len(parts), things) for name, values in beside.items()]
     task = require("dask", "cluster").delayed(check, pure=False)
-    tasks = [task(k, *part, **small) for k, part in enumerate(zip(parts, *columns, strict=True))]
+    tasks = [task(k, *part) for k, part in enumerate(zip(parts, *columns, strict=True))]
     return space.map(same, space.source(tasks))
 
 
@@ -124,25 +123,15 @@ def summarised(
     widths = sorted({fact["width"] for fact in facts})
     if len(widths) > 1:
         raise ValueError(f"X has partitions with {widths} features; give the same to all.")
-    counts = np.array([fact["count"] for fact in facts])
-    mean = sum(fact["count"] * fact["mean"] for fact in facts) / counts.sum()
-    spread = (
-        sum(fact["count"] * (fact["spread"] + (fact["mean"] - mean) ** 2) for fact in facts)
-        / counts.sum()
+    numbers, counts, means, spreads = (
+        np.array([fact[name] for fact in facts]) for name in ("number", "count", "mean", "spread")
     )
+    mean = np.average(means, axis=0, weights=counts)
+    spread = np.average(spreads + (means - mean) ** 2, axis=0, weights=counts)
     sample = np.concatenate([fact["sample"] for fact in facts])
-    rows = BlockRows(
-        space,
-        partitions,
-        facts[0]["weighted"],
-        np.array([fact["number"] for fact in facts]),
-        counts,
-        widths[0],
-        dtype,
-        mean,
-        spread,
-        sample[np.unique(np.linspace(0, len(sample) - 1, MOST_SAMPLED).astype(int))],
-    )
+    sample = sample[np.unique(np.linspace(0, len(sample) - 1, MOST_SAMPLED).astype(int))]
+    weighted, moments = facts[0]["weighted"], (mean, spread, sample)
+    rows = BlockRows(space, partitions, weighted, numbers, counts, widths[0], dtype, *moments)
     if not labelled:
         return rows
     classes = np.unique(np.concatenate([fact["classes"] for fact in facts]))
@@ -222,35 +211,37 @@ def _checked(number, X, y, weights, dtype):
         raise ValueError(
             f"X contains NaN or infinity {where}; drop those rows or impute them first."
         )
-    beside = []
-    for name, values in (("y", y), ("sample_weight", weights)):
-        if values is not None:
-            values = np.asarray(values)
-            values = values.reshape(len(values), -1)[:, 0] if values.ndim > 1 else values
-            if len(values) != len(X):
-                raise ValueError(
-                    f"{name} has {len(values)} values for {len(X)} rows {where}; partition it "
-                    "like X."
-                )
-        beside.append(values)
-    y, weights = beside
+    y, weights = _vector(y, "y", len(X), where), _vector(weights, "sample_weight", len(X), where)
     if y is not None:
         refuse_missing_labels(y, f" {where}")
-    if weights is not None:
-        there = nonzero(weights, dtype, where)
-        weights = weights.astype(dtype)
-        X, y, weights = X[there], None if y is None else y[there], weights[there]
+    X, y, weights = without_zeros(weights, dtype, where, X, y)
     return Partition(number, np.ascontiguousarray(X.reshape(-1, X.shape[-1])), y, weights)
 
 
-def nonzero(weights: np.ndarray, dtype: Any, where: str) -> np.ndarray:
-    """Mask of the weights that are not zero; refuses invalid ones."""
+def _vector(values, name, n, where):
+    """One value for each of the n rows of a partition."""
+    if values is None:
+        return None
+    values = np.asarray(values)
+    values = values.reshape(len(values), -1)[:, 0] if values.ndim > 1 else values
+    if len(values) != n:
+        raise ValueError(
+            f"{name} has {len(values)} values for {n} rows {where}; partition it like X."
+        )
+    return values
+
+
+def without_zeros(weights: Any, dtype: Any, where: str, *parts: Any) -> tuple:
+    """The parts and the weights of a partition where these are not zero; refuses invalid ones."""
+    if weights is None:
+        return *parts, None
     if not (np.isfinite(weights).all() and (weights >= 0).all()):
         raise ValueError(
             f"sample_weight is negative or not finite {where}; give finite weights >= 0."
         )
     check_range(weights, dtype, f"sample_weight {where}")
-    return weights > 0
+    there = weights > 0
+    return tuple(None if part is None else part[there] for part in (*parts, weights.astype(dtype)))
 
 
 def _facts(partition, labelled):

@@ -8,6 +8,7 @@ stay where they are.
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from operator import attrgetter, itemgetter
 from typing import Any
 
@@ -21,10 +22,8 @@ from ..core.vectors import same
 from ..operators.span import Coordinates, Matrix
 from ..operators.whitening import amount, ridge_of_spread, scatter, whitening
 from .base import Constraints
-from .block_rows import BlockRows, checked_partitions, is_dask, nonzero
+from .block_rows import BlockRows, checked_partitions, is_dask, without_zeros
 from .in_memory import check_pairs, check_similar, check_triplets
-
-__all__ = ["ConstraintsInBlocks", "from_numbers", "from_tuples", "localised"]
 
 
 @dataclass(frozen=True)
@@ -42,6 +41,7 @@ class ConstraintsInBlocks(Constraints):
     weights: BlockVector | None = None
     total: int = 0
     from_labels: bool = False
+    n_references: int | None = None
 
     @property
     def dtype(self) -> Any:
@@ -108,20 +108,15 @@ def from_numbers(
     """Triplets (m, 3) or pairs (m, 2) of row numbers, array or dask array, each in the
     block of its first row.
     """
-    space, first = rows.space, rows.first
+    space = rows.space
     if not is_dask(index):
         index = np.asarray(index)
         size = max(1, -(-len(index) // len(rows.counts)))
         index = require("dask.array", "cluster").from_array(index, chunks={0: size}, name=False)
-    beside, small = {"similar": similar, "sample_weight": weights}, {"n_rows": rows.n_rows}
-    given = checked_partitions(
-        space, _checked_numbers, index, beside, "constraints", dtype=rows.dtype, **small
-    )
-    limits = {
-        number: (first[number], first[number] + count)
-        for number, count in zip(rows.numbers.tolist(), rows.counts.tolist(), strict=True)
-    }
-    mine = space.across(_mine, rows.partitions, given, limits=limits)
+    beside = {"similar": similar, "sample_weight": weights}
+    check = partial(_checked_numbers, n_rows=rows.n_rows, dtype=rows.dtype)
+    given = checked_partitions(space, check, index, beside, "constraints")
+    mine = space.across(_mine, rows.partitions, given, first=rows.first)
     similar = None if similar is None else space.map(itemgetter(1), mine)
     weights = None if weights is None else space.map(itemgetter(2), mine)
     return localised(rows, space.map(itemgetter(0), mine), similar, weights)
@@ -169,8 +164,7 @@ def _without_empty_blocks(constraints):
         return constraints
     vectors = {name: getattr(constraints, name) for name in ("far", "index", "similar", "weights")}
     selected = {
-        name: None if vector is None else space.select(vector, there)
-        for name, vector in vectors.items()
+        name: space.select(vector, there) for name, vector in vectors.items() if vector is not None
     }
     rows = replace(rows, partitions=space.select(rows.partitions, there))
     return replace(constraints, rows=rows, **selected)
@@ -186,22 +180,18 @@ def _checked_numbers(number, index, similar, weights, n_rows, dtype):
     index = check_pairs(index, n_rows) if index.shape[-1] == 2 else check_triplets(index, n_rows)
     if similar is not None:
         similar = check_similar(similar, len(index))
-    if weights is None:
-        return index, similar, None
-    weights = np.asarray(weights, dtype=np.float64)
-    if weights.shape != (len(index),):
+    if weights is not None and np.shape(weights) != (len(index),):
         raise ValueError(
-            f"sample_weight has shape {weights.shape} for {len(index)} constraints; partition it "
-            "like them."
+            f"sample_weight has shape {np.shape(weights)} for {len(index)} constraints; partition "
+            "it like them."
         )
-    there = nonzero(weights, dtype, f"in partition {number}")
-    return index[there], None if similar is None else similar[there], weights[there]
+    weights = None if weights is None else np.asarray(weights, dtype=np.float64)
+    return without_zeros(weights, dtype, f"in partition {number}", index, similar)
 
 
-def _mine(before, partition, given, _, limits):
+def _mine(before, partition, given, _, first):
     """(index, similar, weights) of the constraints whose first row is in this block."""
-    (low, high), (index, *_) = limits[partition.number], given
-    inside = (index[:, 0] >= low) & (index[:, 0] < high)
+    inside = _inside(partition, given[0][:, 0], first)
     found = tuple(None if part is None else part[inside] for part in given)
     if before is None:
         return found
@@ -211,18 +201,22 @@ def _mine(before, partition, given, _, limits):
     )
 
 
+def _inside(partition, numbers, first):
+    """Which of these numbers among all rows are in this block."""
+    low = first[partition.number]
+    return (numbers >= low) & (numbers < low + len(partition.X))
+
+
 def _needed(partition, index, first):
     """Numbers of the rows of other blocks, ascending."""
-    low = first[partition.number]
     numbers = np.unique(index)
-    return numbers[(numbers < low) | (numbers >= low + len(partition.X))]
+    return numbers[~_inside(partition, numbers, first)]
 
 
 def _fetched(before, needed, partition, _, first):
     """The rows fetched so far, and those of one more block."""
-    low = first[partition.number]
-    inside = needed[(needed >= low) & (needed < low + len(partition.X))]
-    found = partition.X[inside - low]
+    inside = needed[_inside(partition, needed, first)]
+    found = partition.X[inside - first[partition.number]]
     return found if before is None else np.concatenate([before, found])
 
 
@@ -232,9 +226,8 @@ def _from_sample(needed, sample):
 
 
 def _local(partition, index, needed, first):
-    low, count = first[partition.number], len(partition.X)
-    own = (index >= low) & (index < low + count)
-    return np.where(own, index - low, count + np.searchsorted(needed, index)).astype(np.int32)
+    own, far = index - first[partition.number], len(partition.X) + np.searchsorted(needed, index)
+    return np.where(_inside(partition, index, first), own, far).astype(np.int32)
 
 
 def _consecutive(partition, width):

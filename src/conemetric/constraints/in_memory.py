@@ -1,9 +1,8 @@
 """Constraints in memory, from labels, pairs or triplets, as validated index arrays.
 
-The papers' rule for labels: each point has its ``n_targets`` nearest neighbours of the
-same label (targets, to be kept close) and its ``n_impostors`` nearest neighbours of
-another label (impostors, to be pushed away), by Euclidean distance; its triplets are
-all (point, target, impostor).
+The papers' rule for labels: each point has its ``n_targets`` nearest neighbours of the same label
+(targets, to be kept close) and its ``n_impostors`` nearest of another label (impostors, to be pushed
+away), by Euclidean distance; its triplets are all (point, target, impostor).
 """
 
 from collections.abc import Callable
@@ -12,34 +11,21 @@ from typing import Any
 
 import numpy as np
 
-from ..core.arrays import arange, like, namespace, refuse_masked, to_numpy
+from ..core.arrays import arange, like, namespace, refuse_masked, to_numpy, unique_rows
 from ..core.sparse_rows import SparseRows
 from ..core.vectors import ARRAYS, VectorSpace
-from ..neighbours import nearest, neighbours_by_label, row_keys
+from ..neighbours.search import FEWEST_IMPOSTORS, nearest, neighbours_by_label
+from ..neighbours.ties import row_keys
 from ..operators.base import Operator
 from ..operators.span import Coordinates, in_span
 from ..operators.whitening import similar_scatter, whiten
 from .base import Constraints
 from .labels import encode_labels
 
-__all__ = [
-    "ConstraintsInMemory",
-    "check_pairs",
-    "check_similar",
-    "check_triplets",
-    "find_rows",
-    "pairs_from_labels",
-    "pairs_from_neighbours",
-    "triplets_from_labels",
-    "triplets_from_neighbours",
-    "triplets_from_values",
-]
-
 # neighbours among which a quantity y chooses targets and impostors, relative to the number of
 # both: 1 to 10 make little difference (mean R2 of FrobMetric with 5-NN 0.67 to 0.64 on diabetes and
 # Friedman's three functions, 300 training rows)
 NEAR = 3
-FEWEST_IMPOSTORS = 3  # for n_impostors="auto" with a quantity, as in the papers
 
 
 @dataclass(frozen=True)
@@ -58,6 +44,7 @@ class ConstraintsInMemory(Constraints):
     point_weights: Any = None
     rows: Any = None
     from_labels: bool = False
+    n_references: int | None = None
 
     @property
     def dtype(self) -> Any:
@@ -101,8 +88,9 @@ class ConstraintsInMemory(Constraints):
 
     def subset(self, which: Any) -> "ConstraintsInMemory":
         """Some of the constraints."""
-        weights = None if self.weights is None else self.weights[which]
-        return replace(self, index=self.index[which], weights=weights)
+        lists = {"index": self.index, "similar": self.similar, "weights": self.weights}
+        there = {name: part[which] for name, part in lists.items() if part is not None}
+        return replace(self, **there)
 
     def relisted(self, index: Any) -> "ConstraintsInMemory":
         """Other constraints from the same labels; each weighs as much as its first point."""
@@ -126,20 +114,16 @@ def triplets_from_labels(X: Any, y: Any, n_targets: int = 3, n_impostors: int | 
            [3, 2, 1]])
     """
     return triplets_from_neighbours(
-        *neighbours_by_label(X, encode_labels(y), n_targets, n_impostors)[:2]
+        *neighbours_by_label(X, encode_labels(y), n_targets, n_impostors)
     )
 
 
 def triplets_from_neighbours(targets: Any, impostors: Any) -> Any:
     """All (point, target, impostor) of index arrays (n, k), padded with -1."""
-    xp, n = namespace(targets, impostors), len(targets)
-    triplets = xp.empty(
-        (n, targets.shape[1], impostors.shape[1], 3), dtype=xp.int64, device=targets.device
-    )
-    triplets[..., 0] = arange(n, targets)[:, None, None]
-    triplets[..., 1] = targets[:, :, None]
-    triplets[..., 2] = impostors[:, None, :]
-    triplets = triplets.reshape(-1, 3)
+    xp, points = namespace(targets, impostors), arange(len(targets), targets)
+    columns = points[:, None, None], targets[:, :, None], impostors[:, None, :]
+    shape = len(targets), targets.shape[1], impostors.shape[1]
+    triplets = xp.stack([xp.broadcast_to(column, shape) for column in columns], -1).reshape(-1, 3)
     there = (triplets >= 0).all(1)
     return triplets if bool(there.all()) else triplets[there]
 
@@ -162,7 +146,6 @@ def triplets_from_values(X: Any, y: Any, n_targets: int = 3, n_impostors: int | 
            [2, 0, 1]])
     """
     n_farthest = FEWEST_IMPOSTORS if n_impostors == "auto" else int(n_impostors)
-    host = X.matrix if isinstance(X, SparseRows) else X
     y = np.ravel(to_numpy(y)).astype(np.float64)
     if not np.isfinite(y).all():
         raise ValueError("y contains NaN or infinity; drop those rows.")
@@ -170,7 +153,8 @@ def triplets_from_values(X: Any, y: Any, n_targets: int = 3, n_impostors: int | 
         raise ValueError(f"y has the single value {y[0]}; give at least two.")
     n_near = min(len(y) - 1, NEAR * (n_targets + n_farthest))
     keys = row_keys(X) + row_keys(y[:, None])  # equal rows may have different values
-    near = to_numpy(nearest(host, None, n_near, keys)[0])
+    near = nearest(X.matrix if isinstance(X, SparseRows) else X, None, n_near, keys)[0]
+    near = to_numpy(near)
     difference = abs(y[near] - y[:, None])
     order = np.argsort(difference, axis=1, kind="stable")
     i = np.arange(len(y))[:, None, None]
@@ -192,40 +176,29 @@ def pairs_from_labels(
     """Each point with its targets (similar) and its impostors (not), as ordered pairs
     (m, 2) and a mask (m,).
     """
-    return pairs_from_neighbours(
-        *neighbours_by_label(X, encode_labels(y), n_targets, n_impostors)[:2]
-    )
+    return pairs_from_neighbours(*neighbours_by_label(X, encode_labels(y), n_targets, n_impostors))
 
 
 def pairs_from_neighbours(targets: Any, impostors: Any) -> tuple[Any, Any]:
     """The same from index arrays (n, k), padded with -1."""
-    xp, lists = namespace(targets, impostors), [_ordered_pairs(targets), _ordered_pairs(impostors)]
-    similar = xp.zeros(len(lists[0]) + len(lists[1]), dtype=xp.bool, device=targets.device)
-    similar[: len(lists[0])] = True
-    return xp.concat(lists), similar
-
-
-def _ordered_pairs(neighbours):
-    xp = namespace(neighbours)
-    points = xp.broadcast_to(arange(len(neighbours), neighbours)[:, None], neighbours.shape)
-    pairs = xp.stack([points.reshape(-1), neighbours.reshape(-1)], 1)
-    return pairs[pairs[:, 1] >= 0]
+    xp, points = namespace(targets, impostors), arange(len(targets), targets)[:, None]
+    near, far = (
+        xp.stack([xp.broadcast_to(points, lists.shape), lists], -1).reshape(-1, 2)
+        for lists in (targets, impostors)
+    )
+    near, far = near[near[:, 1] >= 0], far[far[:, 1] >= 0]
+    return xp.concat([near, far]), arange(len(near) + len(far), near) < len(near)
 
 
 def check_triplets(triplets: Any, n_points: int) -> np.ndarray:
     """Validate the user's triplets or quadruplets and return them as an integer array."""
-    width = 4 if np.ndim(triplets) == 2 and np.shape(triplets)[1] == 4 else 3
-    triplets = _check_indices(triplets, "triplets", width, n_points)
-    if width == 3:
-        name, remedy = "triplets", "name three different rows of X in each"
-        must_differ = {"i == j": (0, 1), "i == k": (0, 2), "j == k": (1, 2)}
-    else:
-        name, remedy = "quadruplets", "compare two pairs of different rows"
-        must_differ = {"i == j": (0, 1), "k == l": (2, 3)}
-    for fault, (first, second) in must_differ.items():
-        same = triplets[:, first] == triplets[:, second]
-        _refuse_rows(same, triplets, name, f"have {fault}", remedy)
-    return triplets
+    if np.ndim(triplets) == 2 and np.shape(triplets)[1] == 4:
+        must_differ = {"have i == j": (0, 1), "have k == l": (2, 3)}
+        remedy = "compare two pairs of different rows"
+        return _checked(triplets, "quadruplets", 4, n_points, must_differ, remedy)
+    must_differ = {"have i == j": (0, 1), "have i == k": (0, 2), "have j == k": (1, 2)}
+    remedy = "name three different rows of X in each"
+    return _checked(triplets, "triplets", 3, n_points, must_differ, remedy)
 
 
 def find_rows(rows: Any, among: Any) -> Any:
@@ -233,10 +206,7 @@ def find_rows(rows: Any, among: Any) -> Any:
     xp = namespace(rows, among)
     if rows.shape == among.shape and bool((rows == among).all()):
         return arange(len(rows), rows)
-    both = xp.concat([among, rows])
-    code = both[:, 0] * 0
-    for column in both.T:  # number the distinct rows
-        code = xp.unique(code * (int(column.max()) + 1) + column, return_inverse=True)[1]
+    code = unique_rows(xp.concat([among, rows]))[1]
     there, wanted = code[: len(among)], code[len(among) :]
     order = xp.argsort(there, stable=True)
     place = xp.searchsorted(there[order], wanted)
@@ -246,9 +216,8 @@ def find_rows(rows: Any, among: Any) -> Any:
 
 def check_pairs(pairs: Any, n_points: int) -> np.ndarray:
     """Validate the user's pairs and return them as an integer array (m, 2)."""
-    pairs = _check_indices(pairs, "pairs", 2, n_points)
-    _refuse_rows(pairs[:, 0] == pairs[:, 1], pairs, "pairs", "join a point to itself", "drop them")
-    return pairs
+    must_differ = {"join a point to itself": (0, 1)}
+    return _checked(pairs, "pairs", 2, n_points, must_differ, "drop them")
 
 
 def check_similar(similar: Any, n_pairs: int) -> np.ndarray:
@@ -269,7 +238,8 @@ def check_similar(similar: Any, n_pairs: int) -> np.ndarray:
     return similar > 0
 
 
-def _check_indices(indices, name, width, n_points):
+def _checked(indices, name, width, n_points, must_differ, remedy):
+    """Row numbers (m, width), each in range and different from those that it must differ from."""
     refuse_masked(indices, name)
     indices = np.asarray(to_numpy(indices))
     if indices.ndim != 2 or indices.shape[1] != width:
@@ -284,16 +254,15 @@ def _check_indices(indices, name, width, n_points):
                 f"{name} has dtype {indices.dtype}; give row numbers of X as integers."
             )
         indices = indices.astype(np.int64)
-    outside = (indices < 0) | (indices >= n_points)
-    allowed = f"use row numbers of X from 0 to {n_points - 1}"
-    _refuse_rows(outside.any(axis=1), indices, name, "have an index out of range", allowed)
+    outside = ((indices < 0) | (indices >= n_points)).any(axis=1)
+    faults = {"have an index out of range": outside}
+    faults |= {fault: indices[:, a] == indices[:, b] for fault, (a, b) in must_differ.items()}
+    for fault, bad in faults.items():
+        if bad.any():
+            allowed = f"use row numbers of X from 0 to {n_points - 1}"
+            raise ValueError(
+                f"{int(bad.sum())} of the {len(indices)} {name} {fault}, first "
+                f"{name}[{bad.argmax()}] = {indices[bad.argmax()].tolist()}; "
+                f"{allowed if bad is outside else remedy}."
+            )
     return indices.astype(np.int64, copy=False)
-
-
-def _refuse_rows(bad, rows, name, fault, remedy):
-    if bad.any():
-        first = int(np.flatnonzero(bad)[0])
-        raise ValueError(
-            f"{int(bad.sum())} of the {len(rows)} {name} {fault}, first {name}[{first}] = "
-            f"{rows[first].tolist()}; {remedy}."
-        )

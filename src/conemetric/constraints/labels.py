@@ -8,17 +8,6 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 from ..core.arrays import to_numpy
 from ..core.warn import warn_user
 
-__all__ = [
-    "LOWER_TARGETS",
-    "check_class_sizes",
-    "check_labels",
-    "encode_labels",
-    "first_means_none",
-    "is_continuous",
-    "refuse_continuous",
-    "refuse_missing_labels",
-]
-
 LOWER_TARGETS = "lower n_targets or merge classes"  # the remedy for small classes
 # whole numbers are a quantity, not classes, if they have more than MAX_CLASS_VALUES values, if at
 # least the share MIN_SINGLETON_SHARE of these occurs once, and if at least the share MIN_GAP_SHARE of the whole
@@ -153,11 +142,16 @@ def holds_quantity(values: np.ndarray, counts: np.ndarray, target: str = "auto")
     )
 
 
-def refuse_continuous(values: np.ndarray, counts: np.ndarray, target: str, name: str) -> None:
-    """Refuse a quantity if classes are needed; ``name`` is the estimator's."""
-    if holds_quantity(values, counts, target):
+def refuse_continuous(
+    y: np.ndarray, target: str, name: str, counts: np.ndarray | None = None
+) -> None:
+    """Refuse a quantity if classes are needed; ``name`` is the estimator's. With ``counts``, y holds
+    sorted values and these their numbers of rows.
+    """
+    if is_continuous(y, target) if counts is None else holds_quantity(y, counts, target):
+        n_rows = len(y) if counts is None else counts.sum()
         raise ValueError(
-            f"{name} learns between classes, and y is a quantity, with {len(values)} values in "
-            f"{counts.sum()} rows; give target='classes' if each value is a class, or learn from "
+            f"{name} learns between classes, and y is a quantity, with {len(np.unique(y))} values "
+            f"in {n_rows} rows; give target='classes' if each value is a class, or learn from "
             "it in memory by FrobMetric, BoostMetric, GradientMetric or RelativeComparisons."
         )

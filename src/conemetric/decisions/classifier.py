@@ -12,6 +12,7 @@ from sklearn.utils import assert_all_finite
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
+from ..constraints.labels import first_means_none
 from ..core.fields import Labels, Named, Number, Stored, Text, labels_from_state, labels_state
 from ..core.sklearn_private import StrOptions, fit_context
 from ..core.warn import warn_user
@@ -20,7 +21,7 @@ from ..estimators.automatic import AutoMetric
 from ..estimators.folds import excess, n_folds_for, stratified_folds
 from ..evaluation.knn import evenly_by_class
 from ..evaluation.statistics import mcnemar
-from ..neighbours import canonical_order, labelled_keys
+from ..neighbours.ties import canonical_order, labelled_keys
 from .base import DECISION_PARAMETERS, MetricDecision, check_n_explained
 from .blend import Blended
 from .parts import Explanation
@@ -214,12 +215,14 @@ class MetricClassifier(ClassifierMixin, MetricDecision):
         if np.bincount(y).max() < 2:
             return None
         if self._is_auto():
+            # warnings name labels as the user wrote them, unless a metric would read -1 as "none"
+            labels = y if first_means_none(self.classes_) else self.classes_[y]
             self.metric_ = AutoMetric(
                 max_rows=MOST_LEARNED_FROM,
                 random_state=rng.randint(2**31 - 1),
                 n_jobs=self.n_jobs,
                 verbose=self.verbose,
-            ).fit(X, y, target="classes")
+            ).fit(X, labels, target="classes")
             self._linear_map = self.metric_.components_.T
             return self.metric_._cross_fitted
         folds = stratified_folds(self._drawn(X, y, rng), y, n_folds_for(len(y)))

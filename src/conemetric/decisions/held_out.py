@@ -15,7 +15,7 @@ import numpy as np
 
 from ..core.arrays import like, namespace, take, to_numpy
 from ..estimators.folds import Fold
-from ..neighbours import nearest
+from ..neighbours.search import nearest
 from ..solvers.kernel_ridge import KERNELS
 from .rule import Judge, Rule, Training, Trial, mapped
 

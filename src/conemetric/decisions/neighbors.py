@@ -8,7 +8,7 @@ import numpy as np
 
 from ..core.arrays import like, to_numpy
 from ..core.fields import Number, Stored, Text, check
-from ..neighbours import nearest
+from ..neighbours.search import nearest
 from .rule import Judge, Training, Trial
 
 if TYPE_CHECKING:

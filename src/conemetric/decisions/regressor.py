@@ -13,7 +13,7 @@ from ..core.sklearn_private import StrOptions, fit_context
 from ..estimators.folds import MOST_JUDGED, TOL, CrossFitted, Fold, n_folds_for
 from ..estimators.frobmetric import FrobMetric
 from ..estimators.validation import check_size, rows_coincide
-from ..neighbours import canonical_order, row_keys
+from ..neighbours.ties import canonical_order, row_keys
 from .base import DECISION_PARAMETERS, MetricDecision, check_n_explained
 from .blend import Blended
 from .parts import Explanation

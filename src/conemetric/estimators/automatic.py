@@ -24,6 +24,7 @@ that were judged are the ones blended. On small data and on large, the mean of t
 learned from two thirds of the rows each was found to err no more than one learned from all rows.
 """
 
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral
 from typing import Any, Self
 
@@ -32,7 +33,7 @@ from joblib import Parallel, delayed
 from sklearn.neighbors import NeighborhoodComponentsAnalysis
 from sklearn.utils import check_random_state
 
-from ..constraints.labels import check_labels
+from ..constraints.labels import check_labels, refuse_continuous
 from ..core import spectral
 from ..core.arrays import is_torch, like, transposed
 from ..core.blas import few_blas_threads
@@ -49,14 +50,12 @@ from .folds import (
     TOL,
     VOTES,
     CandidateMethod,
-    Evidence,
     LabelledFolds,
     fit_linear_map,
 )
 from .frobmetric import FrobMetric
 from .relative_comparisons import RelativeComparisons
-
-__all__ = ["AutoMetric", "CandidateMethod", "Evidence", "default_candidates"]
+from .validation import validate_labelled_points
 
 # each step of NCA is quadratic in rows and in features
 MOST_ROWS_FOR_NCA, MOST_FEATURES_FOR_NCA = 800, 200
@@ -83,6 +82,7 @@ def default_candidates() -> dict[str, CandidateMethod]:
     }
 
 
+@dataclass(eq=False, repr=False)
 class AutoMetric(MahalanobisMetric):
     """Mahalanobis metric blended from those of several methods, with evidence of what it
     gains over the plain distance.
@@ -158,6 +158,15 @@ class AutoMetric(MahalanobisMetric):
     ['boost', 'frob', 'lda', 'nca', 'plain', 'prior', 'relative']
     """
 
+    _: KW_ONLY
+    candidates: str | dict[str, Any] = "auto"
+    n_components: int | None = None
+    max_rows: int | None = None
+    n_neighbors: int | str = 3
+    random_state: Any = None
+    n_jobs: int | None = None
+    verbose: int = 0
+
     _parameter_constraints = {
         "candidates": [StrOptions({"auto"}), dict],
         "n_components": [Interval(Integral, 1, None, closed="left"), None],
@@ -167,25 +176,6 @@ class AutoMetric(MahalanobisMetric):
         "n_jobs": [Integral, None],
         "verbose": ["verbose"],
     }
-
-    def __init__(
-        self,
-        *,
-        candidates: str | dict[str, Any] = "auto",
-        n_components: int | None = None,
-        max_rows: int | None = None,
-        n_neighbors: int | str = 3,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.candidates = candidates
-        self.n_components = n_components
-        self.max_rows = max_rows
-        self.n_neighbors = n_neighbors
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, *, target: str = "auto") -> Self:
@@ -203,12 +193,8 @@ class AutoMetric(MahalanobisMetric):
         -------
         self
         """
-        if y is None:
-            raise ValueError(
-                "AutoMetric requires y to be passed, but the target y is None; give labels y."
-            )
-        X, y = self._validate_X_and_y(X, y)
-        self._refuse_continuous(y, target)
+        X, y = validate_labelled_points(self, X, y)
+        refuse_continuous(y, target, "AutoMetric")
         self._check_n_components()
         candidates = self._candidates()
         rng = check_random_state(self.random_state)

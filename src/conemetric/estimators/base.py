@@ -13,26 +13,15 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from ..constraints.block_rows import is_dask
-from ..constraints.labels import is_continuous, refuse_continuous
 from ..core import spectral
-from ..core.arrays import (
-    as_array,
-    float64,
-    is_torch,
-    like,
-    refuse_masked,
-    to_numpy,
-    transposed,
-)
+from ..core.arrays import as_array, float64, is_torch, like, refuse_masked, to_numpy, transposed
 from ..core.sklearn_private import Interval
 from ..operators.span import Coordinates
 from ..problems.base import Problem
 from ..solvers.base import Solver, SolveResult
 from .collapsed import warn_if_collapsed
 from .tuples import TupleMethods, look_up
-from .validation import check_tensor, validate_labelled_points, validate_points
-
-__all__ = ["CertifiedEstimator", "MahalanobisMetric"]
+from .validation import check_tensor, validate_points
 
 # Parameters between these have squares and quotients that float64 can hold.
 SMALLEST_PARAMETER, LARGEST_PARAMETER = 1e-150, 1e150
@@ -49,7 +38,11 @@ SOLVER_PARAMETERS = {
 
 
 class CertifiedEstimator(BaseEstimator, metaclass=ABCMeta):
-    """Base of all estimators: reports the progress of a solve and stores its certificate."""
+    """Base of all estimators: reports the progress of a solve and stores its certificate.
+
+    Parameters of an estimator are the fields of a dataclass: its generated ``__init__`` stores them
+    and does nothing else, as scikit-learn asks. Equality and representation are scikit-learn's.
+    """
 
     # scikit-learn links an estimator's diagram to its page
     _doc_link_module = "conemetric"
@@ -65,27 +58,22 @@ class CertifiedEstimator(BaseEstimator, metaclass=ABCMeta):
 
         def report(record):
             if record["iteration"] % max(1, 11 - self.verbose) == 0:
-                print(
-                    f"[{name}] {record['iteration']:5d}  primal {record['primal']:.6e}  dual "
-                    f"{record['dual']:.6e}  "
-                    f"gap {record['relative_gap']:.2e}  {record['seconds']:.1f} s"
+                line = (
+                    "{iteration:5d}  primal {primal:.6e}  dual {dual:.6e}  gap {relative_gap:.2e}"
                 )
+                print(f"[{name}] {line.format(**record)}  {record['seconds']:.1f} s")
 
         return report
 
     def _validate_params(self):
         """Also refuse numbers whose squares and quotients float64 cannot hold."""
         for name, value in self.get_params(deep=False).items():
-            if not isinstance(value, Real) or value in (0, np.inf) or value != value:
-                continue
-            try:
-                size = abs(float(value))
-            except OverflowError:
-                size = np.inf
-            if size > LARGEST_PARAMETER or (size < SMALLEST_PARAMETER and name != "tol"):
+            size: Any = abs(value) if isinstance(value, Real) else 1.0
+            large = LARGEST_PARAMETER < size < np.inf
+            if large or (0 < size < SMALLEST_PARAMETER and name != "tol"):
                 raise ValueError(
-                    f"{name} is too {'large' if size > LARGEST_PARAMETER else 'small'} to compute "
-                    f"with; give a number between {SMALLEST_PARAMETER:g} and {LARGEST_PARAMETER:g}."
+                    f"{name} is too {'large' if large else 'small'} to compute with; give a number "
+                    f"between {SMALLEST_PARAMETER:g} and {LARGEST_PARAMETER:g}."
                 )
         super()._validate_params()
 
@@ -128,24 +116,6 @@ class MahalanobisMetric(
     @abstractmethod
     def fit(self, *args: Any, **kwargs: Any) -> Self:
         """Learn the metric."""
-
-    # ---- validation
-
-    def _validate_X(self, X, reset=False, min_samples=1):
-        return validate_points(
-            self, X, reset=reset, min_samples=min_samples, sparse=self._takes_sparse
-        )
-
-    def _validate_X_and_y(self, X, y):
-        """X, and y as a NumPy vector with one label per row."""
-        return validate_labelled_points(self, X, y, self._takes_sparse)
-
-    def _refuse_continuous(self, y, target):
-        """Refuse a continuous y in estimators that need classes."""
-        if is_continuous(y, target):
-            refuse_continuous(*np.unique(y, return_counts=True), target, type(self).__name__)
-
-    # ---- the learned metric
 
     @property
     def _fixed_trace(self) -> bool:
@@ -222,7 +192,7 @@ class MahalanobisMetric(
         check_is_fitted(self)
         if is_dask(X):
             return self._transform_lazily(X)
-        X = self._features(self._validate_X(look_up(X, self.preprocessor)))
+        X = self._features(validate_points(self, look_up(X, self.preprocessor)))
         return X @ like(self.components_, X).T
 
     def _transform_lazily(self, X):

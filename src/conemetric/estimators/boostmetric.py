@@ -1,33 +1,28 @@
 """BoostMetric: a metric boosted from rank-one learners, Shen et al. (2012)."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from numbers import Integral, Real
 from typing import Any, Self
 
 import numpy as np
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from ..constraints.base import Constraints
 from ..constraints.in_memory import triplets_from_neighbours
 from ..core import spectral
-from ..core.arrays import float64, like, namespace, to_numpy
+from ..core.arrays import float64, like, to_numpy
 from ..core.sklearn_private import Interval, StrOptions
 from ..operators import from_triplets
 from ..operators.span import Coordinates, Matrix, lift
 from ..problems.losses import Logistic, LogSumExp
 from ..problems.soft_margin import SoftMarginProgram
 from ..problems.trace import TraceProgram
-from ..solvers.base import Certificate, Solver, SolveResult, Status, relative_gap
+from ..solvers.base import Solver, SolveResult, Status, relative_gap
 from ..solvers.column_generation import ColumnGeneration
 from ..solvers.linear_column_generation import LinearColumnGeneration
-from .base import SOLVER_PARAMETERS, Seed
-from .supervised import REFERENCE_PARAMETERS, TRIPLET_PARAMETERS
 from .triplets import TripletMetric
-
-__all__ = ["BoostMetric"]
 
 PROGRAMS: dict[str, Callable] = {
     "exponential": partial(TraceProgram, loss=LogSumExp()),
@@ -42,6 +37,7 @@ SCALE_FREE_V = 0.01
 SHARE_OF_MARGINS = 0.1
 
 
+@dataclass(eq=False, repr=False)
 class BoostMetric(TripletMetric):
     """Mahalanobis metric boosted from rank-one learners, with exponential, logistic or
     hinge loss on triplets.
@@ -86,13 +82,8 @@ class BoostMetric(TripletMetric):
     tol : float, default=1e-3
         Certified relative gap, and relative excess of lambda_max(A*(u)) over v, at which to
         stop.
-    n_iter_no_change : int, default=None
-        Early stopping: hold out some points, stop a pass when the share of their triplets
-        that is wrong has not fallen for this many iterations, and return the best metric.
-    validation_fraction : float, default=0.1
-        Share of the points held out for early stopping.
     random_state : int, RandomState or None, default=None
-        For held-out points and references; the rest is deterministic.
+        For references; the rest is deterministic.
     verbose : int, default=0
         As in `FrobMetric`.
 
@@ -114,7 +105,7 @@ class BoostMetric(TripletMetric):
     triplets_ : integer array (m, 3)
         Triplets of the last pass.
     n_references_ : int or None
-        Of the last search, as in `FrobMetric`.
+        As in `FrobMetric`.
 
     References
     ----------
@@ -131,11 +122,17 @@ class BoostMetric(TripletMetric):
     True
     """
 
+    v: float | str = "scale"
+    _: KW_ONLY
+    loss: str = "logistic"
+    solver: str = "corrective"
+    n_passes: int = 1
+    max_iter: int = 500
+
     _remedy = "a lower v, " + TripletMetric._remedy
     _takes_dask = True
     _dask_needs = {
         "n_passes": (1,),
-        "n_iter_no_change": (None,),
         # the hinge's linear program needs all triplets at once
         "loss": ("logistic", "exponential"),
     }
@@ -144,49 +141,8 @@ class BoostMetric(TripletMetric):
         "loss": [StrOptions(set(PROGRAMS))],
         "solver": [StrOptions({"stagewise", "corrective"})],
         "n_passes": [Interval(Integral, 1, None, closed="left")],
-        **TRIPLET_PARAMETERS,
-        **REFERENCE_PARAMETERS,
-        **SOLVER_PARAMETERS,
-        "n_iter_no_change": [Interval(Integral, 1, None, closed="left"), None],
-        "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
+        **TripletMetric._parameter_constraints,
     }
-
-    def __init__(
-        self,
-        v: float | str = "scale",
-        *,
-        loss: str = "logistic",
-        solver: str = "corrective",
-        n_passes: int = 1,
-        max_iter: int = 500,
-        n_targets: int = 3,
-        n_impostors: int | str = 3,
-        n_references: int | str | None = "auto",
-        class_weight: dict | str | None = None,
-        n_components: int | None = None,
-        preprocessor: Any = None,
-        tol: float = 1e-3,
-        n_iter_no_change: int | None = None,
-        validation_fraction: float = 0.1,
-        random_state: Seed = None,
-        verbose: int = 0,
-    ):
-        self.v = v
-        self.loss = loss
-        self.solver = solver
-        self.n_passes = n_passes
-        self.max_iter = max_iter
-        self.n_targets = n_targets
-        self.n_impostors = n_impostors
-        self.n_references = n_references
-        self.class_weight = class_weight
-        self.n_components = n_components
-        self.preprocessor = preprocessor
-        self.tol = tol
-        self.n_iter_no_change = n_iter_no_change
-        self.validation_fraction = validation_fraction
-        self.random_state = random_state
-        self.verbose = verbose
 
     def _learn(self, given: Constraints) -> Self:
         if self.n_passes > 1 and given.labels is None:
@@ -194,15 +150,12 @@ class BoostMetric(TripletMetric):
                 f"n_passes={self.n_passes} finds new triplets from labels; give y alone, with "
                 "classes, or n_passes=1 with triplets or neighbors."
             )
-        given, problem, results, points = self._boost_in_passes(given)
+        problem, results, points = self._boost_in_passes(given)
         self.n_passes_ = len(results)
-        if given.row_numbers is not None:
-            self.triplets_ = given.row_numbers
         return self._store(problem, _concatenated(results), points)
 
     def _boost_in_passes(self, given):
-        """(constraints of the last pass, its problem, results of all passes, its points)"""
-        held_out = self._held_out(given)
+        """(problem of the last pass, results of all passes, points of the last)"""
         coordinates, self._passes = given.span(), []
         if self._fixed_trace:  # one more direction, for any trace better left unused
             coordinates = coordinates.with_spare()
@@ -214,8 +167,11 @@ class BoostMetric(TripletMetric):
                 given = given.relisted(triplets_from_neighbours(*neighbours))
                 if _same(last, given.index):
                     break
-            problem, result, n_stages = self._boost(coordinates, given, held_out)
-            self._passes.append((coordinates.maps, result.state, n_stages))
+            operator = given.operator(from_triplets, coordinates).astype(given.dtype)
+            problem = self._program(operator, given.weights)
+            keep = self._keep(operator.reference, coordinates)
+            result = self._run(self._solver(), problem, keep=keep)
+            self._passes.append((coordinates.maps, result.state))
             results.append(result)
             points, L = coordinates.points, result.kept
             mapped = points @ like(result.primal_point, points)
@@ -223,7 +179,9 @@ class BoostMetric(TripletMetric):
             stopped = L.shape[1] == 0 or result.status is Status.INTERRUPTED
             if stopped or (len(results) > 1 and _objective_is_steady(results, self.tol)):
                 break
-        return given, problem, results, points
+        if given.row_numbers is not None:
+            self.triplets_ = given.row_numbers
+        return problem, results, points
 
     @property
     def _fixed_trace(self) -> bool:
@@ -250,63 +208,6 @@ class BoostMetric(TripletMetric):
         leading = spectral.largest_eigenvalue(operator.adjoint(u))
         return SCALE_FREE_V * leading if leading > 0 else 1.0  # M = 0 is optimal for every v
 
-    def _boost(self, coordinates, given, held_out):
-        """One pass: (problem, result, number of stages up to the best)."""
-        train, validation = self._split(coordinates.points, given, held_out)
-        operator = train.operator(from_triplets, coordinates).astype(given.dtype)
-        keep = self._keep(operator.reference, coordinates)
-        problem = self._program(operator, train.weights)
-        if validation is None or self.n_iter_no_change is None:
-            result = self._run(self._solver(), problem, keep=keep)
-            return problem, result, result.state.n_stages
-        watch = EarlyStopping(self.n_iter_no_change, self._progress())
-        measure = partial(
-            _share_wrong,
-            validation.operator(from_triplets, coordinates).astype(given.dtype),
-            validation.weights,
-        )
-        result = self._run(self._solver(), problem, callback=watch, measure=measure)
-        kept, point = keep(result.state.factor(watch.best_stage))
-        status = Status.INTERRUPTED if result.status is Status.INTERRUPTED else Status.STOPPED
-        bounds = problem.certify(point, result.dual_point)
-        certificate = Certificate.from_bounds(bounds, status)
-        result = replace(result, primal_point=point, kept=kept, certificate=certificate)
-        return problem, result, watch.best_stage
-
-    def _held_out(self, given):
-        """Mask of the points held out for early stopping, drawn from every class, or from
-        the points with triplets; None without early stopping.
-        """
-        if self.n_iter_no_change is None:
-            return None
-        rng = check_random_state(self.random_state)
-        anchors = np.unique(to_numpy(given.index[:, 0]))
-        labels = np.zeros(len(given.points)) if given.labels is None else given.labels
-        held_out = np.zeros(len(given.points), bool)
-        for label in np.unique(labels):
-            group = anchors[labels[anchors] == label]
-            chosen = rng.permutation(group)[: round(self.validation_fraction * len(group))]
-            held_out[chosen] = True
-        if not held_out.any() or held_out[anchors].all():
-            raise ValueError(
-                f"validation_fraction={self.validation_fraction} holds out {held_out.sum()} of "
-                f"{len(anchors)} points with triplets; change it so that some are held out and "
-                "some are left, or use n_iter_no_change=None."
-            )
-        return held_out
-
-    def _split(self, Z, given, held_out):
-        """(training constraints, held-out ones or None)"""
-        if held_out is None:
-            return given, None
-        validates = like(held_out, Z, namespace(Z).bool)[given.index[:, 0]]
-        validation = given.subset(validates)
-        if given.labels is None:
-            return given.subset(~validates), validation
-        rows = like(np.flatnonzero(~held_out), Z, namespace(Z).int64)
-        found = triplets_from_neighbours(*self._neighbours(Z[rows], given.labels[~held_out]))
-        return given.relisted(rows[found]), validation
-
     def staged_metrics(self) -> Iterator[Any]:
         """Yield the metric after each iteration of each pass, as an array C (learners,
         n_features) like ``components_``: M = C' C.
@@ -321,31 +222,9 @@ class BoostMetric(TripletMetric):
         [(1, 4), (2, 4), (3, 4)]
         """
         check_is_fitted(self)
-        for maps, ensemble, n_stages in self._passes:
-            for stage in range(1, n_stages + 1):
+        for maps, ensemble in self._passes:
+            for stage in range(1, ensemble.n_stages + 1):
                 yield lift(maps, ensemble.factor(stage)).T
-
-
-class EarlyStopping:
-    """Callback that stops when the held-out error has not fallen for ``patience`` stages."""
-
-    def __init__(self, patience: int, report: Callable | None):
-        self.patience, self.report = patience, report
-        self.best_stage, self.lowest = 0, np.inf
-
-    def __call__(self, record: dict) -> bool:
-        if record["validation_error"] < self.lowest:
-            self.best_stage, self.lowest = record["stage"], record["validation_error"]
-        if self.report is not None:
-            self.report(record)
-        return record["stage"] - self.best_stage >= self.patience
-
-
-def _share_wrong(held_out, weights, factor):
-    """Weighted share of the held-out triplets that the metric L L' orders wrongly."""
-    margins = held_out.forward_factor(factor)
-    weights = held_out.empty_constraint_vector() + 1 if weights is None else weights
-    return {"validation_error": float(((margins <= 0) * weights).sum() / weights.sum())}
 
 
 def _same(triplets, others):

@@ -8,8 +8,6 @@ from ..core.advice import Advice
 from ..core.arrays import like, take, to_numpy
 from ..core.warn import warn_user
 
-__all__ = ["CollapsedMetricWarning", "warn_if_collapsed"]
-
 # chosen by judgement: a metric has collapsed if it maps a sample of the rows to few places
 USELESS_SAMPLE = 1000  # rows
 SAME_PLACE = 1e-9  # distance of mapped rows, relative to the extent of all of them

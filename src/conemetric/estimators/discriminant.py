@@ -14,8 +14,6 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.covariance import ledoit_wolf
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-__all__ = ["PooledDiscriminant"]
-
 
 class PooledDiscriminant(TransformerMixin, BaseEstimator):
     """The directions in which class means differ, at most one fewer than there are classes,

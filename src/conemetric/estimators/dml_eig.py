@@ -1,6 +1,6 @@
 """DML-eig: distance metric learning by eigenvalue optimisation from pairs (Ying & Li 2012)."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from ..core.arrays import float64, like, to_index
@@ -11,11 +11,9 @@ from ..operators import from_pairs
 from ..problems.base import Bounds
 from ..problems.eigenvalue import DMLEigProgram
 from ..solvers.base import Certificate
-from .base import Seed
 from .eigenvalue import EigenvalueMetric
+from .supervised import Supervision
 from .tuples import check_calibration
-
-__all__ = ["DMLEig"]
 
 _ALL_COINCIDE = (
     "all {} dissimilar pairs join coinciding points, so no metric can separate them; give "
@@ -27,6 +25,7 @@ _SOME_COINCIDE = (
 )
 
 
+@dataclass(eq=False, repr=False)
 class DMLEig(EigenvalueMetric):
     """Mahalanobis metric that keeps the closest dissimilar pair as far apart as possible,
     for a fixed sum of the squared distances of the similar pairs.
@@ -98,36 +97,9 @@ class DMLEig(EigenvalueMetric):
     (150, 1)
     """
 
-    _instead_of_labels = ", or constraints by keyword (pairs and similar)"
     _meant_for = "pairs"
+    _widths = (2,)
     _learns_from_quantities = False
-
-    def __init__(
-        self,
-        *,
-        ridge: float = 1e-8,
-        n_targets: int = 3,
-        n_impostors: int | str = 3,
-        n_references: int | str | None = "auto",
-        class_weight: dict | str | None = None,
-        n_components: int | None = None,
-        preprocessor: Any = None,
-        tol: float = 1e-3,
-        max_iter: int = 1000,
-        random_state: Seed = None,
-        verbose: int = 0,
-    ):
-        self.ridge = ridge
-        self.n_targets = n_targets
-        self.n_impostors = n_impostors
-        self.n_references = n_references
-        self.class_weight = class_weight
-        self.n_components = n_components
-        self.preprocessor = preprocessor
-        self.tol = tol
-        self.max_iter = max_iter
-        self.random_state = random_state
-        self.verbose = verbose
 
     @property
     def _fixed_trace(self) -> bool:
@@ -181,9 +153,8 @@ class DMLEig(EigenvalueMetric):
                 f"strategy={calibration['strategy']!r} needs pairs that the metric was not "
                 "learned from; call calibrate_threshold with held-out pairs after fit."
             )
-        given = self._validate_pairs(
-            X, y, pairs, similar, neighbors, sample_weight, target, checkpoint
-        )
+        supervision = Supervision(X, y, pairs, similar, neighbors, sample_weight, target)
+        given = self._constraints(supervision, checkpoint)
         dissimilar = given.narrowed(_dissimilar)
         if dissimilar is None:
             raise ValueError("there are no dissimilar pairs; give pairs of both kinds.")

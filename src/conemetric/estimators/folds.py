@@ -17,21 +17,8 @@ from ..core.progress import all_or_nothing
 from ..core.warn import collected_warnings
 from ..evaluation.knn import evenly_by_class, majority, nearest_labels
 from ..evaluation.statistics import mcnemar
-from ..neighbours import canonical_order, labelled_keys
+from ..neighbours.ties import canonical_order, labelled_keys
 from .base import MahalanobisMetric
-
-__all__ = [
-    "CandidateMethod",
-    "CrossFitted",
-    "Evidence",
-    "Fold",
-    "LabelledFolds",
-    "excess",
-    "fit_linear_map",
-    "fitted_with_map",
-    "n_folds_for",
-    "stratified_folds",
-]
 
 PLAIN, BLEND = "plain", "blend"
 FEW_ROWS = 600  # five folds up to this many rows, three beyond

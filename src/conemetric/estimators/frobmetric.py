@@ -1,5 +1,6 @@
 """FrobMetric: the Frobenius-regularised large-margin metric of Shen et al. (2014)."""
 
+from dataclasses import KW_ONLY, dataclass
 from numbers import Real
 from typing import Any, Self
 
@@ -12,17 +13,14 @@ from ..core.sklearn_private import Interval, StrOptions
 from ..operators import from_triplets
 from ..problems.frobenius import FrobeniusProgram
 from ..solvers.dual_quasi_newton import DualQuasiNewton
-from .base import SOLVER_PARAMETERS, Seed
 from .prior import PRIOR_PARAMETERS, prior_matrix
-from .supervised import REFERENCE_PARAMETERS, TRIPLET_PARAMETERS
 from .triplets import TripletMetric
-
-__all__ = ["FrobMetric"]
 
 # chosen over 14 data sets from D = 4 to 384; see docs/defaults.md
 SCALE_FREE_C_PER_FEATURE = 30.0
 
 
+@dataclass(eq=False, repr=False)
 class FrobMetric(TripletMetric):
     """Mahalanobis metric that puts each point's targets nearer than its impostors,
     regularised by its Frobenius norm.
@@ -107,6 +105,13 @@ class FrobMetric(TripletMetric):
     True
     """
 
+    C: float | str = "scale"
+    _: KW_ONLY
+    prior: Any = None
+    loss: str = "hinge"
+    n_impostors: int | str = "auto"
+    warm_start: bool = False
+
     _remedy = (
         'prior="identity", which stays near the Euclidean distance, fewer targets or more '
         "impostors (n_targets, n_impostors)"
@@ -117,44 +122,9 @@ class FrobMetric(TripletMetric):
         "C": [Interval(Real, 0, None, closed="neither"), StrOptions({"scale"})],
         **PRIOR_PARAMETERS,
         "loss": [StrOptions({"hinge", "squared_hinge", "logistic"})],
-        **TRIPLET_PARAMETERS,
-        **REFERENCE_PARAMETERS,
-        **SOLVER_PARAMETERS,
+        **TripletMetric._parameter_constraints,
         "warm_start": ["boolean"],
     }
-
-    def __init__(
-        self,
-        C: float | str = "scale",
-        *,
-        prior: Any = None,
-        loss: str = "hinge",
-        n_targets: int = 3,
-        n_impostors: int | str = "auto",
-        n_references: int | str | None = "auto",
-        class_weight: dict | str | None = None,
-        n_components: int | None = None,
-        preprocessor: Any = None,
-        tol: float = 1e-3,
-        max_iter: int = 1000,
-        warm_start: bool = False,
-        random_state: Seed = None,
-        verbose: int = 0,
-    ):
-        self.C = C
-        self.prior = prior
-        self.loss = loss
-        self.n_targets = n_targets
-        self.n_impostors = n_impostors
-        self.n_references = n_references
-        self.class_weight = class_weight
-        self.n_components = n_components
-        self.preprocessor = preprocessor
-        self.tol = tol
-        self.max_iter = max_iter
-        self.warm_start = warm_start
-        self.random_state = random_state
-        self.verbose = verbose
 
     def _learn(self, given: Constraints) -> Self:
         span, operator = self._operator(given)

@@ -1,6 +1,7 @@
 """`FrobMetric` for several values of C: the path, and the choice by cross-validation."""
 
 from copy import copy
+from dataclasses import KW_ONLY, dataclass, field
 from numbers import Integral
 from typing import Any, Self
 
@@ -13,18 +14,17 @@ from ..core.progress import all_or_nothing
 from ..core.sklearn_private import Interval, fit_context
 from ..core.weights import check_weights, class_factors
 from ..evaluation.knn import knn_predict
-from ..neighbours import canonical_order, labelled_keys
+from ..neighbours.ties import canonical_order, labelled_keys
 from ..solvers.base import Status
-from .base import Seed
 from .frobmetric import FrobMetric, mean_impostor_distance
+from .supervised import Supervision
 from .tuples import n_in_tuple
-
-__all__ = ["FrobMetricCV", "frobmetric_path"]
 
 # Default grid of C s^4: about the default of `FrobMetric`, 30 per feature.
 GRID = (1, 1e5)
 
 
+@dataclass(eq=False, repr=False)
 class FrobMetricCV(FrobMetric):
     """`FrobMetric` with C chosen by cross-validated k-NN accuracy along a warm-started path.
 
@@ -59,7 +59,14 @@ preprocessor, tol, max_iter, random_state, verbose
     (3, 3)
     """
 
-    _instead_of_labels = ""
+    Cs: Any = 6
+    _: KW_ONLY
+    cv: Any = 5
+    n_neighbors: int = 3
+    C: float | str = field(default="scale", init=False)  # chosen, not a parameter
+    warm_start: bool = field(default=False, init=False)
+
+    _widths = ()
     _takes_dask = False
     _learns_from_quantities = False
     _parameter_constraints = {
@@ -72,41 +79,6 @@ preprocessor, tol, max_iter, random_state, verbose
         "cv": ["cv_object"],
         "n_neighbors": [Interval(Integral, 1, None, closed="left")],
     }
-
-    def __init__(
-        self,
-        Cs: Any = 6,
-        *,
-        cv: Any = 5,
-        n_neighbors: int = 3,
-        prior: Any = None,
-        loss: str = "hinge",
-        n_targets: int = 3,
-        n_impostors: int | str = "auto",
-        n_references: int | str | None = "auto",
-        class_weight: dict | str | None = None,
-        n_components: int | None = None,
-        preprocessor: Any = None,
-        tol: float = 1e-3,
-        max_iter: int = 1000,
-        random_state: Seed = None,
-        verbose: int = 0,
-    ):
-        self.Cs = Cs
-        self.cv = cv
-        self.n_neighbors = n_neighbors
-        self.prior = prior
-        self.loss = loss
-        self.n_targets = n_targets
-        self.n_impostors = n_impostors
-        self.n_references = n_references
-        self.class_weight = class_weight
-        self.n_components = n_components
-        self.preprocessor = preprocessor
-        self.tol = tol
-        self.max_iter = max_iter
-        self.random_state = random_state
-        self.verbose = verbose
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(  # type: ignore[override]
@@ -134,7 +106,7 @@ preprocessor, tol, max_iter, random_state, verbose
                 "FrobMetricCV chooses C by classification; for tuples use "
                 "GridSearchCV(FrobMetric(), {'C': ...})."
             )
-        given = self._validate_triplets(X, y, None, None, sample_weight, target)
+        given = self._constraints(Supervision(X, y, sample_weight=sample_weight, target=target))
         span, operator = self._operator(given)
         self.Cs_ = self._grid(operator, given.weights)
         with all_or_nothing():
@@ -241,7 +213,7 @@ def frobmetric_path(
 def _path(first, X, y, triplets, sample_weight, target, Cs):
     Cs = _ascending(Cs)
     first._validate_params()
-    given = first._validate_triplets(X, y, triplets, None, sample_weight, target)
+    given = first._constraints(Supervision(X, y, triplets, None, None, sample_weight, target))
     span, operator = first._operator(given)
     path: list[FrobMetric] = []
     start = None

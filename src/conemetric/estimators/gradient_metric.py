@@ -13,12 +13,10 @@ of df/dx_j. The city block has such weights w_j of |x_j - z_j|, the roots of the
 
 Each round solves a convex program and has its certificate. The iteration over M minimises nothing,
 so nothing is proven about it; held-out rows must judge it.
-
-Radhakrishnan, Beaglehole, Pandit & Belkin, "Mechanism for feature learning in neural networks and
-backpropagation-free machine learning models", Science 383, 2024.
 """
 
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
 from typing import Any, NamedTuple, Self
 
@@ -32,14 +30,12 @@ from ..core.blas import few_blas_threads
 from ..core.sklearn_private import Interval, StrOptions, fit_context
 from ..core.weights import check_range, check_weights
 from ..evaluation.knn import evenly_by_class
-from ..neighbours import canonical_order
+from ..neighbours.ties import canonical_order
 from ..solvers.base import Certificate
 from ..solvers.kernel_ridge import CITY_BLOCK, KERNELS, KernelSetting, solve_exactly
 from .base import MahalanobisMetric, Seed
 from .scales import warn_if_unscaled
-from .validation import rows_coincide
-
-__all__ = ["GradientMetric", "GradientRound", "gradient_rounds"]
+from .validation import rows_coincide, validate_labelled_points
 
 # rows that the metric is learned from: four matrices of this order, 0.5 GB on the host
 MAX_ROWS, MAX_ROWS_ON_GPU = 4000, 20_000
@@ -150,6 +146,7 @@ def _signed_products(slopes, a, totals, column):
     )
 
 
+@dataclass(eq=False, repr=False)
 class GradientMetric(MahalanobisMetric):
     """Mahalanobis metric of the directions in which a kernel ridge fit of y varies.
 
@@ -214,6 +211,15 @@ class GradientMetric(MahalanobisMetric):
     [0.5, 0.5, 0.0, 0.0, 0.0, 0.0]
     """
 
+    kernel: str = "laplacian"
+    _: KW_ONLY
+    diagonal: bool | Sequence[int] | np.ndarray = False
+    n_rounds: int = 3
+    ridge: float = 0.05
+    width: float = 1.0
+    random_state: Seed = None
+    verbose: int = 0
+
     _parameter_constraints = {
         "kernel": [StrOptions(set(KERNELS))],
         "diagonal": ["boolean", "array-like"],
@@ -223,25 +229,6 @@ class GradientMetric(MahalanobisMetric):
         "random_state": ["random_state"],
         "verbose": ["verbose"],
     }
-
-    def __init__(
-        self,
-        kernel: str = "laplacian",
-        *,
-        diagonal: bool | Sequence[int] | np.ndarray = False,
-        n_rounds: int = 3,
-        ridge: float = 0.05,
-        width: float = 1.0,
-        random_state: Seed = None,
-        verbose: int = 0,
-    ) -> None:
-        self.kernel = kernel
-        self.diagonal = diagonal
-        self.n_rounds = n_rounds
-        self.ridge = ridge
-        self.width = width
-        self.random_state = random_state
-        self.verbose = verbose
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, *, sample_weight: Any = None, target: str = "auto") -> Self:
@@ -262,23 +249,18 @@ class GradientMetric(MahalanobisMetric):
         -------
         self
         """
-        if y is None:
-            raise ValueError(
-                "GradientMetric requires y to be passed, but the target y is None; give labels or "
-                "numbers y."
-            )
-        X, y = self._validate_X_and_y(X, y)
+        X, y = validate_labelled_points(self, X, y)
         blocks = self._blocks()
         weights = check_weights(sample_weight, len(X), "rows of X")
         check_range(weights, X.dtype)
         labels, Y = _targets(y, target)
         rows = np.flatnonzero((labels >= 0) & (weights > 0))
-        if rows_coincide(take(X, rows)) or not (Y[rows] != Y[rows[0]]).any():
-            raise ValueError(
-                f"{'y' if not rows_coincide(take(X, rows)) else 'X'} is the same in all {len(rows)} "
-                "rows that have a label and a weight, so there is nothing to learn; give rows that "
-                "differ."
-            )
+        for name, coincide in (("X", rows_coincide(take(X, rows))), ("y", rows_coincide(Y[rows]))):
+            if coincide:
+                raise ValueError(
+                    f"{name} is the same in all {len(rows)} rows that have a label and a weight, so "
+                    "there is nothing to learn; give rows that differ."
+                )
         warn_if_unscaled(self, X)
         most = MAX_ROWS_ON_GPU if on_device(X) else MAX_ROWS
         if len(rows) > most:
@@ -299,16 +281,11 @@ class GradientMetric(MahalanobisMetric):
         if self.verbose:
             for number, each in enumerate(rounds, 1):
                 print(f"[GradientMetric] round {number}: objective {each.certificate.primal:.6e}")
-        last = rounds[-1]
-        L = (
-            namespace(last.L).diag(last.L)
-            if last.L.ndim == 1
-            else spectral.canonical_factor(last.L)
-        )
+        L, certificate = rounds[-1]
+        L = namespace(L).diag(L) if L.ndim == 1 else spectral.canonical_factor(L)
         self._forget_threshold()
-        self.components_ = transposed(like(L, X))
-        self.certificate_ = last.certificate
-        self.objective_, self.n_iter_ = last.certificate.primal, self.n_rounds
+        self.components_, self.certificate_ = transposed(like(L, X)), certificate
+        self.objective_, self.n_iter_ = certificate.primal, self.n_rounds
         return self
 
     def _blocks(self):

@@ -1,21 +1,20 @@
 """LMNN-eig: distance metric learning by eigenvalue optimisation from triplets (Ying & Li 2012)."""
 
+from dataclasses import dataclass
 from functools import partial
 from numbers import Real
-from typing import Any, Self
+from typing import Self
 
 from ..constraints.base import Constraints
 from ..core.arrays import like, namespace, zeros
 from ..core.sklearn_private import Interval
 from ..operators import from_triplets
 from ..problems.eigenvalue import LMNNEigProgram
-from .base import Seed
 from .eigenvalue import EigenvalueMetric
 from .triplets import TripletMetric
 
-__all__ = ["LMNNEig"]
 
-
+@dataclass(eq=False, repr=False)
 class LMNNEig(EigenvalueMetric, TripletMetric):
     """Large-margin nearest-neighbour metric by eigenvalue optimisation, to the optimum
     of its semidefinite program.
@@ -70,41 +69,14 @@ random_state, verbose
     True
     """
 
+    gamma: float = 0.5
+
     _remedy = "a lower gamma, " + TripletMetric._remedy
     _meant_for = "triplets"
     _parameter_constraints = {
         "gamma": [Interval(Real, 0, 1, closed="neither")],
         **EigenvalueMetric._parameter_constraints,
     }
-
-    def __init__(
-        self,
-        gamma: float = 0.5,
-        *,
-        ridge: float = 1e-8,
-        n_targets: int = 3,
-        n_impostors: int | str = 3,
-        n_references: int | str | None = "auto",
-        class_weight: dict | str | None = None,
-        n_components: int | None = None,
-        preprocessor: Any = None,
-        tol: float = 1e-3,
-        max_iter: int = 1000,
-        random_state: Seed = None,
-        verbose: int = 0,
-    ):
-        self.gamma = gamma
-        self.ridge = ridge
-        self.n_targets = n_targets
-        self.n_impostors = n_impostors
-        self.n_references = n_references
-        self.class_weight = class_weight
-        self.n_components = n_components
-        self.preprocessor = preprocessor
-        self.tol = tol
-        self.max_iter = max_iter
-        self.random_state = random_state
-        self.verbose = verbose
 
     def _learn(self, given: Constraints) -> Self:
         near = partial(_near_pairs, weighted=given.from_labels)

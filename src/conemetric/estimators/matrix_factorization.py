@@ -2,6 +2,7 @@
 Ying & Li 2012, appendix A).
 """
 
+from dataclasses import KW_ONLY, dataclass
 from numbers import Real
 from typing import Any, Self
 
@@ -17,13 +18,12 @@ from ..solvers.proximal_point import ProximalPoint
 from .base import SOLVER_PARAMETERS, CertifiedEstimator
 from .validation import refuse_dask
 
-__all__ = ["MaxMarginMatrixFactorization"]
-
 # well above common rating scales (2 to 21 levels), below what looks like a quantity: every threshold
 # adds a constraint per observation, so that 50 levels take 2.5 times as long as 5 (900 observations)
 MAX_LEVELS = 50
 
 
+@dataclass(eq=False, repr=False)
 class MaxMarginMatrixFactorization(CertifiedEstimator):
     """Low-rank completion of a matrix of +-1 or ordinal entries with large margins,
     certified to its global optimum.
@@ -86,26 +86,18 @@ class MaxMarginMatrixFactorization(CertifiedEstimator):
     True
     """
 
+    gamma: float = 1.0
+    _: KW_ONLY
+    thresholds: Any = None
+    tol: float = 1e-3
+    max_iter: int = 500
+    verbose: int = 0
+
     _parameter_constraints = {
         "gamma": [Interval(Real, 0, None, closed="neither")],
         "thresholds": ["array-like", None],
         **{name: SOLVER_PARAMETERS[name] for name in ("tol", "max_iter", "verbose")},
     }
-
-    def __init__(
-        self,
-        gamma: float = 1.0,
-        *,
-        thresholds: Any = None,
-        tol: float = 1e-3,
-        max_iter: int = 500,
-        verbose: int = 0,
-    ):
-        self.gamma = gamma
-        self.thresholds = thresholds
-        self.tol = tol
-        self.max_iter = max_iter
-        self.verbose = verbose
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, Y: Any, y: Any = None) -> Self:

@@ -1,7 +1,7 @@
 """Maximum variance unfolding: keep the distances between neighbours, spread everything else."""
 
 from contextlib import nullcontext
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from numbers import Integral, Real
 from typing import Any, Self
 
@@ -14,7 +14,7 @@ from ..core import spectral
 from ..core.arrays import float64, like, to_numpy, zeros
 from ..core.blas import one_blas_thread
 from ..core.sklearn_private import Interval, StrOptions, barycenter_weights, fit_context
-from ..neighbours import nearest
+from ..neighbours.search import nearest
 from ..operators.base import Operator
 from ..operators.edges import EdgeOperator, ReducedEdges
 from ..problems.rigidity import rigid_face
@@ -35,8 +35,6 @@ from .neighbour_graph import (
 )
 from .validation import rows_coincide, validate_points
 
-__all__ = ["MaximumVarianceUnfolding"]
-
 ROUNDINGS = 8  # of a squared distance, at most, beside one per feature
 SIGMA_FACTOR = 10.0  # sigma="auto" costs at most 1 / (2 * SIGMA_FACTOR) of the variance
 # edges up to which one BLAS thread is used: those of NumPy and SciPy wait for each other longer
@@ -46,6 +44,7 @@ ONE_THREAD_UP_TO = 1500
 INTERIOR_UP_TO = {"at_most": 450, "equal": 6000}
 
 
+@dataclass(eq=False, repr=False)
 class MaximumVarianceUnfolding(
     ClassNamePrefixFeaturesOutMixin, TransformerMixin, CertifiedEstimator
 ):
@@ -128,6 +127,17 @@ class MaximumVarianceUnfolding(
     1.0
     """
 
+    n_neighbors: int = 6
+    _: KW_ONLY
+    sigma: float | str = "auto"
+    n_components: int = 2
+    constraint: str = "at_most"
+    n_landmarks: int | None = None
+    tol: float = 1e-3
+    max_iter: int = 100
+    random_state: Seed = None
+    verbose: int = 0
+
     _parameter_constraints = {
         "n_neighbors": [Interval(Integral, 1, None, closed="left")],
         "sigma": [Interval(Real, 0, None, closed="right"), StrOptions({"auto"})],
@@ -136,29 +146,6 @@ class MaximumVarianceUnfolding(
         **SOLVER_PARAMETERS,
         "n_components": [Interval(Integral, 1, None, closed="left")],
     }
-
-    def __init__(
-        self,
-        n_neighbors: int = 6,
-        *,
-        sigma: float | str = "auto",
-        n_components: int = 2,
-        constraint: str = "at_most",
-        n_landmarks: int | None = None,
-        tol: float = 1e-3,
-        max_iter: int = 100,
-        random_state: Seed = None,
-        verbose: int = 0,
-    ):
-        self.n_neighbors = n_neighbors
-        self.sigma = sigma
-        self.n_components = n_components
-        self.constraint = constraint
-        self.n_landmarks = n_landmarks
-        self.tol = tol
-        self.max_iter = max_iter
-        self.random_state = random_state
-        self.verbose = verbose
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None) -> Self:

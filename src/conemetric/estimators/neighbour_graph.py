@@ -9,19 +9,9 @@ from scipy.sparse.linalg import splu
 
 from ..core.sklearn_private import barycenter_weights, fix_connected_components
 from ..core.warn import warn_user
-from ..neighbours import nearest, row_keys
+from ..neighbours.search import nearest
+from ..neighbours.ties import row_keys
 from ..problems.rigidity import Face, nearly_coincident
-
-__all__ = [
-    "RIDGE",
-    "coincidence_basis",
-    "coincident_pieces",
-    "distinct_edges",
-    "joined_face",
-    "landmark_basis",
-    "neighbour_edges",
-    "variance_bound",
-]
 
 SOURCES = 64  # points from which geodesic distances are measured for sigma="auto"
 RIDGE = 1e-3  # of the reconstruction weights, relative, scikit-learn's default for LLE

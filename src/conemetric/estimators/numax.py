@@ -1,7 +1,7 @@
 """NuMax: near-isometric linear embeddings of minimum rank (Hegde et al. 2015)."""
 
 from copy import copy
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from numbers import Real
 from typing import Any, Self
 
@@ -10,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
 from ..constraints.in_memory import check_pairs, check_similar
-from ..constraints.labels import encode_labels
+from ..constraints.labels import encode_labels, refuse_continuous
 from ..core.arrays import like, on_device
 from ..core.progress import all_or_nothing
 from ..core.sklearn_private import Interval, fit_context
@@ -21,9 +21,7 @@ from ..problems.isometry import SecantIsometryProgram
 from ..solvers.base import Certificate, Status
 from ..solvers.secant_generation import SecantGeneration
 from .base import SOLVER_PARAMETERS, MahalanobisMetric, Seed
-from .validation import dense, rows_coincide
-
-__all__ = ["NuMax", "numax_path"]
+from .validation import dense, rows_coincide, validate_labelled_points, validate_points
 
 # secants to begin with and to add in a round: small where factorisations are slow
 BATCH_ON_CPU, BATCH_ON_GPU = 1000, 4000
@@ -32,6 +30,7 @@ LARGEST_DELTA = 0.9
 DELTA_STEPS = 8  # halvings of the interval in which the smallest delta of a given rank lies
 
 
+@dataclass(eq=False, repr=False)
 class NuMax(MahalanobisMetric):
     """Linear embedding of low rank that preserves all pairwise distances up to a factor.
 
@@ -98,6 +97,15 @@ class NuMax(MahalanobisMetric):
     True
     """
 
+    delta: float = 0.1
+    _: KW_ONLY
+    n_components: int | None = None
+    class_aware: bool = False
+    tol: float = 1e-3
+    max_iter: int = 200
+    random_state: Seed = None
+    verbose: int = 0
+
     _takes_sparse = True
     _remedy = "a smaller delta"
     _parameter_constraints = {
@@ -106,25 +114,6 @@ class NuMax(MahalanobisMetric):
         **SOLVER_PARAMETERS,
         "tol": [Interval(Real, 0, 0.5, closed="neither")],
     }
-
-    def __init__(
-        self,
-        delta: float = 0.1,
-        *,
-        n_components: int | None = None,
-        class_aware: bool = False,
-        tol: float = 1e-3,
-        max_iter: int = 200,
-        random_state: Seed = None,
-        verbose: int = 0,
-    ):
-        self.delta = delta
-        self.n_components = n_components
-        self.class_aware = class_aware
-        self.tol = tol
-        self.max_iter = max_iter
-        self.random_state = random_state
-        self.verbose = verbose
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(
@@ -164,7 +153,23 @@ class NuMax(MahalanobisMetric):
         """The points in the span of their differences, where the embedding of least
         trace lives, and the complete set of their secants; validated.
         """
-        X, classes = self._validate(X, y, pairs is None, target)
+        if similar is not None and pairs is None:
+            raise ValueError(
+                "Got similar without pairs; give the pairs it belongs to, or labels y."
+            )
+        if similar is not None and not self.class_aware:
+            raise ValueError(
+                "similar is used only with class_aware=True; set it, or leave similar out."
+            )
+        if similar is not None and y is not None:
+            raise ValueError(
+                "Got both y and similar; give one of them to say which pairs are within a class."
+            )
+        classes = None
+        if self.class_aware and similar is None:
+            X, classes = self._validate_classes(X, y, target)
+        else:
+            X = validate_points(self, X, reset=True, min_samples=2)
         self._check_n_components()
         nothing_to_keep = ValueError(
             "X has no two distinct points among the pairs to keep, so there is no distance to "
@@ -175,29 +180,27 @@ class NuMax(MahalanobisMetric):
         span = in_span(X if X.shape[0] <= X.shape[1] else dense(self, X), at_most=1.0)
         span = replace(span, points=like(span.points, X))
         if pairs is None:
-            if similar is not None:
-                raise ValueError(
-                    "Got similar without pairs; give the pairs it belongs to, or labels y."
-                )
             secants: Secants = AllSecants(span.points, classes)
         else:
-            pairs, similar = _check_pairs(pairs, similar, len(X), self.class_aware, classes)
+            pairs = check_pairs(pairs, len(X))
+            if classes is not None:
+                similar = classes[pairs[:, 0]] == classes[pairs[:, 1]]
+            elif similar is not None:
+                similar = check_similar(similar, len(pairs))
             secants = ListedSecants(span.points, pairs, similar)
         if secants.empty:
             raise nothing_to_keep
         return span, secants
 
-    def _validate(self, X, y, required, target):
-        """X, and labels encoded as integers when they are used."""
-        if not self.class_aware or (y is None and not required):
-            return self._validate_X(X, reset=True, min_samples=2), None
+    def _validate_classes(self, X, y, target):
+        """X, and labels encoded as integers."""
         if y is None:
             raise ValueError(
                 "NuMax with class_aware=True requires y to be passed, but the target y is None; "
                 "give labels y, or pairs and similar, or set class_aware=False."
             )
-        X, y = self._validate_X_and_y(X, y)
-        self._refuse_continuous(y, target)
+        X, y = validate_labelled_points(self, X, y)
+        refuse_continuous(y, target, "NuMax")
         codes = encode_labels(y)
         if (codes < 0).any():
             raise ValueError(
@@ -214,9 +217,8 @@ class NuMax(MahalanobisMetric):
     def _solve(self, span, secants, delta, start=None):
         """The problem and its solution at one delta."""
         batch = BATCH_ON_GPU if on_device(secants.X) else BATCH_ON_CPU
-        seed = (
-            0 if self.random_state is None else check_random_state(self.random_state).randint(2**31)
-        )
+        given = self.random_state
+        seed = 0 if given is None else check_random_state(given).randint(2**31)
         solver = SecantGeneration(
             tol=self.tol, max_iter=self.max_iter, first=batch, add=batch, seed=seed
         )
@@ -306,29 +308,6 @@ def _rank(solution):
 def _point(solution):
     """The point from which a solve at another delta can start."""
     return solution[1].primal_point, solution[1].dual_point
-
-
-def _check_pairs(pairs, similar, n, class_aware, y):
-    """Validated pairs (m, 2) and, for class-aware bounds, which of them are within a class."""
-    pairs = check_pairs(pairs, n)
-    if not class_aware:
-        if similar is not None:
-            raise ValueError(
-                "similar is used only with class_aware=True; set it, or leave similar out."
-            )
-        return pairs, None
-    if similar is None:
-        if y is None:
-            raise ValueError(
-                "class_aware=True with pairs needs similar (one truth value per pair) or labels "
-                "y; give one."
-            )
-        return pairs, y[pairs[:, 0]] == y[pairs[:, 1]]
-    if y is not None:
-        raise ValueError(
-            "Got both y and similar; give one of them to say which pairs are within a class."
-        )
-    return pairs, check_similar(similar, len(pairs))
 
 
 def numax_path(

@@ -9,8 +9,6 @@ import numpy as np
 from ..core.arrays import as_array, float64, like, namespace
 from ..core.sklearn_private import HasMethods, StrOptions
 
-__all__ = ["PRIOR_PARAMETERS", "prior_matrix"]
-
 PRIOR_PARAMETERS = {
     "prior": [
         StrOptions({"identity"}),

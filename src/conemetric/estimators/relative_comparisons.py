@@ -2,6 +2,7 @@
 triplets (Schultz & Joachims 2004).
 """
 
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from numbers import Real
 from typing import Any, Self
@@ -17,18 +18,16 @@ from ..core.sklearn_private import Interval, StrOptions, fit_context
 from ..operators import from_triplets
 from ..problems.comparisons import MeasuredComparisonProgram
 from ..solvers.dual_coordinate import DualCoordinate
-from .base import SOLVER_PARAMETERS, Seed
 from .frobmetric import scaled_C
-from .supervised import TRIPLET_PARAMETERS, SupervisedMetric
+from .supervised import SupervisedMetric, Supervision
 from .validation import dense, rows_coincide
-
-__all__ = ["RelativeComparisons"]
 
 # Asymmetry of a kernel matrix, relative to an entry and to the largest: what rounding leaves
 # of a symmetric kernel.
 SYMMETRY_RTOL, SYMMETRY_ATOL = 1e-5, 1e-8
 
 
+@dataclass(eq=False, repr=False)
 class RelativeComparisons(SupervisedMetric):
     """Metric M = A diag(w) A' with learned weights w >= 0, from triplets "i is closer
     to j than to k".
@@ -56,13 +55,13 @@ class RelativeComparisons(SupervisedMetric):
     n_impostors : int or "auto", default=3
         From labels: nearest points of the same class, and of others, that each point forms
         triplets with.
-    class_weight, n_components, preprocessor, tol, verbose
+    n_references, class_weight, n_components, preprocessor, tol, verbose
         As in `FrobMetric`.
     max_iter : int, default=1000
         Most iterations: a coordinate sweep, or as many Newton steps as read about a million
         entries of z.
     random_state : int, RandomState or None, default=None
-        For the order of the coordinate sweeps.
+        For references and the order of the coordinate sweeps.
 
     Attributes
     ----------
@@ -113,39 +112,15 @@ class RelativeComparisons(SupervisedMetric):
     2
     """
 
+    C: float | str = "scale"
+    _: KW_ONLY
+    basis: Any = None
+
     _parameter_constraints = {
         "C": [Interval(Real, 0, None, closed="neither"), StrOptions({"scale"})],
         "basis": [None, StrOptions({"pca"}), "array-like", callable],
-        **TRIPLET_PARAMETERS,
-        **SOLVER_PARAMETERS,
+        **SupervisedMetric._parameter_constraints,
     }
-
-    def __init__(
-        self,
-        C: float | str = "scale",
-        *,
-        basis: Any = None,
-        n_targets: int = 3,
-        n_impostors: int | str = 3,
-        class_weight: dict | str | None = None,
-        n_components: int | None = None,
-        preprocessor: Any = None,
-        tol: float = 1e-3,
-        max_iter: int = 1000,
-        random_state: Seed = None,
-        verbose: int = 0,
-    ):
-        self.C = C
-        self.basis = basis
-        self.n_targets = n_targets
-        self.n_impostors = n_impostors
-        self.class_weight = class_weight
-        self.n_components = n_components
-        self.preprocessor = preprocessor
-        self.tol = tol
-        self.max_iter = max_iter
-        self.random_state = random_state
-        self.verbose = verbose
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(
@@ -171,7 +146,8 @@ class RelativeComparisons(SupervisedMetric):
         -------
         self
         """
-        given = self._validate_triplets(X, y, triplets, neighbors, sample_weight, target)
+        supervision = Supervision(X, y, triplets, None, neighbors, sample_weight, target)
+        given = self._constraints(supervision)
         X = dense(self, given.coordinates().points)
         host, triplets = to_numpy(X).astype(np.float64, order="C"), to_numpy(given.index)
         weights = None if given.weights is None else to_numpy(given.weights).astype(np.float64)

@@ -8,8 +8,6 @@ from ..core.arrays import take, to_numpy
 from ..core.sparse_rows import SparseRows
 from ..core.warn import warn_user
 
-__all__ = ["ScaleWarning", "warn_if_unscaled"]
-
 # 11 of 40 data sets (KEEL, pixels, embeddings) exceed this factor, and FrobMetric with 3-NN errs
 # more on each of them without StandardScaler: vehicle (23) 30.2 against 25.2 %, wine (520) 34.0
 # against 4.3 %. Principal components of pixels reach 16.

@@ -16,8 +16,6 @@ from ..solvers.base import Certificate
 from ..solvers.dual_quasi_newton import DualQuasiNewton
 from .base import LARGEST_PARAMETER, SMALLEST_PARAMETER
 
-__all__ = ["FrobeniusSDPResult", "solve_frobenius_sdp"]
-
 
 @dataclass(frozen=True)
 class FrobeniusSDPResult:

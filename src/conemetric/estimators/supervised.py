@@ -1,14 +1,16 @@
-"""What a metric is learned from: labels, triplets or pairs, validated."""
+"""What a metric is learned from: labels, triplets or pairs, as validated constraints."""
 
 import hashlib
+from dataclasses import KW_ONLY, dataclass, replace
 from numbers import Integral
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from ..constraints import in_blocks, in_memory
+from ..constraints import block_labels, in_blocks, in_memory
 from ..constraints.base import Constraints
-from ..constraints.block_labels import from_labels
 from ..constraints.block_rows import is_dask, read
+from ..constraints.in_blocks import ConstraintsInBlocks
 from ..constraints.in_memory import ConstraintsInMemory
 from ..constraints.labels import (
     LOWER_TARGETS,
@@ -21,311 +23,297 @@ from ..core.arrays import like, namespace, to_numpy
 from ..core.sklearn_private import Interval, StrOptions
 from ..core.warn import warn_user
 from ..core.weights import check_range, check_weights, class_factors
-from ..neighbours import (
-    neighbours_by_label,
-    precomputed_neighbours,
-    sample_rows,
-    sample_size,
-)
-from .base import MahalanobisMetric
+from ..neighbours.precomputed import precomputed_neighbours
+from ..neighbours.search import neighbours_by_label, sample_rows, sample_size
+from .base import SOLVER_PARAMETERS, MahalanobisMetric, Seed
 from .scales import warn_if_unscaled
 from .tuples import NAMES, look_up, n_in_tuple, unfold
-from .validation import refuse_dask
+from .validation import refuse_dask, validate_labelled_points, validate_points
 
-__all__ = ["REFERENCE_PARAMETERS", "TRIPLET_PARAMETERS", "SupervisedMetric"]
-
-TRIPLET_PARAMETERS = {
-    "preprocessor": ["array-like", callable, None],
-    "n_targets": [Interval(Integral, 1, None, closed="left")],
-    "n_impostors": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
-    "class_weight": [StrOptions({"balanced"}), dict, None],
-}
-REFERENCE_PARAMETERS = {
-    "n_references": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"}), None],
-}
 # parameters that a checkpoint may be resumed with other values of
 _MAY_CHANGE = ("verbose", "tol", "max_iter", "n_components")
 
 
-def _weighted(index, sample_weight, kind, X):
-    """(constraints of positive weight, their weights or None, their positions)"""
-    if sample_weight is None:
-        return index, None, slice(None)
-    weights = check_weights(sample_weight, len(index), kind)
-    check_range(weights, X.dtype)
-    there = like(np.flatnonzero(weights), X, namespace(X).int64)
-    return index[there], like(weights, X)[there], there
+class Supervision(NamedTuple):
+    """What `fit` is given: rows X with labels or numbers y; or rows with ``index``, pairs, triplets
+    or quadruplets of their numbers; or tuples of points X, with y if they are pairs.
+    """
+
+    X: Any
+    y: Any = None
+    index: Any = None
+    similar: Any = None
+    neighbors: Any = None
+    sample_weight: Any = None
+    target: str = "auto"
 
 
-def _refuse_neighbors(neighbors):
-    if neighbors is not None:
-        raise ValueError("Got neighbors; they go only with rows X and class labels y.")
-
-
+@dataclass(eq=False, repr=False)
 class SupervisedMetric(MahalanobisMetric):
     """Base of the estimators that learn from labels, or from constraints instead."""
 
+    _: KW_ONLY
+    n_targets: int = 3
+    n_impostors: int | str = 3
+    n_references: int | str | None = "auto"
+    class_weight: dict | str | None = None
+    n_components: int | None = None
+    preprocessor: Any = None
+    tol: float = 1e-3
+    max_iter: int = 1000
+    random_state: Seed = None
+    verbose: int = 0
+
+    _parameter_constraints: ClassVar[dict] = {
+        "n_targets": [Interval(Integral, 1, None, closed="left")],
+        "n_impostors": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
+        "n_references": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"}), None],
+        "class_weight": [StrOptions({"balanced"}), dict, None],
+        "preprocessor": ["array-like", callable, None],
+        **SOLVER_PARAMETERS,
+    }
     _takes_sparse = True
     _takes_dask = False
+    _dask_needs: ClassVar[dict[str, tuple]] = {}  # parameters, and their values that blocks support
     _depends_on_scales = True  # of the columns
-    _dask_needs: dict[str, tuple] = {}  # parameters, and their values that blocks support
-    _instead_of_labels = ", or constraints by keyword (triplets)"
+    _widths: ClassVar[tuple[int, ...]] = (3, 4)  # points in the tuples it learns from
     _learns_from_quantities = True
-    n_references: int | str | None = "auto"
 
-    def _validate_triplets(
-        self, X, y, triplets, neighbors=None, sample_weight=None, target="auto", checkpoint=None
-    ) -> Constraints:
-        """Points and their triplets, given by the user or, by the papers' rule, from labels; y
-        is ignored with triplets, since later steps of a pipeline may need it.
+    def _constraints(self, given: Supervision, checkpoint: str | None = None) -> Constraints:
+        """Points and constraints among them, given or, by the papers' rule, from labels; y is
+        ignored with triplets, since later steps of a pipeline may need it.
         """
-        in_tuples = self._check_kind(X, (3, 4), neighbors, checkpoint)
-        if in_tuples and triplets is not None:
-            raise ValueError("Got tuples and triplets; give X as rows with triplets.")
-        if in_tuples or triplets is not None:
-            found = self._from_constraints(X, triplets, None, neighbors, sample_weight)
-        else:
-            found = self._from_labels(X, y, neighbors, sample_weight, target)
-        return self._prepared(X, found, checkpoint)
+        width = self._check_kind(given, checkpoint)
+        by_labels = width is None and given.index is None
+        found = self._from_labels(given) if by_labels else self._from_index(given)
+        self._n_in_tuple, self.n_references_ = width, found.n_references
+        if isinstance(found, ConstraintsInBlocks):
+            self._store_input(given.X, found, checkpoint)
+        elif self._depends_on_scales:
+            warn_if_unscaled(self, found.points)
+        return found
 
-    def _validate_pairs(
-        self,
-        X,
-        y,
-        pairs,
-        similar,
-        neighbors=None,
-        sample_weight=None,
-        target="auto",
-        checkpoint=None,
-    ) -> Constraints:
-        """Points, their pairs and which are similar, given by the user or, by the papers'
-        rule, from labels.
+    def _check_kind(self, given, checkpoint):
+        """The number of points in the tuples of X, None for rows; refuses what does not go
+        together.
         """
-        in_tuples = self._check_kind(X, (2,), neighbors, checkpoint)
-        if in_tuples and (pairs is not None or similar is not None):
-            raise ValueError("Got tuples and pairs; give X as rows with pairs and similar.")
-        if in_tuples and y is None:
-            raise ValueError("Pairs of points need y: +1 for similar pairs, -1 for the others.")
-        if pairs is None and similar is not None:
-            raise ValueError("Got similar without pairs; give both, or labels y.")
-        if pairs is not None and similar is None:
+        if is_dask(given.X):
+            self._check_dask(given)
+        elif checkpoint is not None:
             raise ValueError(
-                "Got pairs without similar; give True for each pair of similar points."
+                f"checkpoint={checkpoint!r} goes with dask collections; give X as one, or "
+                "checkpoint=None."
             )
-        if in_tuples or pairs is not None:
-            similar = y if in_tuples else similar
-            found = self._from_constraints(X, pairs, similar, neighbors, sample_weight)
-        else:
-            found = self._from_labels(X, y, neighbors, sample_weight, target, pairs=True)
-        return self._prepared(X, found, checkpoint)
-
-    def _check_kind(self, X, widths, neighbors, checkpoint):
-        """Whether X holds tuples of points; refuse what does not go with its kind."""
-        self.n_references_ = None
-        if not is_dask(X):
-            if checkpoint is not None:
-                raise ValueError(
-                    f"checkpoint={checkpoint!r} goes with dask collections; give X as one, or "
-                    "checkpoint=None."
-                )
-        elif not self._takes_dask:
-            refuse_dask(self, X)
-        else:
-            self._check_dask(neighbors)
-        width = self._n_in_tuple = n_in_tuple(X, self.preprocessor)
-        if width not in (None, *widths):
-            wanted = " or ".join(f"{NAMES[k]} (m, {k}, n_features)" for k in widths)
+        width, pairs = n_in_tuple(given.X, self.preprocessor), 2 in self._widths
+        kind = "pairs and similar" if pairs else "triplets"
+        if width not in (None, *self._widths):
+            wanted = " or ".join(f"{NAMES[k]} (m, {k}, n_features)" for k in self._widths)
             raise ValueError(
                 f"X holds {width} points in each of its tuples; {type(self).__name__} learns from "
                 f"{wanted}, or from rows."
             )
-        return width is not None
+        if width is not None and (given.index is not None or given.similar is not None):
+            raise ValueError(f"Got tuples and {kind}; give X as rows with {kind}.")
+        if width == 2 and given.y is None:
+            raise ValueError("Pairs of points need y: +1 for similar pairs, -1 for the others.")
+        if pairs and (given.index is None) != (given.similar is None):
+            fault = "similar without pairs" if given.index is None else "pairs without similar"
+            raise ValueError(f"Got {fault}; give both, or labels y.")
+        if width is not None or given.index is not None or given.y is None:
+            self._refuse_without_classes(given)
+        if width is None and given.index is None and given.y is None:
+            instead = f", or constraints by keyword ({kind})" if self._widths else ""
+            raise ValueError(
+                f"{type(self).__name__} requires y to be passed, but the target y is None; give "
+                f"labels y{instead}."
+            )
+        return width
 
-    def _check_dask(self, neighbors):
+    def _check_dask(self, given):
         """Refuse what does not go with dask collections."""
+        if not self._takes_dask:
+            refuse_dask(self, given.X)
+        if self.preprocessor is not None:
+            raise ValueError(
+                "a preprocessor does not go with dask collections; give the points themselves, or "
+                "rows with triplets of their numbers."
+            )
         for name, usable in self._dask_needs.items():
             if getattr(self, name) not in usable:
                 raise ValueError(
                     f"{name}={getattr(self, name)!r} does not go with dask collections; give "
                     f"{name}={' or '.join(map(repr, usable))}, or X in memory."
                 )
-        if neighbors is not None:
+        if given.neighbors is not None:
             raise ValueError(
                 "Got neighbors; with dask collections give triplets or pairs of row numbers."
             )
-        if self.preprocessor is not None:
-            raise ValueError(
-                "a preprocessor does not go with dask collections; give the points themselves, "
-                "or rows with triplets of their numbers."
-            )
 
-    # ---- constraints given by the user
-
-    def _from_constraints(self, X, index, similar, neighbors, sample_weight):
-        """Pairs, if ``similar`` is given, or triplets: rows of X by number, or X itself."""
-        _refuse_neighbors(neighbors)
-        self._refuse_class_weight()
-        if is_dask(X) and index is not None:
-            return in_blocks.from_numbers(read(X), index, similar, sample_weight)
-        if is_dask(X):
-            rows = read(X, similar, sample_weight, labelled=False)
-            return in_blocks.from_tuples(rows, X.shape[1])
-        in_tuples, fewest = index is None, 3 if similar is None else 2
-        X, index = (
-            unfold(X, self.preprocessor) if in_tuples else (look_up(X, self.preprocessor), index)
-        )
-        X = self._validate_X(X, reset=True, min_samples=1 if in_tuples else fewest)
-        self._check_n_components()
-        if similar is not None:
-            index = in_memory.check_pairs(index, len(X))
-            similar = like(in_memory.check_similar(similar, len(index)), X, namespace(X).bool)
-        elif not in_tuples:
-            index = in_memory.check_triplets(index, len(X))
-        index, kind = like(index, X, namespace(X).int64), NAMES[2 if similar is not None else 3]
-        index, weights, there = _weighted(index, sample_weight, kind, X)
-        if similar is not None:
-            similar = similar[there]
-            if bool(similar.all()) or not bool(similar.any()):
-                raise ValueError(
-                    f"similar calls {int(similar.sum())} of {len(similar)} pairs similar; give "
-                    "pairs of both kinds."
-                )
-        return ConstraintsInMemory(X, index, weights, similar)
-
-    def _refuse_class_weight(self):
+    def _refuse_without_classes(self, given):
+        """Refuse what goes with class labels only."""
+        if given.neighbors is not None:
+            raise ValueError("Got neighbors; they go only with rows X and class labels y.")
         if self.class_weight is not None:
             raise ValueError(
                 f"class_weight={self.class_weight!r} goes with class labels y; use None, and "
                 "sample_weight to weigh constraints."
             )
 
+    # ---- constraints given by the user
+
+    def _from_index(self, given):
+        """Pairs or triplets of rows of X by number, or of the points of the tuples X."""
+        X, y, index, similar, _, sample_weight, _ = given
+        in_tuples, pairs = index is None, 2 in self._widths
+        similar = y if in_tuples and pairs else similar
+        if is_dask(X) and in_tuples:
+            rows = read(X, similar, sample_weight, labelled=False)
+            return in_blocks.from_tuples(rows, X.shape[1])
+        if is_dask(X):
+            return in_blocks.from_numbers(read(X), index, similar, sample_weight)
+        if in_tuples:
+            X, index = unfold(X, self.preprocessor)
+        else:
+            X = look_up(X, self.preprocessor)
+        fewest = 1 if in_tuples else 2 if pairs else 3
+        X = validate_points(self, X, reset=True, min_samples=fewest)
+        self._check_n_components()
+        if pairs:
+            index = in_memory.check_pairs(index, len(X))
+            similar = like(in_memory.check_similar(similar, len(index)), X, namespace(X).bool)
+        elif not in_tuples:
+            index = in_memory.check_triplets(index, len(X))
+        found = ConstraintsInMemory(X, like(index, X, namespace(X).int64), similar=similar)
+        found = _weighted(found, sample_weight, NAMES[self._widths[0]])
+        if pairs and (bool(found.similar.all()) or not bool(found.similar.any())):
+            raise ValueError(
+                f"similar calls {int(found.similar.sum())} of {len(found.similar)} pairs similar; "
+                "give pairs of both kinds."
+            )
+        return found
+
     # ---- constraints from labels
 
-    def _from_labels(self, X, y, neighbors, sample_weight, target, pairs=False):
-        if y is None:
-            _refuse_neighbors(neighbors)
-            raise ValueError(
-                f"{type(self).__name__} requires y to be passed, but the target y is None; "
-                f"give labels y{self._instead_of_labels}."
-            )
-        if is_dask(X):
-            return self._labels_in_blocks(X, y, sample_weight, target, pairs)
-        X, y = self._validate_X_and_y(look_up(X, self.preprocessor), y)
+    def _from_labels(self, given):
+        if is_dask(given.X):
+            return self._from_labels_in_blocks(given)
+        X, y = validate_labelled_points(self, look_up(given.X, self.preprocessor), given.y)
         self._check_n_components()
-        continuous = self._is_continuous(y, target)
+        continuous = self._is_continuous(y, given.target)
         if continuous:
-            _refuse_neighbors(neighbors)
-        X, y, weights, rows = self._validate_rows(
-            X, y, sample_weight, neighbors is not None, continuous
-        )
-        labels = similar = None
+            self._refuse_without_classes(given)
+        X, y, weights, rows = self._weighted_rows(X, y, given)
+        labels = similar = n_references = None
         if continuous:
-            found = in_memory.triplets_from_values(X, y, self.n_targets, self.n_impostors)
+            index = in_memory.triplets_from_values(X, y, self.n_targets, self.n_impostors)
         else:
-            remedy = LOWER_TARGETS, self._learns_from_quantities
-            labels = check_labels(y, self.n_targets, *remedy)
-            lists = self._neighbours(X, labels, neighbors)
-            if pairs:
-                found, similar = in_memory.pairs_from_neighbours(*lists)
+            labels = check_labels(y, self.n_targets, LOWER_TARGETS, self._learns_from_quantities)
+            if given.neighbors is None:
+                lists, n_references = self._neighbours(X, labels), self._n_sampled(labels)
             else:
-                found = in_memory.triplets_from_neighbours(*lists)
-        own_weights = None
-        if weights is not None:
-            found, own_weights, there = _weighted(found, weights[found[:, 0]], "constraints", X)
-            similar = similar if similar is None else similar[there]
-        if neighbors is not None:  # the user's, never searched again
-            labels = None
-        return ConstraintsInMemory(X, found, own_weights, similar, labels, weights, rows, True)
+                counts = self.n_targets, self.n_impostors
+                lists = precomputed_neighbours(given.neighbors, X, labels, *counts)
+                labels = None  # never searched again
+            if 2 in self._widths:
+                index, similar = in_memory.pairs_from_neighbours(*lists)
+            else:
+                index = in_memory.triplets_from_neighbours(*lists)
+        found = ConstraintsInMemory(
+            X, index, None, similar, labels, weights, rows, True, n_references
+        )
+        own_weights = None if weights is None else weights[index[:, 0]]
+        return _weighted(found, own_weights, "constraints")
 
-    def _labels_in_blocks(self, X, y, sample_weight, target, pairs):
-        rows = read(X, y, sample_weight)
+    def _from_labels_in_blocks(self, given):
+        rows = read(given.X, given.y, given.sample_weight)
         name = f"{type(self).__name__} from dask collections"
         assert rows.classes is not None and rows.class_counts is not None
-        refuse_continuous(rows.classes, rows.class_counts.sum(0), target, name)
-        self.n_references_ = sample_size(self.n_references, rows.n_rows)
+        refuse_continuous(rows.classes, given.target, name, rows.class_counts.sum(0))
         counts = self.n_targets, self.n_impostors, self.n_references
-        return from_labels(rows, *counts, self.random_state, pairs, self.class_weight)
+        pairs = 2 in self._widths
+        return block_labels.from_labels(rows, *counts, self.random_state, pairs, self.class_weight)
 
     def _is_continuous(self, y, target):
         """Whether y is a quantity: refused if no metric is learned from one, with a warning
         if whole numbers are taken for one.
         """
+        name = type(self).__name__
         if not self._learns_from_quantities:
-            self._refuse_continuous(y, target)
+            refuse_continuous(y, target, name)
             return False
         continuous = is_continuous(y, target)
         if continuous and target == "auto" and (y == np.round(y)).all():
             warn_user(
                 f"y has {len(np.unique(y))} whole numbers in {len(y)} rows, too many to be "
-                f"classes; {type(self).__name__} takes them for a quantity: rows near in y should "
-                "be near in the metric. Give target='continuous' or target='classes' to fit.",
-                UserWarning,
+                f"classes; {name} takes them for a quantity: rows near in y should be near in the "
+                "metric. Give target='continuous' or target='classes' to fit."
             )
         return continuous
 
-    def _validate_rows(self, X, y, sample_weight, all_rows, continuous):
+    def _weighted_rows(self, X, y, given):
         """(points, their y, their weights or None, their row numbers or None if all rows are
-        taken): rows of weight zero are left out.
+        taken): rows of weight zero are left out, unless neighbours are given by row number.
         """
-        weights = check_weights(sample_weight, len(X), "rows of X")
+        weights = check_weights(given.sample_weight, len(X), "rows of X")
         if self.class_weight is not None:
-            if continuous:
-                self._refuse_class_weight()
             labelled = encode_labels(y) >= 0
             factors = class_factors(self.class_weight, y[labelled], weights[labelled])
             weights[labelled] *= factors
         check_range(weights, X.dtype, "sample_weight, times class_weight,")
-        if sample_weight is None and self.class_weight is None:
+        if given.sample_weight is None and self.class_weight is None:
             return X, y, None, None
         there = np.flatnonzero(weights)
-        if all_rows or len(there) == len(X):
+        if given.neighbors is not None or len(there) == len(X):
             return X, y, like(weights, X), None
         rows = like(there, X, namespace(X).int64)
         return X[rows], y[there], like(weights[there], X), rows
 
-    def _neighbours(self, X, y, given=None):
-        """Targets and impostors of every point, given by the user or found by a search."""
-        if given is not None:
-            return precomputed_neighbours(given, X, y, self.n_targets, self.n_impostors)
-        references = None  # all rows
-        self.n_references_ = sample_size(self.n_references, len(y), np.inf)
-        if self.n_references_ is not None:
-            references = sample_rows(y, self.n_references_, self.n_targets, self.random_state)
-        return neighbours_by_label(X, y, self.n_targets, self.n_impostors, references)
+    def _n_sampled(self, labels):
+        return sample_size(self.n_references, len(labels), np.inf)
+
+    def _neighbours(self, X, labels):
+        """Targets and impostors of every point."""
+        references, n_references = None, self._n_sampled(labels)
+        if n_references is not None:
+            references = sample_rows(labels, n_references, self.n_targets, self.random_state)
+        return neighbours_by_label(X, labels, self.n_targets, self.n_impostors, references)
 
     # ---- attributes
 
-    def _prepared(self, X, found, checkpoint):
-        """The constraints, with the attributes of a fit in blocks set: it keeps no lists of
-        constraints, and may save its states. In memory, warn of columns that need scaling.
+    def _store_input(self, X, found, checkpoint):
+        """Set the attributes of a fit in blocks: it keeps no lists of constraints, and may save
+        its states.
         """
-        if not is_dask(X):
-            if self._depends_on_scales:
-                warn_if_unscaled(self, found.points)
-            return found
         lists = ("triplets_", "pairs_", "similar_", "multipliers_", "feature_names_in_")
-        for name in lists:
-            if hasattr(self, name):  # of an earlier fit
-                delattr(self, name)
+        for name in {*lists} & set(vars(self)):  # of an earlier fit
+            delattr(self, name)
         self.n_features_in_ = found.rows.n_features
         if hasattr(X, "columns"):
             self.feature_names_in_ = np.asarray(X.columns, dtype=object)
         self._check_n_components()
         if checkpoint is not None:
+            parameters = {
+                name: _as_json(value)
+                for name, value in self.get_params().items()
+                if name not in _MAY_CHANGE
+            }
             label = {
                 "estimator": type(self).__name__,
                 "features": found.rows.n_features,
                 "dtype": str(found.rows.dtype),
                 "constraints of each block": found.space.gather(len, found.index),
-                **{
-                    name: _as_json(value)
-                    for name, value in self.get_params().items()
-                    if name not in _MAY_CHANGE
-                },
             }
-            found.space.keep_in(checkpoint, label)
+            found.space.keep_in(checkpoint, label | parameters)
+
+
+def _weighted(found, sample_weight, kind):
+    """The constraints of positive weight."""
+    if sample_weight is None:
         return found
+    weights, points = check_weights(sample_weight, len(found.index), kind), found.points
+    check_range(weights, points.dtype)
+    there = like(np.flatnonzero(weights), points, namespace(points).int64)
+    return replace(found, weights=like(weights, points)).subset(there)
 
 
 def _as_json(value):

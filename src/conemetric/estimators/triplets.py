@@ -5,9 +5,7 @@ from typing import Any, Self
 
 from ..constraints.base import Constraints
 from ..core.sklearn_private import fit_context
-from .supervised import SupervisedMetric
-
-__all__ = ["TripletMetric"]
+from .supervised import SupervisedMetric, Supervision
 
 
 class TripletMetric(SupervisedMetric):
@@ -56,9 +54,8 @@ class TripletMetric(SupervisedMetric):
         -------
         self
         """
-        return self._learn(
-            self._validate_triplets(X, y, triplets, neighbors, sample_weight, target, checkpoint)
-        )
+        given = Supervision(X, y, triplets, None, neighbors, sample_weight, target)
+        return self._learn(self._constraints(given, checkpoint))
 
     @abstractmethod
     def _learn(self, given: Constraints) -> Self:

@@ -6,7 +6,7 @@ a triplet (a, b, c) means that a is closer to b than to c, a quadruplet (a, b, c
 closer to b than c to d.
 """
 
-from abc import ABCMeta, abstractmethod
+from collections.abc import Callable
 from numbers import Real
 from typing import Any, Self
 
@@ -18,9 +18,8 @@ from sklearn.utils.validation import check_array, check_is_fitted
 
 from ..core.arrays import as_array, is_torch, refuse_masked, to_numpy, unique_rows
 from ..evaluation.thresholds import PROMISES, ThresholdPromise, check_share, promised_threshold
-from ..neighbours import labelled_keys, nearest
-
-__all__ = ["TupleMethods"]
+from ..neighbours.search import nearest
+from ..neighbours.ties import labelled_keys
 
 NAMES = {2: "pairs", 3: "triplets", 4: "quadruplets"}
 STRATEGIES = ("accuracy", "f_beta", "max_tpr", "max_tnr", *PROMISES)
@@ -86,21 +85,15 @@ def _can_judge_tuples(self):
     return True
 
 
-class TupleMethods(BaseEstimator, metaclass=ABCMeta):
+class TupleMethods(BaseEstimator):
     """Predictions and scores of a learned metric for pairs, triplets and quadruplets."""
 
     preprocessor: Any = None
     _n_in_tuple: int | None = None  # of the training tuples; None if fitted to rows
     threshold_: float
     threshold_promise_: ThresholdPromise | None = None
-
-    @abstractmethod
-    def transform(self, X: Any) -> Any:
-        """Map X to the space where the learned metric is the Euclidean distance."""
-
-    @abstractmethod
-    def pair_distance(self, pairs: Any) -> Any:
-        """Return the learned distance between the points of each pair."""
+    transform: Callable[[Any], Any]
+    pair_distance: Callable[[Any], Any]
 
     def _decide(self, tuples):
         check_is_fitted(self)

@@ -4,14 +4,13 @@ from typing import Any
 
 import numpy as np
 from scipy.sparse import issparse
-from sklearn.utils.validation import column_or_1d, validate_data
+from sklearn.utils import get_tags
+from sklearn.utils.validation import check_consistent_length, column_or_1d, validate_data
 
 from ..constraints.block_rows import is_dask
 from ..core.arrays import is_torch, namespace, refuse_masked, to_numpy
 from ..core.dates import refuse_dates
 from ..core.sparse_rows import SparseRows
-
-__all__ = ["check_extent", "check_size", "check_tensor", "refuse_dask"]
 
 # A sparse X is solved over its rows or its features, whichever are fewer, with dense
 # eigendecompositions of that order in every iteration.
@@ -23,14 +22,20 @@ LARGEST_EXTENT = {4: 1e15, 8: 1e60}
 
 
 def validate_points(
-    estimator: Any, X: Any, *, reset: bool, min_samples: int = 1, sparse: bool = False
+    estimator: Any,
+    X: Any,
+    *,
+    reset: bool = False,
+    min_samples: int = 1,
+    sparse: bool | None = None,
 ) -> Any:
     """Valid points, a sparse matrix as `SparseRows`; with ``reset`` as in a fit, else refused
-    unless they have the features of the fit.
+    unless they have the features of the fit. ``sparse`` tells whether the estimator takes sparse
+    ones (default: its tag).
     """
     refuse_unusable(estimator, X)
     if not is_torch(X):
-        rules = {"ensure_min_samples": min_samples, **_rules(sparse)}
+        rules = {"ensure_min_samples": min_samples, **_rules(estimator, sparse)}
         return _points(estimator, validate_data(estimator, _matrix(X), reset=reset, **rules), reset)
     X = check_tensor(X, min_samples)
     if reset:
@@ -44,18 +49,22 @@ def validate_points(
     return X
 
 
-def validate_labelled_points(estimator: Any, X: Any, y: Any, sparse: bool) -> tuple[Any, Any]:
+def validate_labelled_points(estimator: Any, X: Any, y: Any) -> tuple[Any, np.ndarray]:
     """Valid points to fit, and y as a NumPy vector with one label for each."""
+    if y is None:
+        raise ValueError(
+            f"{type(estimator).__name__} requires y to be passed, but the target y is None; give "
+            "labels y."
+        )
     refuse_unusable(estimator, X)
     refuse_masked(y, "y")
     if not is_torch(X):
-        rules = {"ensure_min_samples": 2, **_rules(sparse)}
+        rules = {"ensure_min_samples": 2, **_rules(estimator)}
         X, y = validate_data(estimator, _matrix(X), to_numpy(y), **rules)
         return _points(estimator, X, fitting=True), y
     X = validate_points(estimator, X, reset=True, min_samples=2)
     y = column_or_1d(to_numpy(y), warn=True)
-    if len(y) != len(X):
-        raise ValueError(f"y has {len(y)} labels for {len(X)} rows of X; give one for each.")
+    check_consistent_length(X, y)
     return X, y
 
 
@@ -70,7 +79,8 @@ def _matrix(X):
     return X.matrix if isinstance(X, SparseRows) else X
 
 
-def _rules(sparse):
+def _rules(estimator, sparse=None):
+    sparse = get_tags(estimator).input_tags.sparse if sparse is None else sparse
     return {"dtype": [np.float64, np.float32], "accept_sparse": "csr" if sparse else False}
 
 

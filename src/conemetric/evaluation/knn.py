@@ -12,7 +12,8 @@ import numpy as np
 from sklearn.utils import check_consistent_length
 
 from ..core.arrays import to_numpy
-from ..neighbours import labelled_keys, nearest
+from ..neighbours.search import nearest
+from ..neighbours.ties import labelled_keys
 
 __all__ = ["knn_error", "neighbour_recall", "precision_at_k"]
 

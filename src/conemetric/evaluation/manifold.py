@@ -25,7 +25,7 @@ from sklearn.metrics import pairwise_distances
 from sklearn.utils.validation import check_array, check_consistent_length
 
 from ..core.slices import slices
-from ..neighbours import row_keys
+from ..neighbours.ties import row_keys
 
 __all__ = ["NeighbourhoodQuality", "neighbourhood_quality"]
 

@@ -1,4 +1,8 @@
-"""Exact search on the host: every pair is visited; among points themselves, once for both."""
+"""Exact search on the host: every pair is visited; among points themselves, once for both.
+
+Tiles of squared distances, by matrix products in float32, are scanned for candidates, which are
+then ranked by exact distances in float64.
+"""
 
 from collections.abc import Iterator
 from contextlib import nullcontext
@@ -11,14 +15,11 @@ from ..core.progress import emit
 from ..core.slices import slices
 from ..core.threads import threaded
 from . import kernels
-from .cpu import SPARE, Frame, HostSearch
-from .merge import rank_rows
-from .query import Found, Nearest, SearchQuery
-from .rounding import tie_rule
-
-__all__ = ["search", "tournament"]
+from .ranks import Found, Nearest, SearchQuery, product_gamma, rank_rows, tie_widths
 
 TILE = 1024  # rows and columns of a tile
+PIECE = 1 << 17  # numbers centred at a time, which stay in the cache of a core
+SPARE = 8  # extra candidates, so that rounding rarely forces a second search
 # operations up to which NumPy takes milliseconds; selecting from distances costs as much as
 # computing them with this many features
 MAX_WORK_IN_NUMPY, SELECTION = 1 << 24, 16
@@ -31,27 +32,121 @@ def search(query: SearchQuery) -> Nearest:
     on all cores at once, no two with a query in common. Memory: a tile per core, one copy of the
     points in float32, and the lists of candidates.
     """
-    queries, references, mutual = query.queries, query.references, query.among_themselves
-    n, n_references = len(queries.y), len(references.y)
-    if n * n_references * (queries.X.shape[1] + SELECTION) <= MAX_WORK_IN_NUMPY:
+    (X, y), (R, _), mutual = query.queries, query.references, query.references is query.queries
+    if len(X) * len(R) * (X.shape[1] + SELECTION) <= MAX_WORK_IN_NUMPY:
         return _search_in_numpy(query)
-    order = np.argsort(queries.y, kind="stable")
-    state = HostSearch(query, order, order if mutual else np.argsort(references.y, kind="stable"))
-    blocks = [(part.start, part.stop) for part in slices(n, held=TILE)]
-    against_all = [(block, (0, n_references)) for block in blocks]
+    state = HostSearch(query)
+    blocks = [(part.start, part.stop) for part in slices(len(y), held=TILE)]
+    against_all = [(block, (0, len(R))) for block in blocks]
     rounds = list(tournament(blocks)) if mutual else [against_all]
     with one_blas_thread() if len(blocks) > 1 else nullcontext():
         for played, pairs in enumerate(rounds, 1):
-            threaded(_meet, len(pairs), n * references.X.size, pairs, mutual, state.arrays)
+            threaded(_meet, len(pairs), len(y) * R.size, pairs, mutual, state.arrays)
             emit("search", done=played / len(rounds))
-    return state.rank()
+    return Nearest(state.rank(same=True), state.rank(same=False))
 
 
 def _meet(start, stop, pairs, mutual, arrays):
     """Offer the references of each block to its partner's queries; with ``mutual`` also the reverse."""
     for one, other in pairs[start:stop]:
-        both = int(mutual and one != other)
-        kernels.offer(np.arange(*one), *other, TILE, both, arrays)
+        kernels.offer(*one, *other, TILE, int(mutual and one != other), arrays)
+
+
+def tournament(players: list) -> Iterator[list]:
+    """Rounds of pairs, each player in at most one, until all have met; first each meets itself."""
+    yield [(player, player) for player in players]
+    first, *circle = [*players, None] if len(players) % 2 else players
+    for _ in circle if len(players) > 1 else ():
+        seats = [first, *circle]
+        pairs = zip(seats, reversed(seats[len(seats) // 2 :]), strict=False)
+        yield [(one, other) for one, other in pairs if one is not None and other is not None]
+        circle = [circle[-1], *circle[:-1]]
+
+
+class HostSearch:
+    """Points in the order of their labels, about a centre, and lists of candidates for the queries,
+    to which references are offered in tiles.
+    """
+
+    def __init__(self, query: SearchQuery):
+        (X, y), (R, y_reference) = query.queries, query.references
+        self.query, self.unit = query, _unit(X, R)
+        self.order = np.argsort(y, kind="stable")
+        self.queries = self.references = self._sorted(X, y, self.order)
+        self.reference_order = self.order
+        if query.references is not query.queries:
+            self.reference_order = np.argsort(y_reference, kind="stable")
+            self.references = self._sorted(R, y_reference, self.reference_order)
+        place = np.full(len(R) + 1, -1)
+        place[self.reference_order] = np.arange(len(R))
+        self.own = place[query.own[self.order]]
+        self.lists = [_no_candidates(len(X), count) for count in (query.n_same, query.n_other)]
+
+    def _sorted(self, X, y, order):
+        """Points relative to the centre of the references, in the unit, in float32; their squared
+        lengths and labels.
+        """
+        centre, Z = self.query.references.X.mean(0, dtype=np.float64), np.empty(X.shape, np.float32)
+        threaded(_centre, len(X), Z.size, X, order, centre, self.unit, Z)
+        return Z, np.einsum("ij,ij->i", Z, Z, dtype=np.float64).astype(np.float32), y[order]
+
+    @property
+    def arrays(self) -> tuple:
+        """The argument ``search`` of `kernels.offer`."""
+        return self.queries, self.references, self.own, *self.lists
+
+    def rank(self, same: bool) -> Found:
+        """Rank candidates by exact distances, and search again for queries that may miss
+        neighbours through rounding.
+        """
+        lists, (X, _), (R, _) = self.lists[0 if same else 1], *self.query[:2]
+        (Z, squares, labels), (Z_reference, reference_squares, reference_labels) = self.arrays[:2]
+        n, width = lists[0].shape
+        found = Found(
+            np.full((n, max(0, width - SPARE)), -1), np.full((n, max(0, width - SPARE)), np.inf)
+        )
+        if width == 0:
+            return found
+        numbers, known = np.empty(len(R), np.int64), np.zeros(len(R), bool)
+        known[lists[1]] = True  # of all references, candidates alone need their number
+        numbers[known] = self.query.numbers_of(self.reference_order[known])
+        tie, slope = tie_widths(X, R, self.unit)
+        gamma = product_gamma(X.shape[1], float(np.finfo(np.float32).eps))
+        rule = 2 * np.sqrt(squares.astype(np.float64)), gamma, tie[self.order], slope
+        data = X, self.order, R, self.reference_order, numbers, 1 / self.unit
+        args = data, rule, *found, np.full(n, np.inf)
+        threaded(kernels.rank_candidates, n, width * X.size, lists, *args)
+        again = np.flatnonzero((lists[-1] < np.inf) & ~(args[-1] < lists[-1]))
+        if len(again):
+            numbers[~known] = self.query.numbers_of(self.reference_order[~known])
+        for part in slices(len(again), len(R)):
+            rows = again[part]
+            tile = squares[rows, None] + reference_squares
+            tile -= 2 * (Z[rows] @ Z_reference.T)
+            rest = rows, self.own, labels, reference_labels, same, *args
+            threaded(kernels.rank_within_bound, len(rows), tile.size * 8, tile, *rest)
+        place = np.argsort(self.order)
+        return Found(found.numbers[place], found.distances[place] * self.unit)
+
+
+def _centre(start, stop, X, rows, centre, unit, Z):
+    for part in slices(stop - start, X.shape[1], PIECE):
+        part = slice(start + part.start, start + part.stop)
+        Z[part] = (X[rows[part]] - centre) / unit
+
+
+def _unit(*parts):
+    """The power of two below the largest entry."""
+    largest = max(max(float(X.max(initial=0)), -float(X.min(initial=0))) for X in parts)
+    return 2.0 ** np.floor(np.log2(largest)) if largest > 0 else 1.0
+
+
+def _no_candidates(n, count):
+    """Empty lists: squared distances, references, and the last distance of each."""
+    width = count + SPARE if count else 0
+    # the limit of a list without room admits nothing
+    limit = np.full(n, np.inf if count else -np.inf, np.float32)
+    return np.full((n, width), np.inf, np.float32), np.full((n, width), -1, np.int32), limit
 
 
 def _search_in_numpy(query):
@@ -59,21 +154,18 @@ def _search_in_numpy(query):
     seconds.
     """
     (X, y), (R, y_reference) = query[:2]
-    unit = Frame.of(query).unit  # a power of two: only sums of squares are rounded
+    unit = _unit(X, R)  # a power of two: only sums of squares are rounded
     distances = cdist(*(np.divide(part, unit, dtype=np.float64) for part in (X, R)))
     itself = np.flatnonzero(query.own >= 0)
     distances[itself, query.own[itself]] = np.inf
-    per_length, slope = tie_rule(X.shape[1], max(np.finfo(part.dtype).eps for part in (X, R)))
-    ties = per_length * np.linalg.norm(np.divide(X, unit, dtype=np.float64), axis=1), slope
-    numbers = query.numbers_of(np.arange(len(R)))
+    ties, numbers = tie_widths(X, R, unit), query.numbers_of(np.arange(len(R)))
     differs = y[:, None] != y_reference
     same, other = (
         _rank_in_numpy(np.where(left_out, np.inf, distances), numbers, count, *ties)
         for left_out, count in ((differs, query.n_same), (~differs, query.n_other))
     )
     emit("search", done=1.0)
-    same, other = (found._replace(distances=found.distances * unit) for found in (same, other))
-    return Nearest(same, other, 0)
+    return Nearest(*(Found(found.numbers, found.distances * unit) for found in (same, other)))
 
 
 def _rank_in_numpy(distances, numbers, count, tie, slope):
@@ -92,14 +184,3 @@ def _rank_in_numpy(distances, numbers, count, tie, slope):
         again, _ = rank_rows(Found(*(part[unsure] for part in every)), count, tie[unsure], slope)
         found.numbers[unsure], found.distances[unsure] = again
     return found
-
-
-def tournament(players: list) -> Iterator[list]:
-    """Rounds of pairs, each player in at most one, until all have met; first each meets itself."""
-    yield [(player, player) for player in players]
-    first, *circle = [*players, None] if len(players) % 2 else players
-    for _ in circle if len(players) > 1 else ():
-        seats = [first, *circle]
-        pairs = zip(seats, reversed(seats[len(seats) // 2 :]), strict=False)
-        yield [(one, other) for one, other in pairs if one is not None and other is not None]
-        circle = [circle[-1], *circle[:-1]]

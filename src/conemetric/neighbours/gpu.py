@@ -10,10 +10,7 @@ import torch
 
 from ..core.progress import emit
 from ..core.slices import slices
-from .query import Found, LabelledRows, Nearest, SearchQuery
-from .rounding import DOUBLE_EPS, product_gamma, tie_rule
-
-__all__ = ["DeviceSearch", "search"]
+from .ranks import DOUBLE_EPS, Found, Nearest, SearchQuery, product_gamma, rank_rows, tie_rule
 
 SPARE = 22  # extra candidates: half precision confuses near ones
 DISTANCES = 1 << 29  # held at a time
@@ -32,19 +29,18 @@ def search(query: SearchQuery) -> Nearest:
     """
     state = DeviceSearch(query)
     near_same, near_other = state.candidates()
-    same, again = state.rank(True, query.n_same, *near_same)
-    other, more = state.rank(False, query.n_other, *near_other)
-    return Nearest(same, other, again + more)
+    same = state.rank(True, query.n_same, *near_same)
+    return Nearest(same, state.rank(False, query.n_other, *near_other))
 
 
 class DeviceSearch:
     """Queries and references in the order of their labels, which are on the host too."""
 
     def __init__(self, query: SearchQuery):
-        queries, references = query.queries, query.references
-        self.X, self.R, self.device = queries.X, references.X, queries.X.device
-        self.order, self.host_labels = self._by_label(queries)
-        self.reference_order, self.reference_host_labels = self._by_label(references)
+        (self.X, y), (self.R, reference_y) = query[:2]
+        self.device = self.X.device
+        self.order, self.host_labels = self._by_label(y)
+        self.reference_order, self.reference_host_labels = self._by_label(reference_y)
         self.labels = torch.as_tensor(self.host_labels, device=self.device)
         self.reference_labels = torch.as_tensor(self.reference_host_labels, device=self.device)
         place = torch.full((len(self.R) + 1,), -1, device=self.device)
@@ -61,10 +57,9 @@ class DeviceSearch:
         per_length, self.slope = tie_rule(self.X.shape[1], eps)
         self.tie = per_length / self.unit * _lengths(self.X)[self.order]
 
-    def _by_label(self, points: LabelledRows):
-        labels = np.asarray(points.y)
-        order = np.argsort(labels, kind="stable")
-        return torch.as_tensor(order, device=self.device), labels[order]
+    def _by_label(self, y):
+        order = np.argsort(y, kind="stable")
+        return torch.as_tensor(order, device=self.device), y[order]
 
     def _centred(self, X):
         """Points relative to the centre, in ``unit``."""
@@ -129,25 +124,23 @@ class DeviceSearch:
 
     # ---- from candidates to neighbours
 
-    def rank(
-        self, same: bool, count: int, candidates: torch.Tensor, limit: torch.Tensor
-    ) -> tuple[Found, int]:
-        """The ``count`` nearest of every query, and how many queries were searched again because
-        more than their candidates may belong there.
+    def rank(self, same: bool, count: int, candidates: torch.Tensor, limit: torch.Tensor) -> Found:
+        """The ``count`` nearest of every query, searched again if more than its candidates may
+        belong there.
         """
         n = len(self.order)
         numbers = torch.full((n, count), -1, device=self.device)
         distances = torch.full((n, count), torch.inf, device=self.device, dtype=torch.float64)
         farthest = torch.full((n,), torch.inf, device=self.device, dtype=torch.float64)
         if count == 0:
-            return Found(numbers, distances), 0
+            return Found(numbers, distances)
         width = candidates.shape[1]
         for rows in torch.arange(n, device=self.device).split(max(1, self._most_gathered // width)):
             references = candidates[rows]
             exact = self._measure(rows, references).masked_fill(references < 0, torch.inf)
-            numbers[rows], distances[rows], farthest[rows] = self._nearest(
-                rows, exact, self.numbers[references], count
-            )
+            near = Found(self.numbers[references], exact)
+            found, farthest[rows] = rank_rows(near, count, self.tie[rows], self.slope)
+            numbers[rows], distances[rows] = found
         reach = 2 * _lengths(self._centred(self.X[self.order]))
         bound = farthest**2 + self.gamma * (reach + farthest) ** 2
         half = torch.finfo(self.format)
@@ -158,7 +151,7 @@ class DeviceSearch:
             numbers[rows], distances[rows] = self._search_again(rows, same, bound[rows], count)
         answer = Found(torch.empty_like(numbers), torch.empty_like(distances))
         answer.numbers[self.order], answer.distances[self.order] = numbers, distances * self.unit
-        return answer, len(again)
+        return answer
 
     def _measure(self, queries, references):
         """Distances of queries (m,) to their references (m, k), by differences in float64."""
@@ -166,28 +159,6 @@ class DeviceSearch:
         # the unit is a power of two: only the sum of squares is rounded
         differences = torch.sub(X[:, None] / self.unit, R, alpha=1 / self.unit)
         return torch.linalg.vector_norm(differences, dim=2)
-
-    def _nearest(self, rows, exact, numbers, count):
-        """`merge.rank_rows` for tensors: the ``count`` nearest of each row, and where ties end."""
-        exact, order = exact.sort(dim=1)
-        numbers = numbers.gather(1, order)
-        tie, width = self.tie[rows, None], exact.shape[1]
-        if width < count:
-            pad = torch.nn.functional.pad
-            exact = pad(exact, (0, count - width), value=torch.inf)
-            numbers, width = pad(numbers, (0, count - width), value=-1), count
-        kth = exact[:, count - 1]
-        group = torch.full_like(numbers, count)
-        for turn in range(count):
-            first = (group < count).sum(1, keepdim=True).clamp(max=width - 1)
-            leader = exact.gather(1, first)
-            tied = (exact <= leader + tie + self.slope * leader) & (group == count)
-            group.masked_fill_(tied, turn)
-        numbers, order = numbers.masked_fill(exact.isinf(), -1).sort(dim=1)
-        exact, group = exact.gather(1, order), group.gather(1, order)
-        order = group.argsort(dim=1, stable=True)[:, :count]
-        farthest = kth + tie[:, 0] + self.slope * kth
-        return numbers.gather(1, order), exact.gather(1, order), farthest
 
     def _search_again(self, rows, same, bound, count):
         """The nearest of a few queries among all references within ``bound``, in float64."""
@@ -205,7 +176,7 @@ class DeviceSearch:
         exact = self.tie.new_full((len(rows), int(size.max())), torch.inf)
         numbers = torch.full_like(exact, -1, dtype=torch.int64)
         exact[row, slot], numbers[row, slot] = distances, self.numbers[column]
-        return self._nearest(rows, exact, numbers, count)[:2]
+        return rank_rows(Found(numbers, exact), count, self.tie[rows], self.slope)[0]
 
     def _within(self, rows, same, bound):
         """Pairs (place in ``rows``, reference) within ``bound``; None if too many to hold."""

@@ -1,41 +1,34 @@
 """Numba kernels of the neighbour search on the host: scan tiles of distances for candidates, and
 rank candidates by exact distances.
 
-Points are three arrays: Z (n, D), their squared lengths (n,) and labels (n,), which ascend within
-the columns of one tile. Lists of candidates are three arrays: squared distances ``near`` (n, c),
-ascending, infinite while empty; the references ``index`` (n, c); and ``limit`` (n,), a contiguous
-copy of the last column of ``near``. ``search`` = (queries, references, own, same, other): points,
-points, the reference that is the query itself, and two lists for each query, of references with its
-label and of others.
+Points are three arrays: Z (n, D), their squared lengths (n,) and labels (n,), which ascend. Lists
+of candidates are three arrays: squared distances ``near`` (n, c), ascending, infinite while empty;
+the references ``index`` (n, c); and ``limit`` (n,), a contiguous copy of the last column of
+``near``. ``search`` = (queries, references, own, same, other): points, points, the reference that is
+the query itself, and two lists for each query, of references with its label and of others.
 """
 
 import numpy as np
 
 from ..core.compiled import jit, jit_inner, jit_inner_sums
 
-__all__ = ["offer", "rank_candidates", "rank_within_bound"]
-
 STRIDE = 64  # entries of a tile tested at a time: few pass, and the test vectorises
 
 
 @jit
-def offer(rows, first, last, size, both, search):
-    """Offer references first:last to queries ``rows``, in tiles of ``size``. With ``both``, among
+def offer(start, stop, first, last, size, both, search):
+    """Offer references first:last to queries start:stop, in tiles of ``size``. With ``both``, among
     points themselves, also offer the queries to the references.
     """
     (Z, squares, labels), (Z_reference, reference_squares, reference_labels) = search[:2]
     own, same, other = search[2:]
-    left = np.empty((len(rows), Z.shape[1]), Z.dtype)
-    for r in range(len(rows)):
-        for c in range(Z.shape[1]):
-            left[r, c] = Z[rows[r], c]
     for begin in range(first, last, size):
         end = min(begin + size, last)
-        tile = np.empty((len(rows), end - begin), Z.dtype)
-        np.dot(left, Z_reference[begin:end].T, tile)
+        tile = np.empty((stop - start, end - begin), Z.dtype)
+        np.dot(Z[start:stop], Z_reference[begin:end].T, tile)
         tile_squares, tile_labels = reference_squares[begin:end], reference_labels[begin:end]
-        for r in range(len(rows)):
-            i, row, width = rows[r], tile[r], end - begin
+        for i in range(start, stop):
+            row, width = tile[i - start], end - begin
             a, b = _count_below(tile_labels, labels[i]), _count_below(tile_labels, labels[i] + 1)
             zero = _zero_like(a)
             _scan_row(row, zero, a, squares[i], begin, tile_squares, own[i], i, other)

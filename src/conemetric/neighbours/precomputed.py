@@ -7,10 +7,8 @@ from scipy import sparse
 
 from ..core.arrays import like, namespace, to_numpy
 from ..core.warn import warn_user
-from .search import MOST_IMPOSTORS, Neighbours, enough_impostors
+from .search import MOST_IMPOSTORS, Neighbours, enough_of, nearer_impostors
 from .ties import row_keys
-
-__all__ = ["precomputed_neighbours"]
 
 MAX_SHORT_SHARE = 0.5  # share of points with too few neighbours in a graph above which we warn
 
@@ -29,22 +27,18 @@ def precomputed_neighbours(
         graph, keys = sparse.csr_array(neighbors), row_keys(X)
         targets, impostors = _from_graph(graph, keys, y, n_targets, n_impostors)
     else:
-        targets, impostors = _from_arrays(neighbors, y)
+        if not isinstance(neighbors, tuple | list) or len(neighbors) != 2:
+            raise ValueError(
+                f"neighbors is {type(neighbors).__name__}; give two index arrays, (targets, "
+                "impostors), or one sparse graph of distances."
+            )
+        targets = _checked(neighbors[0], "targets", y, True)
+        impostors = _checked(neighbors[1], "impostors", y, False)
     if (targets < 0).all() or (impostors < 0).all():
         missing = "target" if (targets < 0).all() else "impostor"
         raise ValueError(f"neighbors gives no point a {missing}; give more neighbours.")
     xp = namespace(X)
     return Neighbours(like(targets, X, xp.int64), like(impostors, X, xp.int64))
-
-
-def _from_arrays(neighbors, y):
-    if not isinstance(neighbors, tuple | list) or len(neighbors) != 2:
-        raise ValueError(
-            f"neighbors is {type(neighbors).__name__}; give two index arrays, (targets, "
-            "impostors), or one sparse graph of distances."
-        )
-    targets, impostors = neighbors
-    return _checked(targets, "targets", y, True), _checked(impostors, "impostors", y, False)
 
 
 def _checked(numbers, name, y, same):
@@ -96,7 +90,7 @@ def _from_graph(graph, keys, y, n_targets, n_impostors):
     targets, target_distances = _first(row[same], column[same], distance[same], n, n_targets)
     impostors, distances = _first(row[~same], column[~same], distance[~same], n, most)
     if n_impostors == "auto":
-        impostors = impostors[:, : enough_impostors(target_distances, distances)]
+        impostors = impostors[:, : enough_of(nearer_impostors(target_distances, distances))]
     short = float(((targets[:, -1] < 0) | (impostors[:, -1] < 0))[y >= 0].mean())
     if short > MAX_SHORT_SHARE:
         warn_user(

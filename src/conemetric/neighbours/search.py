@@ -4,25 +4,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.sparse import issparse
-from sklearn.utils import check_array
+from sklearn.utils import check_array, check_random_state
 
 from ..core.arrays import is_torch, like, namespace, on_device, to_numpy
 from ..core.sparse_rows import SparseRows
 from . import exact, sparse
-from .query import Found, LabelledRows, Nearest, SearchQuery
+from .ranks import Found, LabelledRows, Nearest, SearchQuery
 from .ties import numbers_on_demand, row_keys, rows_of, tie_numbers
 
-__all__ = [
-    "Neighbours",
-    "enough_impostors",
-    "enough_of",
-    "exact_search",
-    "nearer_impostors",
-    "nearest",
-    "neighbours_by_label",
-]
-
 FEWEST_IMPOSTORS, MOST_IMPOSTORS = 3, 10  # of n_impostors="auto"
+MAX_ROWS_IN_BLOCKS = 200_000  # of a Dask collection, up to which all are searched
+N_REFERENCES = 20_000  # rows of the sample beyond
 COVERED_SHARE = 2 / 3  # share of points that "auto" gives all impostors nearer than a target
 NEARER = 1 - 1e-6  # share of another distance below which rounding cannot have put one
 
@@ -72,7 +64,7 @@ def neighbours_by_label(
     numbers = tie_numbers(row_keys(searched.X), rows, n)
     found = exact_search(SearchQuery(points, searched, n_targets, most, own, numbers))
     if n_impostors == "auto":
-        most = enough_impostors(*(to_numpy(part.distances) for part in found[:2]))
+        most = enough_of(nearer_impostors(*(to_numpy(part.distances) for part in found)))
     targets, impostors = found.same.numbers, found.other.numbers[:, :most]
     return Neighbours(rows_of(targets, n), rows_of(impostors, n))
 
@@ -90,11 +82,6 @@ def _among(rows, X, y, *options):
     return Neighbours(spread(found.targets), spread(found.impostors))
 
 
-def enough_impostors(target_distances: np.ndarray, impostor_distances: np.ndarray) -> int:
-    """As many impostors as two points in three have nearer than their farthest target."""
-    return enough_of(nearer_impostors(target_distances, impostor_distances))
-
-
 def nearer_impostors(target_distances: np.ndarray, impostor_distances: np.ndarray) -> np.ndarray:
     """How many points with a target have 0, 1, 2, ... impostors nearer than their farthest target."""
     farthest = np.where(target_distances < np.inf, target_distances, -np.inf).max(1)
@@ -103,7 +90,7 @@ def nearer_impostors(target_distances: np.ndarray, impostor_distances: np.ndarra
 
 
 def enough_of(counts: np.ndarray) -> int:
-    """`enough_impostors`, from the counts of `nearer_impostors`."""
+    """The number for ``n_impostors="auto"``, from the counts of `nearer_impostors`."""
     place = int(np.ceil(COVERED_SHARE * (counts.sum() - 1)))
     return max(FEWEST_IMPOSTORS, int(np.searchsorted(np.cumsum(counts), place, side="right")))
 
@@ -155,15 +142,60 @@ def _on_host(query):
     host are not copied.
     """
     queries, references = (LabelledRows(np.ascontiguousarray(to_numpy(X)), y) for X, y in query[:2])
-    if query.among_themselves:
+    if query.references is query.queries:
         references = queries
     return query._replace(queries=queries, references=references)
 
 
 def _in_library_of(X, found):
     xp = namespace(X)
-    same, other = (
-        Found(like(part.numbers, X, xp.int64), like(part.distances, X, xp.float64))
-        for part in found[:2]
+    return Nearest(
+        *(Found(like(each[0], X, xp.int64), like(each[1], X, xp.float64)) for each in found)
     )
-    return Nearest(same, other, found.n_again)
+
+
+# ---- among a sample
+
+
+def sample_size(
+    n_references: int | str | None, n_rows: int, most: float = MAX_ROWS_IN_BLOCKS
+) -> int | None:
+    """How many rows to search among, None for all. "auto" takes all of up to ``most`` rows (any
+    number in memory), else `N_REFERENCES`.
+    """
+    if n_references == "auto":
+        n_references = N_REFERENCES if n_rows > most else None
+    return None if n_references is None or int(n_references) >= n_rows else int(n_references)
+
+
+def sample_classes(
+    class_sizes: Any, n_references: int, n_targets: int, random_state: Any
+) -> list[np.ndarray]:
+    """Sample every class in proportion, but at least the rows that its points need for their
+    targets: ascending numbers among the rows of each class, independent of partitions. A
+    ``random_state`` of None is a fixed seed, so that two fits agree.
+
+    Examples
+    --------
+    >>> from conemetric.neighbours.search import sample_classes
+    >>> [len(chosen) for chosen in sample_classes([1000, 100, 2], 110, 3, random_state=0)]
+    [100, 10, 2]
+    """
+    rng = check_random_state(0 if random_state is None else random_state)
+    class_sizes = np.asarray(class_sizes)
+    share = np.round(n_references * class_sizes / class_sizes.sum()).astype(np.int64)
+    wanted = np.minimum(np.maximum(share, n_targets + 1), class_sizes)
+    return [
+        np.sort(rng.choice(size, count, replace=False))
+        for size, count in zip(class_sizes.tolist(), wanted.tolist(), strict=True)
+    ]
+
+
+def sample_rows(y: np.ndarray, n_references: int, n_targets: int, random_state: Any) -> np.ndarray:
+    """`sample_classes` of points with labels y (integers, -1: none), as ascending row numbers."""
+    labelled = np.flatnonzero(y >= 0)
+    sizes = np.bincount(y[labelled])
+    by_class = np.split(labelled[np.argsort(y[labelled], kind="stable")], np.cumsum(sizes)[:-1])
+    chosen = sample_classes(sizes, n_references, n_targets, random_state)
+    picked = [rows[pick] for rows, pick in zip(by_class, chosen, strict=True)]
+    return np.sort(np.concatenate(picked))

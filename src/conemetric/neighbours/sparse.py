@@ -8,11 +8,7 @@ from scipy import sparse
 from ..core.arrays import float64
 from ..core.slices import slices
 from ..core.sparse_rows import SparseRows
-from .merge import rank_rows
-from .query import Found, Nearest, SearchQuery
-from .rounding import DOUBLE_EPS, product_gamma, tie_rule
-
-__all__ = ["SparseSearch", "search"]
+from .ranks import DOUBLE_EPS, Found, Nearest, SearchQuery, product_gamma, rank_rows, tie_rule
 
 SPARE = 8  # extra candidates, so that rounding rarely forces a second search
 
@@ -22,17 +18,15 @@ def search(query: SearchQuery) -> Nearest:
     state = SparseSearch(query)
     n, counts = len(query.queries.y), (query.n_same, query.n_other)
     found = [Found(np.full((n, count), -1), np.full((n, count), np.inf)) for count in counts]
-    n_again = 0
     for part in slices(n, len(query.references.y)):
         rows = np.arange(n)[part]
         tile = state.tile(rows)
         same = query.queries.y[rows, None] == query.references.y
         for hidden, (numbers, distances), count in zip((~same, same), found, counts, strict=True):
             if count:
-                near, again = state.nearest(rows, np.where(hidden, np.inf, tile), count)
+                near = state.nearest(rows, np.where(hidden, np.inf, tile), count)
                 numbers[rows], distances[rows] = near
-                n_again += again
-    return Nearest(found[0], found[1], n_again)
+    return Nearest(*found)
 
 
 class SparseSearch:
@@ -40,7 +34,7 @@ class SparseSearch:
 
     def __init__(self, query: SearchQuery):
         queries, references = query.queries.X, query.references.X
-        parts = [queries] if query.among_themselves else [queries, references]
+        parts = [queries] if query.references is query.queries else [queries, references]
         # one matrix, so that differences of a query and a reference can be formed
         matrices = [float64(part).matrix for part in parts]
         self.points = SparseRows(sparse.vstack(matrices, format="csr"))
@@ -64,8 +58,8 @@ class SparseSearch:
         tile[mine, self.own[rows[mine]]] = np.inf
         return tile
 
-    def nearest(self, rows: np.ndarray, tile: np.ndarray, count: int) -> tuple:
-        """The ``count`` nearest, and how many rows were ranked again."""
+    def nearest(self, rows: np.ndarray, tile: np.ndarray, count: int) -> Found:
+        """The ``count`` nearest, searched again if more than a row's candidates may belong there."""
         width = min(count + SPARE, tile.shape[1])
         candidates = np.argpartition(tile, width - 1, axis=1)[:, :width]
         values = np.take_along_axis(tile, candidates, 1)
@@ -76,7 +70,7 @@ class SparseSearch:
             within = np.flatnonzero(tile[r] <= bound[r])[None]
             found, _ = self._rank(rows[[r]], within, np.ones(within.shape, bool), count)
             near.numbers[r], near.distances[r] = found.numbers[0], found.distances[0]
-        return near, len(again)
+        return near
 
     def _rank(self, rows, references, there, count):
         """Rank references of each row, where ``there``, by differences; also the largest value of

@@ -20,16 +20,6 @@ from ..core.arrays import as_array, like, namespace, to_numpy
 from ..core.slices import slices
 from ..core.sparse_rows import SparseRows
 
-__all__ = [
-    "canonical_order",
-    "column_extent",
-    "labelled_keys",
-    "numbers_on_demand",
-    "row_keys",
-    "rows_of",
-    "tie_numbers",
-]
-
 EXACT = 53  # binary digits of the whole numbers that float64 holds
 CELLS = {"float32": 11, "float64": 20}  # binary digits of the grid: rounding rarely shows
 HASHES = 3  # sums that distinguish rows

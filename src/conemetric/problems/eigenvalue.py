@@ -172,13 +172,18 @@ class DMLEigProgram(EigenvalueProgram):
 
     def __init__(self, operator: Any, dtype: Any = None):
         super().__init__(operator, 1.0, math.inf, dtype)
+        if operator.space.sum(_coinciding, self._squared_lengths()):
+            self.operator = operator  # rounding to ``dtype`` would join the points of a pair
+
+    def _squared_lengths(self):
+        return self.operator.forward_factor(
+            identity(self.operator.n_features, self.operator.reference)
+        )
 
     @cached_property
     def unit(self) -> Any:
         """1 / length (halfway to rows of unit norm, the best by measurement)."""
-        operator = self.operator
-        one = identity(operator.n_features, operator.reference)
-        return operator.space.map(_inverse_root, operator.forward_factor(one))
+        return self.operator.space.map(_inverse_root, self._squared_lengths())
 
     def bounds(self, L: Any, u: Any, precise: bool = False) -> Bounds:
         cost, lower, _ = super().bounds(L, u, precise)
@@ -237,6 +242,10 @@ def largest_ratio(u: Any, slack_penalty: Any) -> Any:
 
 def _missing(margins, target, loss_weight):
     return weighted_sum((target - margins).clip(0), loss_weight)
+
+
+def _coinciding(squared_lengths):
+    return (squared_lengths == 0).sum()
 
 
 def _inverse_root(squared_lengths):

@@ -223,7 +223,6 @@ class Solver(ABC):
         callback: Callback | None = None,
         keep: Callable | None = None,
         name: str | None = None,
-        measure: Callable | None = None,
         retried: bool = False,
     ) -> SolveResult:
         """Run to ``tol``, ``max_iter`` or Ctrl-C and return the best certified point.
@@ -232,7 +231,7 @@ class Solver(ABC):
         dict of scalars after each iteration, and stops the solve if it returns true. ``keep`` maps
         the best primal point to ``(kept, point)``: what the caller stores of it (rotated,
         truncated, rounded), and the same as a point of the program, which is then the one
-        certified. ``measure`` maps each primal point to further scalars for callback and history.
+        certified.
         ``name`` is the subject of warnings (default: the solver). With ``retried`` the caller
         solves again by other means if ``tol`` is missed, and no warning is given.
 
@@ -251,7 +250,7 @@ class Solver(ABC):
             raise TypeError(
                 f"{type(self).__name__} always begins at the start of its problem; give no start."
             )
-        best = _Best(self.tol, measure)
+        best = _Best(self.tol)
         status, reason = Status.STALLED, ""
         try:
             for iterate in self.steps(problem, start):
@@ -324,9 +323,9 @@ def _has(problem, name):
 class _Best:
     """Best primal and best dual point of a run, its last state, and its history."""
 
-    def __init__(self, tol, measure=None):
+    def __init__(self, tol):
         self.tol, self.n_iter = tol, -1
-        self.measure, self.state = measure, None
+        self.state = None
         self.primal = self.violation = np.inf
         self.dual = -np.inf
         self.primal_point = self.dual_point = None
@@ -351,7 +350,6 @@ class _Best:
             "relative_gap": relative_gap(self.primal, self.dual),
             "violation": iterate.violation,
             **iterate.extra,
-            **(self.measure(iterate.primal_point) if self.measure else {}),
         }
         self._records.append(record)
         return record

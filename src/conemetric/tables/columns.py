@@ -26,30 +26,18 @@ TIMES = ("", " %H:%M", " %H:%M:%S")
 
 @dataclass(frozen=True)
 class Column:
-    """A column of n rows.
-
-    Attributes
-    ----------
-    name : str
-    family : {"number", "date", "word"}
-    values : array (n,)
-        Numbers: float64, with NaN for a gap. Dates: seconds since 1970, likewise. Words: objects,
-        strings or None for a gap.
-    integers : bool
-        Whether the table stores it as integers of a named column.
-    types : frozenset of str
-        Of words: what their Python objects were ("str", "number", "bool", "date"), and "category"
-        if the table says that they are categories, even if they spell numbers.
-    order : tuple of str or None
-        The categories of an ordered category.
+    """A column: numbers and dates, in seconds since 1970, are float64 with NaN for a gap, words are
+    strings with None for a gap.
     """
 
     name: str
     family: Family
     values: np.ndarray
-    integers: bool = False
+    integers: bool = False  # in the table
+    # of words: what their objects were ("str", "number", "bool", "date"); "category" if the table
+    # says that they are categories, even if they spell numbers
     types: frozenset[str] = frozenset()
-    order: tuple[str, ...] | None = None
+    order: tuple[str, ...] | None = None  # of an ordered category
 
     @property
     def gaps(self) -> np.ndarray:
@@ -96,16 +84,20 @@ def table_columns(X: Any, wanted: Iterable[tuple[int, str, bool]]) -> list[Colum
     ]
 
 
-def _read(values: Any, name: str, as_words: bool = False) -> Column:
+def _read(values: Any, name: str, as_words: bool) -> Column:
     """A column from a series of narwhals or a vector."""
-    if isinstance(values, np.ndarray):
-        return _from_vector(values, name, as_words)
     dtype = values.dtype
+    if isinstance(values, np.ndarray):
+        if dtype.kind in "OUSb" or as_words:
+            return _words(values.tolist(), name)
+        if dtype.kind == "M":
+            return Column(name, "date", (values - np.datetime64(0, "s")) / np.timedelta64(1, "s"))
+        numbers = values / np.timedelta64(1, "s") if dtype.kind == "m" else values
+        return Column(name, "number", _finite(numbers, name))
     if as_words:
         return _words(values.to_list(), name)
     if dtype.is_numeric():
-        numbers = values.cast(nw.Float64).to_numpy()
-        return Column(name, "number", _finite(numbers, name), dtype.is_integer())
+        return Column(name, "number", _finite(_floats(values), name), dtype.is_integer())
     if dtype == nw.Duration:
         return Column(name, "number", _floats(values.dt.total_microseconds()) / 1e6)
     if dtype in (nw.Datetime, nw.Date):
@@ -117,19 +109,6 @@ def _read(values: Any, name: str, as_words: bool = False) -> Column:
         )
     order = tuple(map(str, dtype.categories)) if isinstance(dtype, nw.Enum) else None
     return _words(values.to_list(), name, order, {"category"} if dtype == nw.Categorical else ())
-
-
-def _from_vector(values, name, as_words):
-    kind = values.dtype.kind
-    if kind in "OUSb" or as_words:
-        return _words(values.tolist(), name)
-    if kind == "M":
-        micro = values.astype("datetime64[us]")
-        seconds = micro.astype(np.int64) / 1e6
-        return Column(name, "date", np.where(np.isnat(micro), np.nan, seconds))
-    if kind == "m":
-        return Column(name, "number", values / np.timedelta64(1, "s"))
-    return Column(name, "number", _finite(values.astype(np.float64), name))
 
 
 def _floats(series):
@@ -150,18 +129,12 @@ def _finite(numbers, name):
 # ---- words
 
 
-def _words(
-    values: list[Any],
-    name: str,
-    order: tuple[str, ...] | None = None,
-    dtypes: Iterable[str] = (),
-) -> Column:
+def _words(values, name, order=None, dtypes=()):
     """Python objects as words: strings without spaces around them, None for a gap."""
-    types = set(dtypes)
-    words = np.empty(len(values), object)
+    types, words = set(dtypes), np.empty(len(values), object)
     for row, value in enumerate(values):
-        if type(value) is str:
-            words[row] = value.strip() or None
+        if isinstance(value, str):
+            words[row] = str(value).strip() or None
             types.add("str")
         elif not _is_gap(value):
             words[row], kind = _word(value, name)
@@ -180,26 +153,22 @@ def _word(value: Any, name: str) -> tuple[str, str]:
     if isinstance(value, (bool, np.bool_)):
         return str(bool(value)), "bool"
     if isinstance(value, (Real, Decimal)):
-        return number_word(float(value)), "number"
-    if isinstance(value, str):
-        return str(value), "str"
+        return _number_word(float(value)), "number"
     if isinstance(value, bytes):
         return value.decode("utf-8", "replace"), "str"
     if isinstance(value, time):
         since_midnight = datetime.combine(date.min, value) - datetime.min
-        return number_word(since_midnight.total_seconds()), "number"
-    if isinstance(value, date):
-        return value.isoformat(), "date"
-    if isinstance(value, np.datetime64):
-        return str(value), "date"
+        return _number_word(since_midnight.total_seconds()), "number"
+    if isinstance(value, (date, np.datetime64)):
+        return value.isoformat() if isinstance(value, date) else str(value), "date"
     raise TypeError(
         f"argument must be a string or a number: column {name!r} holds a {type(value).__name__}; "
         "give one value for each row, or drop the column."
     )
 
 
-def number_word(value: float) -> str:
-    """A number as a word: 3 and 3.0 are the same."""
+def _number_word(value):
+    """3 and 3.0 are the same word."""
     whole = math.isfinite(value) and value == int(value) and abs(value) < LARGEST_WHOLE
     return str(int(value)) if whole else repr(value)
 
@@ -220,11 +189,10 @@ def seconds_of_word(word: str, formats: Iterable[str] = DATE_FORMATS) -> float |
         return math.nan
     for form in formats:
         for of_day in TIMES if form != "iso" else ("",):
+            iso = form == "iso"
             try:
                 stamp = (
-                    datetime.fromisoformat(word)
-                    if form == "iso"
-                    else datetime.strptime(word, form + of_day)
+                    datetime.fromisoformat(word) if iso else datetime.strptime(word, form + of_day)
                 )
             except ValueError:
                 continue
@@ -237,12 +205,10 @@ def date_formats(words: Iterable[str]) -> tuple[str, ...]:
     words = [word for word in words if word.casefold() not in MISSING_NUMBERS]
     if not words or not all(word[0].isdigit() for word in words):
         return ()
-    read = {
-        form: sum(seconds_of_word(w, (form,)) is not None for w in words) for form in DATE_FORMATS
-    }
-    for form, count in read.items():
-        if count == len(words):
-            return (form,)
+    read = {f: sum(seconds_of_word(w, [f]) is not None for w in words) for f in DATE_FORMATS}
+    best = max(read, key=lambda form: read[form])
+    if read[best] == len(words):
+        return (best,)
     slashed = max(SLASHED, key=lambda form: read[form])
     mixed = tuple(form for form in DATE_FORMATS if form not in SLASHED or form == slashed)
     return mixed if all(seconds_of_word(word, mixed) is not None for word in words) else ()

@@ -92,7 +92,7 @@ def neighbors(given: Neighbors) -> None:
     import numpy as np
     import polars as pl
 
-    from ...neighbours import nearest
+    from ...neighbours.search import nearest
     from ...storage import LearnedMetric, atomic_path, load_metric
     from .tables import read_table
 

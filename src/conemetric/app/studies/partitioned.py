@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...core.extras import require
-from ...neighbours import sample_size
+from ...neighbours.search import sample_size
 from .options import Options
 from .supervision import Labelled, sample_by_class
 

@@ -11,7 +11,7 @@ import numpy as np
 from ...constraints.in_memory import check_pairs, check_similar, check_triplets
 from ...evaluation.knn import knn_predict, nearest_labels
 from ...evaluation.verification import best_threshold, distance_score
-from ...neighbours import labelled_keys
+from ...neighbours.ties import labelled_keys
 from .judging import Deviation, Judgement
 from .methods import find
 from .options import Options

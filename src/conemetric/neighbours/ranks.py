@@ -1,0 +1,139 @@
+"""A search for neighbours, and how its candidates are ranked: bounds on rounding, and ties.
+
+Points z are those of X about a centre, in a unit of length that is a power of two. A search forms
+squared distances |z_i|^2 + |z_j|^2 - 2 z_i'z_j in low precision; each is wrong by at most gamma
+(|z_i| + |z_j|)^2, and |z_j| <= |z_i| + d. So the computed square of a reference at distance d from
+query i is at most
+
+    d^2 + gamma (2 |z_i| + d)^2
+
+and looking at all references below that misses none as near as d. X itself is rounded, which moves
+a distance from x_i by up to eps (|x_i| + d), and its sum in float64 by less than sqrt(D) eps d.
+Distances that differ by no more than a few of these are ties: the ties of the nearest reference are
+those within that distance of it, the nearest of the rest has its own, and so on. `ties` decides
+which of them comes first. So neither a change of units nor another order of rows changes
+neighbours, and no result depends on how a search groups its sums.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..core.arrays import is_torch, namespace
+from ..core.slices import slices
+
+TIES = 4.0  # roundings by which ties may differ
+DOUBLE_EPS = 2.0**-52  # spacing of float64 numbers at 1
+SQUARES = 8  # roundings of a squared distance besides those of its products
+
+
+class LabelledRows(NamedTuple):
+    """Rows X (n, D), float32 or float64, and labels y (n,), integers from 0 on the host."""
+
+    X: Any
+    y: Any
+
+
+class SearchQuery(NamedTuple):
+    """Find the references nearest to each query: ``n_same`` of its label, ``n_other`` of others.
+
+    ``references`` is the object ``queries`` if points are searched among themselves. ``own`` (q,)
+    names for each query the reference that is the query itself, to be skipped, or -1. ``numbers``
+    identify the references in the result, distinct integers below 2^53; of ties the lower number
+    comes first (see `ties`). They are an array, a function of row numbers, or None for the row
+    numbers themselves.
+    """
+
+    queries: LabelledRows
+    references: LabelledRows
+    n_same: int
+    n_other: int
+    own: Any
+    numbers: Any = None
+
+    def numbers_of(self, rows: Any) -> Any:
+        """The numbers of these rows of the references, on the host."""
+        if self.numbers is None:
+            return rows
+        return self.numbers(rows) if callable(self.numbers) else self.numbers[rows]
+
+
+class Found(NamedTuple):
+    """Numbers of the references found (q, k) and their distances in float64, nearest first; -1 and
+    infinity if there are too few.
+    """
+
+    numbers: Any
+    distances: Any
+
+
+class Nearest(NamedTuple):
+    """The references found of a query's label and of others."""
+
+    same: Found
+    other: Found
+
+
+def product_gamma(n_features: int, eps: float) -> float:
+    """gamma of sums of products in a precision of ``eps``, in any order of summation."""
+    return (SQUARES + n_features) * eps
+
+
+def tie_rule(n_features: int, eps: float) -> tuple[float, float]:
+    """(a, b): distances from x_i within a |x_i| + b d of d are ties of d."""
+    return TIES * eps, TIES * (eps + n_features**0.5 * DOUBLE_EPS)
+
+
+def tie_widths(X: np.ndarray, R: np.ndarray, unit: float = 1.0) -> tuple[np.ndarray, float]:
+    """a |x_i| of the queries X, and b, for distances to references R in this unit."""
+    per_length, slope = tie_rule(
+        X.shape[1], max(float(np.finfo(each.dtype).eps) for each in (X, R))
+    )
+    widths = np.empty(len(X))
+    for part in slices(*X.shape):
+        Z = X[part] / unit
+        widths[part] = per_length * np.sqrt(np.einsum("ij,ij->i", Z, Z, dtype=np.float64))
+    return widths, slope
+
+
+def rank_rows(candidates: Found, count: int, tie: Any, slope: float) -> tuple[Found, Any]:
+    """As `kernels.rank_candidates`, for arrays or tensors (n, k), infinitely far where there is none:
+    the ``count`` nearest of each row, and where the ties of the last of them end.
+    """
+    numbers, distances = candidates
+    xp, (n, width) = namespace(distances), distances.shape
+    if count == 0:
+        return Found(numbers[:, :0], distances[:, :0]), tie + xp.inf
+    if width < count:
+        shape, where = (n, count - width), {"device": distances.device}
+        numbers = xp.concat([numbers, xp.full(shape, -1, dtype=xp.int64, **where)], 1)
+        distances = xp.concat([distances, xp.full(shape, xp.inf, dtype=xp.float64, **where)], 1)
+    order = xp.argsort(distances)
+    numbers, distances = _along(numbers, order), _along(distances, order)
+    farthest = distances + tie[:, None] + slope * distances  # ties of each candidate end here
+    group, end = xp.zeros_like(numbers), farthest[:, 0]
+    for c in range(1, count):
+        beyond = distances[:, c] > end
+        end = xp.where(beyond, farthest[:, c], end)
+        group[:, c] = group[:, c - 1] + beyond
+    tied = distances[:, count:] <= end[:, None]
+    group[:, count:] = xp.where(tied, group[:, count - 1 : count], count)
+    order = xp.argsort(numbers, stable=True)
+    order = _along(order, xp.argsort(_along(group, order), stable=True))[:, :count]
+    numbers, distances = _along(numbers, order), _along(distances, order)
+    return Found(xp.where(distances < xp.inf, numbers, -1), distances), farthest[:, count - 1]
+
+
+def _along(rows, order):
+    return rows.gather(1, order) if is_torch(rows) else np.take_along_axis(rows, order, 1)
+
+
+def merge(X: np.ndarray, first: Nearest, second: Nearest) -> Nearest:
+    """The nearest of two results for the same queries X, whose numbers agree; the lower wins ties."""
+    tie, slope = tie_widths(X, X)
+
+    def nearer(one, more):
+        both = Found(*map(np.hstack, zip(one, more, strict=True)))
+        return rank_rows(both, one.numbers.shape[1], tie, slope)[0]
+
+    return Nearest(nearer(first.same, second.same), nearer(first.other, second.other))
