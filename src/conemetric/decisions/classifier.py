@@ -67,8 +67,8 @@ class DecisionEvidence(Stored):
 
     def __str__(self) -> str:
         return (
-            f"{self.chosen}: {100 * self.error[self.chosen]:.1f} % wrong on {self.n_rows} held-out "
-            f"rows, against {100 * self.error[self.usual]:.1f} % of {self.usual} "
+            f"{self.chosen}: {100 * self.error[self.chosen]:.1f} % wrong, cross-validated on "
+            f"{self.n_rows} rows, against {100 * self.error[self.usual]:.1f} % of {self.usual} "
             f"(p = {self.p_value:.2g})"
         )
 
@@ -194,11 +194,17 @@ class MetricClassifier(ClassifierMixin, MetricDecision):
             raise ValueError(
                 f"y has one class, {y.tolist()[0]!r}; a classifier needs two classes or more."
             )
-        self._code = code
-        Y = 2.0 * np.eye(len(self.classes_))[code] - 1
+        Y = self._targets(y)
         blended = self._fit_decision(X, code, Y, weights / weights.mean(), self.classifier)
         self._calibrate(blended, code, weights)
         return self
+
+    def _targets(self, y):
+        unknown = np.setdiff1d(y, self.classes_)
+        if len(unknown):
+            raise ValueError(f"y has {unknown.tolist()[0]!r}, a class that fit did not see.")
+        self._code = np.searchsorted(self.classes_, y)
+        return 2.0 * np.eye(len(self.classes_))[self._code] - 1
 
     def _checked(self, X, y, sample_weight):
         X, y = self._rows_and_targets(X, y, sample_weight)
