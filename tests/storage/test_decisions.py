@@ -306,7 +306,7 @@ def test_files_of_format_1_decide_as_they_did(name):
         else loaded.predict_proba(rows)
     )
     np.testing.assert_allclose(found, expected, rtol=1e-7, atol=1e-10)
-    assert "wrong on" in str(loaded.evidence_) or "R2" in str(loaded.evidence_)
+    assert "wrong, cross-validated on" in str(loaded.evidence_) or "R2" in str(loaded.evidence_)
     assert loaded.explain(rows[:3, 1:] if name == "numbers" else rows[:3], n=2).rows.shape == (3, 2)
 
 
