@@ -74,7 +74,8 @@ def test_a_classifier_decides_the_same(path, classes, rule, n_landmarks):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_a_regressor_decides_the_same(path, rule, n_landmarks, dtype):
     rows = X.astype(dtype)
-    before = MetricRegressor(regressor=rule, n_landmarks=n_landmarks, random_state=0)
+    metric = "auto" if dtype is np.float64 else None
+    before = MetricRegressor(metric, regressor=rule, n_landmarks=n_landmarks, random_state=0)
     before.fit(rows[TRAIN, 1:], rows[TRAIN, 0])
     after = saved_and_loaded(path, before)
     for method in ("predict", "predict_interval"):

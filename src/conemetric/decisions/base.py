@@ -45,8 +45,6 @@ from .parts import Blend, Explanation, Part
 from .rule import Judge, Training, Trial, mapped
 from .rules import RULES, rules_for
 
-__all__ = ["MetricDecision"]
-
 # rows up to which one BLAS thread is fastest: 1,500 x 20 takes 3.0 s with one and 6.0 with two on two
 # Neoverse-N1 cores, 2.6 with one and 3.9 with 16 on 16 x86 cores
 MOST_ROWS_SINGLE_THREADED = 2000
@@ -217,7 +215,7 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
             self._judged = fitted.judged
             judge = Judge(Y[self._judged], weights[self._judged], self._row_losses)
             self.trials_, blends = choose(
-                rows, fitted.folds, candidates, searched, judge, self._n_landmarks, rng
+                rows, fitted.folds, candidates, searched, judge, self._n_landmarks(len(y)), rng
             )
             if self.verbose:
                 for trial in self.trials_:
@@ -260,7 +258,7 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
 
     def _fit_parts(self, parts, rows, rng, certificate=None):
         """Fit the rules of the parts to all rows, and keep the rows that they need."""
-        landmarks = draw_landmarks(rows.keys, self._n_landmarks, rng)
+        landmarks = draw_landmarks(rows.keys, self._n_landmarks(len(rows.Y)), rng)
         every = np.arange(len(rows.Y))
         kept = every if any(trial.rule.many for trial, _, _ in parts) else landmarks
         fitted = []
@@ -287,7 +285,7 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
     def _n_landmarks(self, n):
         """How many of n rows the kernel sum is over: all of a few, some of many."""
         if self.n_landmarks != "auto":
-            return min(n, int(self.n_landmarks))
+            return int(self.n_landmarks)
         if n <= MOST_EXACT:
             return n
         return N_LANDMARKS_ON_GPU if on_device(self.scale_) else N_LANDMARKS

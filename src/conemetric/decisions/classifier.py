@@ -28,6 +28,7 @@ from .parts import Explanation
 
 __all__ = ["DecisionEvidence", "MetricClassifier"]
 
+MOST_LEARNED_FROM = 4000  # rows of a fold, by each candidate of the metric
 SQUARES = 0.5  # weight of the mean squared error beside the error rate, which alone is coarse
 TEMPERATURES = (-3.0, 6.0)  # range of the logarithm of the factor that calibrates scores
 SURE = 1.0  # standard errors by which a vote must err less: kernels extrapolate better
@@ -95,9 +96,8 @@ class MetricClassifier(ClassifierMixin, MetricDecision):
     categorical_features : array-like, "from_dtype" or None, default="from_dtype"
         Columns of words, as in `TableEncoder`, which encodes data frames, words and gaps.
     n_landmarks : int or "auto", default="auto"
-        Kernel ridge regression sums over this many rows only. "auto" means all up to 5,000
-        rows, and 2,000 drawn at random beyond (tensors on a GPU: all up to 20,000, 10,000
-        beyond).
+        Kernel ridge regression sums over this many rows only. "auto" means all up to 20,000
+        rows, and 2,000 drawn at random beyond (tensors on a GPU: 10,000).
     random_state : int, RandomState or None
         Draws folds and landmarks.
     n_jobs : int, default=None
@@ -224,7 +224,10 @@ class MetricClassifier(ClassifierMixin, MetricDecision):
             # warnings name labels as the user wrote them, unless a metric would read -1 as "none"
             labels = y if first_means_none(self.classes_) else self.classes_[y]
             self.metric_ = AutoMetric(
-                random_state=rng.randint(2**31 - 1), n_jobs=self.n_jobs, verbose=self.verbose
+                max_rows=MOST_LEARNED_FROM,
+                random_state=rng.randint(2**31 - 1),
+                n_jobs=self.n_jobs,
+                verbose=self.verbose,
             ).fit(X, labels, target="classes")
             self._linear_map = self.metric_.components_.T
             return self.metric_._cross_fitted
