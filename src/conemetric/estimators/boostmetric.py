@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from ..constraints.base import Constraints
+from ..constraints.in_blocks import Constraints
 from ..constraints.in_memory import triplets_from_neighbours
 from ..core import spectral
 from ..core.arrays import float64, like, to_numpy
@@ -156,7 +156,7 @@ class BoostMetric(TripletMetric):
 
     def _boost_in_passes(self, given):
         """(problem of the last pass, results of all passes, points of the last)"""
-        coordinates, self._passes = given.span(), []
+        coordinates, self._passes = given.coordinates(spanned=True), []
         if self._fixed_trace:  # one more direction, for any trace better left unused
             coordinates = coordinates.with_spare()
         results: list[SolveResult] = []

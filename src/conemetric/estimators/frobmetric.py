@@ -4,7 +4,7 @@ from dataclasses import KW_ONLY, dataclass
 from numbers import Real
 from typing import Any, Self
 
-from ..constraints.base import Constraints
+from ..constraints.in_blocks import Constraints
 from ..constraints.in_memory import find_rows
 from ..core import spectral
 from ..core.advice import AdviceError
@@ -141,7 +141,7 @@ class FrobMetric(TripletMetric):
         features.
         """
         plain = self.prior is None or isinstance(self.prior, str)
-        span = given.span() if plain else given.coordinates()
+        span = given.coordinates(spanned=plain)
         return span, given.operator(from_triplets, span).astype(given.dtype)
 
     def _fit_operator(self, span, operator, given, C, start):

@@ -8,9 +8,8 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from ..constraints import block_labels, in_blocks, in_memory
-from ..constraints.base import Constraints
 from ..constraints.block_rows import is_dask, read
-from ..constraints.in_blocks import ConstraintsInBlocks
+from ..constraints.in_blocks import Constraints, ConstraintsInBlocks
 from ..constraints.in_memory import ConstraintsInMemory
 from ..constraints.labels import (
     LOWER_TARGETS,

@@ -3,7 +3,7 @@
 from abc import abstractmethod
 from typing import Any, Self
 
-from ..constraints.base import Constraints
+from ..constraints.in_blocks import Constraints
 from ..core.sklearn_private import fit_context
 from .supervised import SupervisedMetric, Supervision
 
