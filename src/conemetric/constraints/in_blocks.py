@@ -1,9 +1,8 @@
 """Constraints in blocks: pairs and triplets of the rows of Dask collections.
 
-A block holds the rows of one partition, copies of the rows of other blocks that its
-constraints need, and the constraints as row numbers among these. Constraints given by row
-numbers go to the block of their first row, and the other rows follow; tuples of points
-stay where they are.
+A block holds the rows of one partition, copies of the rows of other blocks that its constraints
+need, and the constraints as row numbers among these. Constraints given by row numbers go to the
+block of their first row, and the other rows follow; tuples of points stay where they are.
 """
 
 from collections.abc import Callable

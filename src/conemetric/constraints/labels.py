@@ -47,7 +47,7 @@ def check_class_sizes(
     if n_unlabelled:
         warn_user(
             f"{n_unlabelled} of {n_rows} rows have the label -1, which means unlabelled: they "
-            "are left out of all constraints. If -1 is one of the classes, number them from 0.",
+            "are left out of all constraints. If -1 is one of the classes, number them from 0."
         )
     may_be_quantity = takes_quantities and classes.dtype.kind in "iuf"
     quantity = ", or give target='continuous' if y is a quantity" if may_be_quantity else ""
@@ -61,7 +61,7 @@ def check_class_sizes(
         warn_user(
             f"{len(small)} of {len(classes)} classes have {n_same} or fewer rows (first: "
             f"{small.tolist()[0]!r}), so their rows have fewer than {n_same} others of their "
-            f"class; {remedy}{quantity if len(classes) > MAX_CLASS_VALUES else ''}.",
+            f"class; {remedy}{quantity if len(classes) > MAX_CLASS_VALUES else ''}."
         )
 
 

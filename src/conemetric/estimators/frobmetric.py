@@ -49,9 +49,8 @@ class FrobMetric(TripletMetric):
         From labels: nearest points of other classes. "auto" takes 3, or up to 10 where
         classes overlap; the guide has the rule.
     n_references : int, "auto" or None, default="auto"
-        Search for neighbours among a random sample of this many rows, stratified by class;
-        None for all rows. "auto" takes all, or 20,000 of a dask collection of more than
-        200,000.
+        Search for neighbours among a random sample of this many rows, stratified by class; None for
+        all rows. "auto" takes all, or 20,000 of a dask collection of more than 200,000.
     class_weight : "balanced", dict or None, default=None
         From labels: factors of the weights of the classes. "balanced" gives every class the
         same total weight.

@@ -22,12 +22,7 @@ LARGEST_EXTENT = {4: 1e15, 8: 1e60}
 
 
 def validate_points(
-    estimator: Any,
-    X: Any,
-    *,
-    reset: bool = False,
-    min_samples: int = 1,
-    sparse: bool | None = None,
+    estimator: Any, X: Any, *, reset: bool = False, min_samples: int = 1, sparse: bool | None = None
 ) -> Any:
     """Valid points, a sparse matrix as `SparseRows`; with ``reset`` as in a fit, else refused
     unless they have the features of the fit. ``sparse`` tells whether the estimator takes sparse

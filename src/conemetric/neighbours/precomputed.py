@@ -95,7 +95,7 @@ def _from_graph(graph, keys, y, n_targets, n_impostors):
     if short > MAX_SHORT_SHARE:
         warn_user(
             f"{short:.0%} of the points have fewer than {n_targets} neighbours of their label or "
-            f"{impostors.shape[1]} of another in the graph; build it with more neighbours.",
+            f"{impostors.shape[1]} of another in the graph; build it with more neighbours."
         )
     return targets, impostors
 

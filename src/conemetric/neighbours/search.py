@@ -29,11 +29,7 @@ class Neighbours(NamedTuple):
 
 
 def neighbours_by_label(
-    X: Any,
-    y: Any,
-    n_targets: int,
-    n_impostors: int | str,
-    references: np.ndarray | None = None,
+    X: Any, y: Any, n_targets: int, n_impostors: int | str, references: np.ndarray | None = None
 ) -> Neighbours:
     """Nearest points of the same and of other labels for every row of X, an array, tensor or
     SparseRows; ties are decided by values, not by the order of rows (see `ties`).
