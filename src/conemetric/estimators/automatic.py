@@ -46,28 +46,22 @@ from .frobmetric import FrobMetric
 from .relative_comparisons import RelativeComparisons
 from .validation import validate_labelled_points
 
-# each step of NCA is quadratic in rows and in features
-MOST_ROWS_FOR_NCA, MOST_FEATURES_FOR_NCA = 800, 200
-# BoostMetric adds a direction per step: 100 take 0.1 to 0.3 s a fold of 1,000 rows and 64 features
-MOST_LEARNERS, MOST_FEATURES_FOR_BOOST = 100, 200
-MOST_FEATURES_FOR_PRIOR = 200  # with more it takes seconds and equals "frob" on embeddings
+# a step of NCA is quadratic in rows and features, BoostMetric adds a direction per step (100 take 0.1
+# to 0.3 s a fold of 1,000 rows and 64 features), and "prior" then equals "frob" on embeddings
+MOST_ROWS_FOR_NCA, MOST_LEARNERS, MOST_FEATURES = 800, 100, 200
 
 
 def default_candidates() -> dict[str, CandidateMethod]:
     """The candidates of ``candidates="auto"``, cheap ones first."""
-    nca = NeighborhoodComponentsAnalysis(max_iter=10)
+    prior, nca = FrobMetric(prior="identity", tol=TOL), NeighborhoodComponentsAnalysis(max_iter=10)
+    boost = BoostMetric(1e-7, loss="exponential", solver="stagewise", max_iter=MOST_LEARNERS)
     return {
         "relative": CandidateMethod(RelativeComparisons()),
         "lda": CandidateMethod(PooledDiscriminant()),
         "frob": CandidateMethod(FrobMetric(tol=TOL)),
-        "prior": CandidateMethod(
-            FrobMetric(prior="identity", tol=TOL), most_features=MOST_FEATURES_FOR_PRIOR
-        ),
-        "boost": CandidateMethod(
-            BoostMetric(1e-7, loss="exponential", solver="stagewise", max_iter=MOST_LEARNERS),
-            most_features=MOST_FEATURES_FOR_BOOST,
-        ),
-        "nca": CandidateMethod(nca, MOST_ROWS_FOR_NCA, MOST_FEATURES_FOR_NCA),
+        "prior": CandidateMethod(prior, most_features=MOST_FEATURES),
+        "boost": CandidateMethod(boost, most_features=MOST_FEATURES),
+        "nca": CandidateMethod(nca, MOST_ROWS_FOR_NCA, MOST_FEATURES),
     }
 
 
@@ -240,9 +234,8 @@ class AutoMetric(MahalanobisMetric):
             return self._leave_out(name, f"{len(rows.varying)} features are too many for it")
         began = stopwatch()
         n_rows = min(rows.n_train, candidate.most_rows, self.max_rows or rows.n_train)
-        threads = {"prefer": "threads"} if is_torch(rows.X) else {}
         try:
-            fits = Parallel(n_jobs=self.n_jobs, **threads)(
+            fits = Parallel(self.n_jobs, prefer="threads" if is_torch(rows.X) else None)(
                 delayed(fit_linear_map)(
                     candidate.estimator, *rows.training(fold, n_rows, candidate), rows.seed
                 )

@@ -150,8 +150,10 @@ class BoostMetric(TripletMetric):
                 "classes, or n_passes=1 with triplets or neighbors."
             )
         coordinates, self._passes = given.coordinates(spanned=True), []
+        stops = self.tol, self.max_iter
+        solver: Solver = ColumnGeneration(*stops, corrective=self.solver == "corrective")
         if self._fixed_trace:  # one more direction, for any trace better left unused
-            coordinates = coordinates.with_spare()
+            coordinates, solver = coordinates.with_spare(), LinearColumnGeneration(*stops)
         results: list[SolveResult] = []
         while len(results) < self.n_passes:
             if results:
@@ -167,7 +169,7 @@ class BoostMetric(TripletMetric):
             )
             problem = PROGRAMS[self.loss](operator, self.v_, weights=given.weights)
             keep = self._keep(operator.reference, coordinates)
-            result = self._run(self._solver(), problem, keep=keep)
+            result = self._run(solver, problem, keep=keep)
             self._passes.append((coordinates.maps, result.state))
             results.append(result)
             points, L = coordinates.points, result.kept
@@ -185,13 +187,6 @@ class BoostMetric(TripletMetric):
     @property
     def _fixed_trace(self) -> bool:
         return self.loss == "hinge"
-
-    def _solver(self) -> Solver:
-        if self.loss == "hinge":
-            return LinearColumnGeneration(tol=self.tol, max_iter=self.max_iter)
-        return ColumnGeneration(
-            tol=self.tol, max_iter=self.max_iter, corrective=self.solver == "corrective"
-        )
 
     def _scaled_v(self, operator, weights):
         """`SCALE_FREE_V` times the v from which M = 0 is optimal, lambda_max(A*(u)) at M = 0."""

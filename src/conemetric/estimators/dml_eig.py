@@ -90,11 +90,8 @@ class DMLEig(EigenvalueMetric):
 
     _meant_for = "pairs"
     _widths = (2,)
+    _fixed_trace = True
     _learns_from_quantities = False
-
-    @property
-    def _fixed_trace(self) -> bool:
-        return True
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(
