@@ -228,8 +228,7 @@ class SupervisedMetric(MahalanobisMetric):
         name = f"{type(self).__name__} from dask collections"
         assert rows.classes is not None and rows.class_counts is not None
         refuse_continuous(rows.classes, given.target, name, rows.class_counts.sum(0))
-        counts = self.n_targets, self.n_impostors, self.n_references
-        pairs = 2 in self._widths
+        counts, pairs = (self.n_targets, self.n_impostors, self.n_references), 2 in self._widths
         return block_labels.from_labels(rows, *counts, self.random_state, pairs, self.class_weight)
 
     def _is_continuous(self, y, target):
