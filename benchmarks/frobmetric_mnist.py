@@ -63,7 +63,7 @@ def floor_of_one_evaluation(operator, result):
     S, Y = operator.adjoint(u), operator.X @ L
     pieces = {
         "X @ L": lambda: operator.X @ L,
-        "pairs": lambda: operator._pair_squared_distances(Y),
+        "pairs": lambda: operator.squared_distances(Y),
         "adjoint": lambda: operator.adjoint(u),
         "eigh": lambda: np.linalg.eigh(S),
     }

@@ -57,7 +57,7 @@ def worker(n, D, triplets):
     from conemetric import FrobMetric
     from conemetric.constraints.in_memory import triplets_from_labels
     from conemetric.core import spectral
-    from conemetric.operators.numpy import NumpyOperator
+    from conemetric.operators.numpy import PairOperator
 
     small = embeddings(300, 20)
     FrobMetric(max_iter=3).fit(small[0], small[1])  # compile
@@ -70,8 +70,8 @@ def worker(n, D, triplets):
     else:
         np.save(triplets, T)
     clock = Clock()
-    clock.watch(NumpyOperator, "pair_adjoint", "adjoint")
-    clock.watch(NumpyOperator, "pair_forward_factor", "forward")
+    clock.watch(PairOperator, "pair_adjoint", "adjoint")
+    clock.watch(PairOperator, "pair_forward_factor", "forward")
     clock.watch(spectral, "psd_split", "eigendecomposition")
     began, cpu = time.perf_counter(), time.process_time()
     metric = FrobMetric(C=1000.0).fit(X, triplets=T)

@@ -17,7 +17,7 @@ from typing import ClassVar
 
 from conemetric import DMLEig
 from conemetric.core import spectral
-from conemetric.problems.eigenvalue import DMLEigProgram
+from conemetric.problems.eigenvalue import DMLEigProgram, EigenvalueProgram
 from conemetric.problems.losses import LogSumExp
 from conemetric.solvers.base import Iterate, Solver
 
@@ -30,7 +30,7 @@ class FrankWolfe(Solver):
 
     mu: float = 1e-4
     takes_start: ClassVar[bool] = False
-    requires: ClassVar[str] = "operator trace_weight slack_penalty hard"
+    solves: ClassVar[type] = EigenvalueProgram
 
     def steps(self, problem, start):
         operator, xp = problem.operator, problem.operator.xp

@@ -26,7 +26,7 @@ OWN = {"alpha": "raise --alpha"}
             "; judge more.",
         ),
         ({"C": "give C as a number"}, "; give C as a number.", ""),
-        (None, "", ""),
+        ({}, "", ""),
     ],
 )
 def test_remedies_name_parameters_or_options(remedies, in_python, on_the_command_line):

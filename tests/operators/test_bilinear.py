@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from conemetric.core import threads
 from conemetric.core.arrays import to_numpy
-from conemetric.operators.difference import from_comparisons
+from conemetric.operators.bilinear import from_comparisons
 
 
 def dense(Q, D, comparisons):

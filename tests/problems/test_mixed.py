@@ -9,8 +9,8 @@ from numpy.testing import assert_allclose
 
 from conemetric.core.arrays import to_numpy
 from conemetric.operators import from_triplets
+from conemetric.operators.bilinear import from_comparisons
 from conemetric.operators.columns import WithColumns, concatenated, partitioned
-from conemetric.operators.difference import from_comparisons
 from conemetric.problems.frobenius import FrobeniusProgram
 from conemetric.problems.mixed import MixedProgram
 from conemetric.solvers.dual_quasi_newton import DualQuasiNewton

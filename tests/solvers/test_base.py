@@ -1,6 +1,4 @@
-"""The common loop: status, interruption, warnings, history, and the requirements a
-solver declares.
-"""
+"""The common loop: status, interruption, warnings, history, and the program a solver is for."""
 
 import warnings
 from dataclasses import dataclass
@@ -10,7 +8,7 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 from conemetric.core.progress import all_or_nothing
-from conemetric.problems.base import Bounds, Problem
+from conemetric.problems.base import Bounds, Problem, SpectralDual
 from conemetric.solvers.base import Infeasible, Iterate, Solver, Status, relative_gap
 
 
@@ -104,9 +102,9 @@ def test_infeasibility_is_reported():
 def test_requirements_are_checked_before_the_first_iteration():
     @dataclass(frozen=True)
     class Demanding(Counter):
-        requires = "box"
+        solves = SpectralDual
 
-    with pytest.raises(TypeError, match="Demanding needs box"):
+    with pytest.raises(TypeError, match="Demanding solves a SpectralDual, not Counting"):
         Demanding().solve(Counting())
 
 

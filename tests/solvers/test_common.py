@@ -242,5 +242,5 @@ def test_requirements_are_checked_before_work(case):
         def certify(self, primal_point, dual_point):
             raise AssertionError("never asked")
 
-    with pytest.raises(TypeError, match="of its problem"):
+    with pytest.raises(TypeError, match="not Nothing"):
         case.solver.solve(Nothing())

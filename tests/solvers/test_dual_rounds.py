@@ -9,7 +9,7 @@ from sklearn.exceptions import ConvergenceWarning
 from conemetric.constraints.in_memory import triplets_from_labels
 from conemetric.core.arrays import to_numpy
 from conemetric.operators import from_triplets
-from conemetric.operators.difference import from_comparisons
+from conemetric.operators.bilinear import from_comparisons
 from conemetric.problems.bilinear import BilinearProgram
 from conemetric.problems.frobenius import FrobeniusProgram
 from conemetric.problems.mixture import Mixture

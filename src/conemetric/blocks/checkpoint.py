@@ -1,11 +1,9 @@
-"""The state of a solve in files: a later process can resume from it, and what a dead worker
-held need not be recomputed from the start.
+"""The state of a solve in files, to resume from.
 
-A checkpoint is a folder, on a disk that all workers see or in an object store (any
-address that fsspec knows). Every state has its own subfolder, with one safetensors file
-for each array and for each block of a vector. The JSON file ``state``, written last, names
-the complete one. Nothing in these files is ever executed, and only ``state`` is read before
-its label is found to match this fit.
+A checkpoint is a folder, on a disk that all workers see or in an object store (any address that
+fsspec knows). Every state has its own subfolder, with one safetensors file for each array and for
+each block of a vector. The JSON file ``state``, written last, names the complete one. Nothing in
+these files is ever executed, and only ``state`` is read before its label is found to match this fit.
 """
 
 import json
@@ -22,6 +20,7 @@ from ..core.arrays import to_numpy
 from ..core.extras import require
 
 MAX_STATE = 1 << 24  # bytes read of the file ``state``, far above what a solver writes
+RECORD = "label", "serial", "vectors", "numbers"  # what the file ``state`` holds
 REMEDY = "give another folder by checkpoint=, or empty this one to start again."
 
 
@@ -42,12 +41,9 @@ class Checkpoint:
         arrays = {name: value for name, value in small.items() if hasattr(value, "dtype")}
         for name, array in arrays.items():
             write_array(array, f"{own}/{name}")
-        record = {
-            "label": self.label,
-            "serial": self._serial,
-            "vectors": list(columns),
-            "numbers": {name: value for name, value in small.items() if name not in arrays},
-        }
+        numbers = {name: value for name, value in small.items() if name not in arrays}
+        fields = self.label, self._serial, list(columns), numbers
+        record = dict(zip(RECORD, fields, strict=True))
         files.makedirs(root, exist_ok=True)
         with files.open(f"{root}/state.new", "wb") as file:
             file.write(json.dumps(record).encode())
@@ -69,20 +65,15 @@ class Checkpoint:
             text = file.read(MAX_STATE)
         try:
             record = json.loads(text)
-            label, serial, vectors, numbers = (
-                record[key] for key in ("label", "serial", "vectors", "numbers")
-            )
+            label, serial, vectors, numbers = (record[key] for key in RECORD)
         except (ValueError, RecursionError, KeyError, TypeError) as error:
-            raise ValueError(
-                self._fault(f"'{self.folder}/state' is not the state of a fit")
-            ) from error
+            raise self._fault(f"'{self.folder}/state' is not the state of a fit") from error
         if label != self.label:
-            raise ValueError(
-                self._fault(f"it holds the state of another fit ({self._other(label)})")
-            )
+            raise self._fault(f"it holds the state of another fit ({self._other(label)})")
         sound = type(serial) is int and serial > 0 and isinstance(vectors, list)
-        if not sound or not _are_numbers(numbers):
-            raise ValueError(self._fault(f"'{self.folder}/state' is damaged"))
+        sound = sound and isinstance(numbers, dict)
+        if not sound or not all(type(each) in (int, float) for each in numbers.values()):
+            raise self._fault(f"'{self.folder}/state' is damaged")
         self._serial = serial
         columns, small = {}, {}
         for name in names:
@@ -94,7 +85,7 @@ class Checkpoint:
         return columns, small
 
     def _fault(self, what):
-        return f"cannot resume from checkpoint={self.folder!r}: {what}; {REMEDY}"
+        return ValueError(f"cannot resume from checkpoint={self.folder!r}: {what}; {REMEDY}")
 
     def _other(self, label):
         """How the label of another fit differs, in words."""
@@ -108,10 +99,6 @@ class Checkpoint:
     def _files(self):
         """The file system of the folder, and its path there."""
         return require("fsspec.core", "cluster").url_to_fs(self.folder)
-
-
-def _are_numbers(values):
-    return isinstance(values, dict) and all(type(each) in (int, float) for each in values.values())
 
 
 def write_array(array: Any, address: str) -> None:

@@ -1,10 +1,9 @@
 """Blocks on the workers of a dask.distributed cluster.
 
-A visit is one task per block, from its old state to a new one; nothing changes in place,
-no data are scattered and no actor holds a state. So the scheduler can recompute whatever a
-dead worker held, starting from the data, with the same bits. Sums are tasks of their own;
-otherwise joining them would move whole states. Neighbouring blocks start on one worker and
-are joined there, so about one sum per worker travels. What all blocks need (a D x D
+A visit is one task per block, from its old state to a new one; nothing changes in place. So the
+scheduler can recompute whatever a dead worker held, starting from the data, with the same bits. Sums
+are tasks of their own; otherwise joining them would move whole states. Neighbouring blocks start on
+one worker and are joined there, so about one sum per worker travels. What all blocks need (a D x D
 factor, coefficients) travels once to each worker.
 """
 
@@ -42,10 +41,7 @@ class Column(NamedTuple):
 
 
 class Cluster(Engine):
-    """Visits blocks on the workers of a cluster; see the module docstring.
-
-    ``client`` is a `distributed.Client`.
-    """
+    """Visits blocks on the workers of a cluster, given its `distributed.Client`."""
 
     def __init__(self, client: Any):
         self.client = client
@@ -93,9 +89,8 @@ class Cluster(Engine):
             chain = None
             for number, other in enumerate(others.states):
                 step = partial(_across, function, own.part, others.part, number, small)
-                chain = graph.add(
-                    f"{block}-{number}", step, chain, mine, other, place=own.places[block]
-                )
+                name, place = f"{block}-{number}", own.places[block]
+                chain = graph.add(name, step, chain, mine, other, place=place)
             last.append(chain)
         return Column(tuple(self._get(graph, last)), own.places)
 
@@ -110,10 +105,8 @@ class Cluster(Engine):
 
     def load(self, folder: str, n_blocks: int) -> Column:
         graph = Graph("conemetric-load")
-        loaded = [
-            graph.add(f"{block}", partial(read_array, f"{folder}/{block}"))
-            for block in range(n_blocks)
-        ]
+        read = [partial(read_array, f"{folder}/{block}") for block in range(n_blocks)]
+        loaded = [graph.add(f"{block}", task) for block, task in enumerate(read)]
         return Column(tuple(self._get(graph, loaded)), (None,) * n_blocks)
 
     def select(self, column: Column, blocks: Sequence[int]) -> Column:
@@ -176,8 +169,8 @@ def _joined(graph, joins, results):
 def _distinct(inputs):
     """The distinct states among the columns, and for each column its (state, part)."""
     states = {id(column.states): column.states for column in inputs}
-    number = {identity: k for k, identity in enumerate(states)}
-    return list(states.values()), tuple((number[id(each.states)], each.part) for each in inputs)
+    number = list(states).index
+    return list(states.values()), tuple((number(id(each.states)), each.part) for each in inputs)
 
 
 # ---- tasks

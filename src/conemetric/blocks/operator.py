@@ -1,28 +1,25 @@
 """Vectors and operators in many blocks, each with a memory of its own.
 
-A block holds some points, the constraints among them and its part of every vector. The
-operator of the blocks is a sum,
+A block holds some points, the constraints among them and its part of every vector. The operator of
+the blocks is a sum,
 
     A(M) = one vector per block        A*(u) = sum over the blocks of D x D matrices
 
-so only D x D matrices, Gram matrices and scalars ever leave a block. Mapping a function
-over vectors computes nothing yet: the result is a promise. A sum is a *visit* to all
-blocks. It computes the promises it needs, in one task per block, keeps those that are
-still in use, and joins the results of the blocks in their order: groups of `GROUP`
-neighbours first, then pairs of groups, and pairs of those. A block is computed by one
-thread, so the same blocks give the same bits on any number of workers.
+so only D x D matrices, Gram matrices and scalars ever leave a block. Mapping a function over vectors
+computes nothing yet: the result is a promise. A sum is a *visit* to all blocks. It computes the
+promises it needs, in one task per block, keeps those that are still in use, and joins the results of
+the blocks in a fixed order. A block is computed by one thread, so the same blocks give the same bits
+on any number of workers.
 
-An engine decides where blocks are and where they are visited: `blocks.threads` (this
-process, out of core when memory is short, on several devices) or `blocks.cluster`
-(dask.distributed). Both run the same `Program` on a block; it is small enough to send,
-and frees intermediate results as it goes, which a graph of single Dask tasks would not.
+An engine decides where blocks are visited: `blocks.threads` (this process, out of core when memory
+is short, on several devices) or `blocks.cluster` (dask.distributed). Both run the same `Program`.
 """
 
 from typing import Any
 
 import numpy as np
 
-from ..core.arrays import like, zeros
+from ..core.arrays import like
 from ..core.vectors import total
 from ..operators.base import Operator
 from .vectors import BlockSpace, BlockVector, astype
@@ -35,12 +32,10 @@ class BlockOperator(Operator):
     constraints; ``n_constraints`` counts those of all blocks.
     """
 
-    xp = np
-
     def __init__(self, pieces: BlockVector, n_constraints: int, n_features: int, dtype: Any):
         self._blocks = pieces
         self.n_constraints, self.n_features = int(n_constraints), int(n_features)
-        self.dtype = np.dtype(dtype)
+        self.reference = np.empty(0, dtype)
 
     @property
     def space(self) -> BlockSpace:
@@ -50,25 +45,23 @@ class BlockOperator(Operator):
     def blocks(self) -> BlockVector:
         return self._blocks
 
-    @property
-    def reference(self) -> np.ndarray:
-        return np.empty(0, self.dtype)
-
     def forward(self, M: Any) -> BlockVector:
-        return self.space.map(_forward, self.blocks, M=M)
+        return self.space.map(_mapped, self.blocks, method="forward", matrix=M)
 
     def forward_factor(self, L: Any) -> BlockVector:
-        return self.space.map(_forward_factor, self.blocks, L=L)
+        return self.space.map(_mapped, self.blocks, method="forward_factor", matrix=L)
 
     def adjoint(self, u: Any) -> Any:
         return self.adjoint_and(u)[0]
 
     def adjoint_and(self, u: Any, *requested: Any) -> tuple[Any, list]:
-        adjoint, *results = self.space.totals(total(_adjoint, self.blocks, u), *requested)
+        own = total(_adjoint, self.blocks, u, method="adjoint")
+        adjoint, *results = self.space.totals(own, *requested)
         return adjoint.astype(self.dtype, copy=False), results
 
     def precise_adjoint(self, u: Any) -> Any:
-        return self.space.sum(_precise_adjoint, self.blocks, u).astype(self.dtype, copy=False)
+        adjoint = self.space.sum(_adjoint, self.blocks, u, method="precise_adjoint")
+        return adjoint.astype(self.dtype, copy=False)
 
     @property
     def row_sizes(self) -> BlockVector:
@@ -100,25 +93,17 @@ class BlockOperator(Operator):
 # ---- functions that are mapped and summed over the blocks
 
 
-def _forward(piece, M):
-    return piece.forward(like(M, piece.reference))
+def _mapped(piece, method, matrix):
+    return getattr(piece, method)(like(matrix, piece.reference))
 
 
-def _forward_factor(piece, L):
-    return piece.forward_factor(like(L, piece.reference))
-
-
-def _adjoint(piece, u):
-    return piece.adjoint(u)
-
-
-def _precise_adjoint(piece, u):
-    return piece.precise_adjoint(u)
+def _adjoint(piece, u, method):
+    return getattr(piece, method)(u)
 
 
 def _row_sizes(piece):
-    return piece.row_sizes + zeros(piece.n_constraints, piece.reference)
+    return piece.row_sizes + piece.empty_constraint_vector()
 
 
 def _empty(piece):
-    return zeros(piece.n_constraints, piece.reference)
+    return piece.empty_constraint_vector()

@@ -1,9 +1,8 @@
 """Blocks in the threads of this process, out of core when memory is short.
 
-Every visit goes through the blocks in their order, ``workers`` of them at a time, one
-thread each. Pieces stay in memory while there is room; later ones go to files in a
-temporary folder and are read back when needed. (Blocks are visited in a cycle, so evicting
-older pieces instead would evict the ones needed next.)
+Every visit goes through the blocks in their order, ``workers`` of them at a time, one thread each.
+Pieces stay in memory while there is room; later ones go to files in a temporary folder and are read
+back when needed. (Evicting older pieces instead would evict the ones needed next.)
 """
 
 import os
@@ -14,6 +13,7 @@ import threading
 import weakref
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
+from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.blas import one_blas_thread
+from ..core.blas import blas_threads
 from ..core.threads import n_threads, single_threaded
 from ..operators.base import DifferenceOperator
 from .checkpoint import read_array, write_array
@@ -91,14 +91,13 @@ class Threads(Engine):
 
     def _for_all(self, function, n_blocks):
         """What ``function`` returns for each block, in their order."""
-        blocks, waiting = iter(range(n_blocks)), []
-        on_one_core = single_threaded()(function)
+        blocks, on_one_core = iter(range(n_blocks)), single_threaded()(function)
+        waiting: list[Any] = []
 
         def begin(count):
-            jobs = [self._pool.submit(on_one_core, block) for block in islice(blocks, count)]
-            waiting.extend(jobs)
+            waiting.extend(self._pool.submit(on_one_core, block) for block in islice(blocks, count))
 
-        with one_blas_thread():
+        with blas_threads(1):
             try:
                 begin(2 * self.workers)  # so that few results wait to be joined
                 while waiting:
@@ -119,14 +118,14 @@ class Threads(Engine):
         return [column[block] for block in blocks]
 
 
+@dataclass(frozen=True)
 class Made:
     """A piece that ``make`` computes, or reads, whenever it is needed."""
 
-    def __init__(self, make: Callable):
-        self._make = make
+    make: Callable
 
     def get(self, known: dict[int, Any]) -> Any:
-        return self._make()
+        return self.make()
 
 
 class Stored:
@@ -161,8 +160,7 @@ class Store:
 
     def __init__(self, limit: int | None, folder: str | Path | None):
         self.limit = usable_memory() * SHARE if limit is None else limit
-        self._parent = folder
-        self._folder: str | None = None
+        self._parent, self._folder = folder, ""
         self._lock, self._used = threading.Lock(), 0
 
     def put(self, piece: Any, known: dict[int, Any]) -> Stored | StoredTuple:
@@ -192,7 +190,7 @@ class Store:
 
     def _own_folder(self):
         with self._lock:
-            if self._folder is None:
+            if not self._folder:
                 self._folder = tempfile.mkdtemp(prefix="conemetric-", dir=self._parent)
                 weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
             return self._folder
@@ -232,10 +230,8 @@ def own_memory() -> tuple[int, int, int]:
     """Bytes that this process has mapped, in memory, and allocated as data; zeros if the
     system does not report them.
     """
-    if not os.path.exists("/proc/self/statm"):
+    statm = Path("/proc/self/statm")
+    if not statm.exists():
         return 0, 0, 0
-    with open("/proc/self/statm") as file:
-        mapped, resident, _, _, _, data, *_ = (
-            int(pages) * os.sysconf("SC_PAGE_SIZE") for pages in file.read().split()
-        )
-    return mapped, resident, data
+    sizes = [int(pages) * os.sysconf("SC_PAGE_SIZE") for pages in statm.read_text().split()]
+    return sizes[0], sizes[1], sizes[5]

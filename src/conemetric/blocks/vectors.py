@@ -2,27 +2,28 @@
 
 import operator
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 from weakref import WeakSet
 
 import numpy as np
 
 from ..core.arrays import like, namespace
-from ..core.vectors import Total, Vector, VectorSpace, on_host, total
+from ..core.vectors import ARRAYS, Total, VectorSpace, total
 from ..operators.base import Operator
 from .checkpoint import REMEDY, Checkpoint
 from .program import Engine, Program, Step, Value
 
 
+@dataclass(slots=True, eq=False)
 class Promise:
     """One piece per block: computed (``column``), or still to be computed by ``call``, whose
     arguments are promises or numbers. A ``transient`` one is recomputed by every visit.
     """
 
-    __slots__ = ("call", "column", "transient")
-
-    def __init__(self, call: Step | None = None, column: Any = None, transient: bool = False):
-        self.call, self.column, self.transient = call, column, transient
+    call: Step | None = None
+    column: Any = None
+    transient: bool = False
 
     def needs(self) -> list["Promise"]:
         """The promises it is computed from."""
@@ -39,7 +40,7 @@ def _mapped_right(function):
     return lambda self, other: self.space.map(function, other, self)
 
 
-class BlockVector(Vector):
+class BlockVector:
     """The handle of a `Promise`, which is kept as long as its handle is in use."""
 
     __slots__ = ("__weakref__", "promise", "space")
@@ -87,7 +88,7 @@ class BlockSpace(VectorSpace):
         small = {name: each for name, each in state.items() if name not in vectors}
         columns = {name: vector.column for name, vector in vectors.items()}
         saved = self._checkpoint.write(self.engine, columns, small)
-        return {**state, **self._computed(saved)}
+        return {**state, **{name: self._vector(column=each) for name, each in saved.items()}}
 
     def resume(self, operator: Any, *names: str) -> dict[str, Any] | None:
         if self._checkpoint is None or not self._resumes:
@@ -104,14 +105,11 @@ class BlockSpace(VectorSpace):
                     f"{operator.n_features} features of X; {REMEDY}"
                 )
         vectors = {
-            name: self.map(_placed, operator.blocks, vector, name=name)
-            for name, vector in self._computed(columns).items()
+            name: self.map(_placed, operator.blocks, self._vector(column=column), name=name)
+            for name, column in columns.items()
         }
         self.compute(*vectors.values())
         return {**vectors, **small}
-
-    def _computed(self, columns):
-        return {name: self._vector(column=column) for name, column in columns.items()}
 
     def _vector(self, **how):
         return BlockVector(self, Promise(**how))
@@ -158,9 +156,7 @@ class BlockSpace(VectorSpace):
         in_blocks = [each for each in requested if _of_blocks(each.vectors)]
         visited = iter(self._visited(in_blocks) if in_blocks else ())
         return [
-            next(visited)
-            if _of_blocks(each.vectors)
-            else on_host(each.function(*each.vectors, **each.small))
+            next(visited) if _of_blocks(each.vectors) else ARRAYS.totals(each)[0]
             for each in requested
         ]
 
@@ -191,17 +187,14 @@ class BlockSpace(VectorSpace):
         visit needs for another vector.
         """
         within = {id(promise) for promise in computed}
-        used: set[int] = set()
         seen: set[int] = set()
         stack = [vector.promise for vector in self.vectors]
         while stack:
             promise = stack.pop()
-            if id(promise) in within:
-                used.add(id(promise))
-            elif promise.column is None and id(promise) not in seen:
+            if promise.column is None and id(promise) not in seen:
                 seen.add(id(promise))
-                stack.extend(promise.needs())
-        return [promise for promise in computed if id(promise) in used]
+                stack.extend(() if id(promise) in within else promise.needs())
+        return [promise for promise in computed if id(promise) in seen]
 
 
 def _of_blocks(vectors):

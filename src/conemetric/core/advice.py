@@ -7,27 +7,15 @@ from typing import Any
 
 
 class Advice(Exception):
-    """Base of an error or warning: what is wrong, and what to do about it.
-
-    Attributes
-    ----------
-    fault : str
-        Without ``argument``, if there is one.
-    remedies : dict
-        Remedies by the parameter that they change; "" stands for the data.
-    argument, value : str, object
-        The parameter at fault, if it is one, and its value.
+    """Base of an error or warning: the fault, remedies by the parameter that they change ("" stands
+    for the data), and the parameter at fault, if it is one, with its value.
     """
 
     def __init__(
-        self,
-        fault: str,
-        remedies: Mapping[str, str] | None = None,
-        argument: str = "",
-        value: Any = None,
+        self, fault: str, remedies: Mapping[str, str] = {}, argument: str = "", value: Any = None
     ) -> None:
         super().__init__(fault, remedies, argument, value)
-        self.fault, self.remedies = fault, dict(remedies or {})
+        self.fault, self.remedies = fault, dict(remedies)
         self.argument, self.value = argument, value
 
     def __str__(self) -> str:

@@ -48,24 +48,16 @@ def blas_threads(most: int) -> Iterator[None]:
                 _blas_found[1].restore_original_limits()
 
 
-def one_blas_thread() -> AbstractContextManager[None]:
-    """Let BLAS use one thread per call within the block, where we run several ourselves."""
-    return blas_threads(1)
-
-
 def few_blas_threads(size: int) -> AbstractContextManager[None]:
-    """`one_blas_thread` for a problem of few numbers, whose BLAS calls are too short to share:
-    AutoMetric for 600 x 18 takes 0.9 s with one thread and 1.4 with two on two Neoverse-N1 cores,
-    0.9 with one and 1.7 with 16 on 16 x86 cores.
+    """One thread for a problem of few numbers, whose BLAS calls are too short to share: AutoMetric
+    for 600 x 18 takes 0.9 s with one thread, 1.7 with 16 on 16 x86 cores.
     """
-    return one_blas_thread() if size < MIN_PARALLEL_WORK else nullcontext()
+    return blas_threads(1) if size < MIN_PARALLEL_WORK else nullcontext()
 
 
 def half_the_cores() -> AbstractContextManager[None]:
-    """Let BLAS use half the cores within the block, where NumPy's and SciPy's take turns.
-
-    The wheels of each bring a BLAS with threads of its own, which spin for a while after a call:
-    two times all cores would compete for them. On 16 x86 cores a FrobMetric fit in single precision
-    takes 1.9 instead of 3.6 s (8,000 x 1,024), or 0.8 instead of 3.2 s (4,000 x 512).
+    """Half the cores, where NumPy's and SciPy's BLAS take turns: each has threads of its own, which
+    spin for a while after a call. On 16 x86 cores a FrobMetric fit in single precision takes 1.9
+    instead of 3.6 s (8,000 x 1,024).
     """
     return blas_threads(max(2, n_threads() // 2))

@@ -1,8 +1,7 @@
-"""Operations on a symmetric matrix: positive part, shrinkage, leading eigenvectors, factors.
+"""Operations on a symmetric matrix: positive part, leading eigenvectors, factors.
 
-Up to `PARTIAL_FROM` rows these are full decompositions (LAPACK's divide and conquer, or the
-device's); above it, Lanczos or LOBPCG if only a few leading eigenpairs are needed, warm-started if
-the caller has a starting vector.
+Up to `PARTIAL_FROM` rows by full decompositions; above it by Lanczos or LOBPCG if only a few
+leading eigenpairs are needed.
 """
 
 from collections.abc import Callable
@@ -54,10 +53,6 @@ class PSDPart:
         return float((float64(self.values) ** 2).sum())
 
     @property
-    def trace(self) -> float:
-        return float(float64(self.values).sum())
-
-    @property
     def rank(self) -> int:
         return self.values.shape[0]
 
@@ -96,11 +91,10 @@ def cholesky_solver(H: Any) -> Callable[[Any], Any]:
     xp = namespace(H)
     scale = xp.linalg.diagonal(H) ** -0.5
     scaled = H * scale * scale[:, None]
-    ridge = RIDGE * float(xp.finfo(H.dtype).eps)
-    while True:
+    ridge, L = RIDGE * float(xp.finfo(H.dtype).eps), None
+    while L is None:
         try:
             L = xp.linalg.cholesky(scaled + ridge * identity(len(H), H))
-            break
         except xp.linalg.LinAlgError:
             if not ridge < 1:
                 raise
@@ -137,25 +131,18 @@ class FactoredPart:
 
 def definite_part(S: Any) -> FactoredPart | None:
     """[S]_+ = S if S is positive definite, in a tenth of the time of `eigh`; else None."""
-    if is_torch(S):
-        factor, fault = namespace(S).linalg.cholesky_ex(S)
-        if bool(fault):
-            return None
-    else:
-        try:
-            factor = np.linalg.cholesky(S)
-        except np.linalg.LinAlgError:
-            return None
-    return FactoredPart(factor, float((float64(S) ** 2).sum()), S)
+    xp = namespace(S)
+    try:
+        return FactoredPart(xp.linalg.cholesky(S), float((float64(S) ** 2).sum()), S)
+    except xp.linalg.LinAlgError:
+        return None
 
 
 def positive_factor(S: Any, rank_guess: int | None = None) -> PSDPart | FactoredPart:
     """[S]_+ by a factor; on a GPU a large one in single precision needs no eigenvalues."""
-    if is_torch(S) and S.is_cuda and len(S) >= SIGN_FROM and S.dtype.itemsize == 4:
-        part = by_sign(S)
-        if part is not None:
-            return part
-    return psd_split(S, rank_guess)
+    single = is_torch(S) and S.is_cuda and S.dtype.itemsize == 4
+    part = by_sign(S) if single and len(S) >= SIGN_FROM else None
+    return psd_split(S, rank_guess) if part is None else part
 
 
 def by_sign(S: Any) -> FactoredPart | None:
@@ -196,14 +183,28 @@ def by_sign(S: Any) -> FactoredPart | None:
     return FactoredPart(factor.to(S.dtype), float((core**2).sum()) * size**2)
 
 
-def psd_split(S: Any, rank_guess: int | None = None) -> PSDPart:
-    """Positive part [S]_+ of a symmetric matrix.
+def psd_split(S: Any, rank_guess: int | None = None, threshold: float = 0.0) -> PSDPart:
+    """[S - threshold I]_+, the proximal map of ``threshold * trace`` over the cone.
 
-    ``rank_guess`` is the expected number of positive eigenvalues (say, of the last iteration). If
-    it is a small part of a large D, only the leading ones are computed, and more if the guess was
-    low; the result does not depend on it.
+    If ``rank_guess``, the expected number of positive eigenvalues, is a small part of a large D,
+    only the leading ones are computed, and more if the guess was low; the result does not depend
+    on it.
     """
-    return shrink(S, 0.0, rank_guess)
+    n = S.shape[0]
+    if rank_guess is not None and n > PARTIAL_FROM:
+        k = rank_guess + SPARE
+        while k <= n // MIN_ORDER_PER_PAIR:
+            values, vectors = leading_eigenpairs(S, k)
+            if float(values[-1]) <= threshold:
+                return replace(_positive(values - threshold, vectors), tail=None)
+            k *= 2
+    values, vectors = eigh(S)
+    return _positive(values - threshold, vectors)
+
+
+def _positive(values, vectors):
+    keep = int((values > 0).sum())
+    return PSDPart(values[:keep], vectors[:, :keep], values[keep:])
 
 
 def positive_values(S: Any) -> PSDPart:
@@ -225,20 +226,6 @@ def psd_derivative(S: Any) -> SpectralMap:
     ratio = values[:k, None] / (values[:k, None] - values[k:])
     ones = xp.ones((k, k), dtype=S.dtype, device=S.device)
     return SpectralMap(vectors, xp.concatenate([ones, ratio], 1), xp.zeros_like(values[k:]))
-
-
-def shrink(S: Any, threshold: float, rank_guess: int | None = None) -> PSDPart:
-    """[S - threshold I]_+ , the proximal map of ``threshold * trace`` over the cone."""
-    n = S.shape[0]
-    if rank_guess is not None and n > PARTIAL_FROM:
-        k = rank_guess + SPARE
-        while k <= n // MIN_ORDER_PER_PAIR:
-            values, vectors = leading_eigenpairs(S, k)
-            if float(values[-1]) <= threshold:
-                return replace(_positive(values - threshold, vectors), tail=None)
-            k *= 2
-    values, vectors = eigh(S)
-    return _positive(values - threshold, vectors)
 
 
 def eigh(S: Any) -> tuple[Any, Any]:
@@ -270,11 +257,6 @@ def by_scipy(n: int, dtype: Any) -> bool:
     return n >= SINGLE_FROM and dtype == np.float32
 
 
-def _positive(values, vectors):
-    keep = int((values > 0).sum())
-    return PSDPart(values[:keep], vectors[:, :keep], values[keep:])
-
-
 def leading_eigenpair(S: Any, start: Any = None) -> tuple[float, Any]:
     """Largest eigenvalue of S, a float, and its unit eigenvector (see `leading_eigenpairs`)."""
     values, vectors = leading_eigenpairs(S, 1, start)
@@ -292,40 +274,30 @@ def leading_eigenpairs(S: Any, k: int, start: Any = None, tol: float = 0.0) -> t
     """The k largest eigenvalues and eigenvectors of a matrix or ``LinearOperator`` S, by an
     iteration from ``start`` to the relative accuracy ``tol`` (0: full) if S is large.
     """
-    n = S.shape[0]
+    n, rng = S.shape[0], np.random.default_rng(0)
     if issparse(S) and n <= PARTIAL_FROM:
         S = S.toarray()
-    explicit = hasattr(S, "dtype") and (is_torch(S) or isinstance(S, np.ndarray))
-    if explicit and (n <= PARTIAL_FROM or k > n // MIN_ORDER_PER_PAIR):
-        values, vectors = eigh(S)
-        return values[:k], vectors[:, :k]
-    if is_torch(S):
-        return _leading_torch(S, k, start)
-    try:
-        v0 = np.random.default_rng(0).standard_normal(n).astype(S.dtype) if start is None else start
-        values, vectors = eigsh(S, k, which="LA", v0=v0, tol=tol)
-    except ArpackNoConvergence:
-        if not explicit:
-            raise
-        values, vectors = eigh(S)
-        values, vectors = values[:k], vectors[:, :k]
-    order = np.argsort(values)[::-1]
-    return values[order], vectors[:, order]
-
-
-def _leading_torch(S, k, start):
-    import torch
-
-    if S.is_cuda and S.shape[0] <= DEVICE_FULL_UP_TO:
-        values, vectors = eigh(S)
-        return values[:k], vectors[:, :k]
-    rng = np.random.default_rng(0)
-    block = like(rng.standard_normal((S.shape[0], k)), S)
-    if start is not None:
-        block[:, 0] = start
-    return torch.lobpcg(
-        S, X=block, niter=LOBPCG_STEPS, tol=float(torch.finfo(S.dtype).eps) ** LOBPCG_TOL
-    )
+    explicit = is_torch(S) or isinstance(S, np.ndarray)
+    full_up_to = DEVICE_FULL_UP_TO if is_torch(S) and S.is_cuda else PARTIAL_FROM
+    full = explicit and (n <= full_up_to or k > n // MIN_ORDER_PER_PAIR)
+    if is_torch(S) and not full:
+        block = like(rng.standard_normal((n, k)), S)
+        if start is not None:
+            block[:, 0] = start
+        xp = namespace(S)
+        accuracy = float(xp.finfo(S.dtype).eps) ** LOBPCG_TOL
+        return xp.lobpcg(S, X=block, niter=LOBPCG_STEPS, tol=accuracy)
+    if not full:
+        try:
+            v0 = rng.standard_normal(n).astype(S.dtype) if start is None else start
+            values, vectors = eigsh(S, k, which="LA", v0=v0, tol=tol)
+            order = np.argsort(values)[::-1]
+            return values[order], vectors[:, order]
+        except ArpackNoConvergence:
+            if not explicit:
+                raise
+    values, vectors = eigh(S)
+    return values[:k], vectors[:, :k]
 
 
 def eigenvalues_of(components: Any) -> Any:
@@ -333,18 +305,17 @@ def eigenvalues_of(components: Any) -> Any:
     return namespace(components).linalg.svdvals(components) ** 2
 
 
-def factor(M: Any, rtol: float | None = None) -> Any:
-    """L (D x r) with M = L L', columns by descending eigenvalue, r the numerical rank, signs fixed.
-
-    Eigenvalues below ``rtol`` times the largest (default: D times the machine precision) count as
-    zero. The entry of largest magnitude in each column is positive.
+def factor(M: Any) -> Any:
+    """L (D x r) with M = L L', columns by descending eigenvalue, r the numerical rank, and the
+    entry of largest magnitude in each column positive.
     """
-    values, vectors = eigh(M)
-    return _signed_factor(values, vectors, rtol)
+    return _signed_factor(*eigh(M))
 
 
 def canonical_factor(L: Any, rtol: float | None = None) -> Any:
-    """The `factor` of L L', without forming that."""
+    """The `factor` of L L', without forming that; eigenvalues below ``rtol`` times the largest
+    (default: D times the machine precision) count as zero.
+    """
     if L.shape[1] == 0:
         return L
     vectors, singular, _ = namespace(L).linalg.svd(L, full_matrices=False)
@@ -353,7 +324,7 @@ def canonical_factor(L: Any, rtol: float | None = None) -> Any:
     return size * _signed_factor((singular / size) ** 2, vectors, rtol)
 
 
-def _signed_factor(values, vectors, rtol):
+def _signed_factor(values, vectors, rtol=None):
     xp = namespace(values)
     rtol = vectors.shape[0] * float(xp.finfo(values.dtype).eps) if rtol is None else rtol
     L = vectors * xp.clip(values, 0, None) ** 0.5

@@ -71,12 +71,6 @@ def greatest(function: Callable, /, *vectors: Any, **small: Any) -> Total:
     return Total(function, vectors, small, larger)
 
 
-class Vector:
-    """A vector that is not one array. It can be added and scaled."""
-
-    __slots__ = ()
-
-
 class VectorSpace(ABC):
     """How to `map` and `sum` functions over vectors, and states to resume from."""
 
@@ -128,33 +122,27 @@ def on_host(results: Any) -> Any:
     """Scalars of a nested tuple or list as floats, arrays as NumPy arrays (from a device in one
     transfer), anything else unchanged.
     """
-    leaves: list = []
-    _collect(results, leaves)
-    tensors = [leaf for leaf in leaves if is_torch(leaf)]
+    tensors = list(_tensors(results))
+    fetched = []
     if tensors:
         xp = namespace(*tensors)
         flat = xp.cat([tensor.reshape(-1).to(xp.float64) for tensor in tensors]).cpu().numpy()
         ends = np.cumsum([tensor.numel() for tensor in tensors])
-        fetched = iter(
-            part.reshape(tensor.shape)
-            for part, tensor in zip(np.split(flat, ends[:-1]), tensors, strict=True)
-        )
-        leaves = [next(fetched) if is_torch(leaf) else leaf for leaf in leaves]
-    return _rebuild(results, iter(leaves))
+        fetched = np.split(flat, ends[:-1])
+    return _rebuilt(results, iter(fetched))
 
 
-def _collect(results, leaves):
+def _tensors(results):
+    for part in results if type(results) in (tuple, list) else ():
+        yield from _tensors(part)
+    if is_torch(results):
+        yield results
+
+
+def _rebuilt(results, fetched):
     if type(results) in (tuple, list):
-        for part in results:
-            _collect(part, leaves)
-    else:
-        leaves.append(results)
-
-
-def _rebuild(results, leaves):
-    if type(results) in (tuple, list):
-        return type(results)(_rebuild(part, leaves) for part in results)
-    leaf = next(leaves)
+        return type(results)(_rebuilt(part, fetched) for part in results)
+    leaf = next(fetched).reshape(results.shape) if is_torch(results) else results
     is_array = isinstance(leaf, np.ndarray) and leaf.ndim
     scalar = isinstance(leaf, Number | np.generic | np.ndarray) and not is_array
     return float(leaf) if scalar else leaf

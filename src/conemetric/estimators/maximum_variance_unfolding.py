@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..core import spectral
 from ..core.arrays import float64, like, to_numpy, zeros
-from ..core.blas import one_blas_thread
+from ..core.blas import blas_threads
 from ..core.sklearn_private import Interval, StrOptions, barycenter_weights, fit_context
 from ..neighbours.search import nearest
 from ..operators.base import Operator
@@ -233,7 +233,7 @@ class MaximumVarianceUnfolding(
         few = problem.operator.n_constraints <= INTERIOR_UP_TO[self.constraint]
         solver = (InteriorPoint if few else LowRankLagrangian)(self.tol, self.max_iter)
         small = problem.operator.n_constraints <= ONE_THREAD_UP_TO
-        with one_blas_thread() if small else nullcontext():
+        with blas_threads(1) if small else nullcontext():
             return self._run(solver, problem, keep=keep, **options)
 
     def _feasible_rows(self, points, face):

@@ -98,7 +98,7 @@ def most_errors(n: int, alpha: float, confidence: float = 0.95) -> int:
 def check_share(value: float, name: str) -> None:
     """Refuse a parameter that is not a number between 0 and 1."""
     if not isinstance(value, Real) or not SMALLEST_SHARE <= value < 1:
-        raise AdviceError("must be a number between 0 and 1.", None, name, value)
+        raise AdviceError("must be a number between 0 and 1.", {}, name, value)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from contextlib import nullcontext
 import numpy as np
 from scipy.spatial.distance import cdist
 
-from ..core.blas import one_blas_thread
+from ..core.blas import blas_threads
 from ..core.progress import emit
 from ..core.slices import slices
 from ..core.threads import threaded
@@ -38,7 +38,7 @@ def search(query: SearchQuery) -> Nearest:
     state = HostSearch(query)
     blocks = [(part.start, part.stop) for part in slices(len(y), held=TILE)]
     rounds = list(tournament(blocks)) if mutual else [[(block, (0, len(R))) for block in blocks]]
-    with one_blas_thread() if len(blocks) > 1 else nullcontext():
+    with blas_threads(1) if len(blocks) > 1 else nullcontext():
         for played, pairs in enumerate(rounds, 1):
             threaded(_meet, len(pairs), len(y) * R.size, pairs, mutual, state.arrays)
             emit("search", done=played / len(rounds))

@@ -5,9 +5,8 @@ constraint is a weighted sum of pairs, row r of the sparse matrix B, so that
 
     forward   A(M)_r = (B q(M))_r            adjoint   A*(u) = sum_p (B'u)_p d_p d_p' = X' Lap(B'u) X
 
-with Lap(w) the weighted graph Laplacian of the pairs. Work is done once per unique unordered pair;
-no array of size (constraints x features) is ever formed. X is centred once, which changes no
-difference but keeps every digit of them.
+with Lap(w) the weighted graph Laplacian of the unique pairs; no array of size (constraints x
+features) is ever formed. X is centred once, which changes no difference but keeps every digit.
 """
 
 from abc import ABC, abstractmethod
@@ -28,8 +27,7 @@ class Operator(ABC):
 
     n_constraints: int
     n_features: int
-    xp: Any  # numpy or torch
-    dtype: Any
+    reference: Any  # an empty vector in the library, dtype and on the device of D x D matrices
 
     @abstractmethod
     def forward(self, M: Any) -> Any:
@@ -66,9 +64,13 @@ class Operator(ABC):
         return self
 
     @property
-    def reference(self) -> Any:
-        """An empty array in the library, dtype and on the device of D x D matrices."""
-        return self.empty_constraint_vector()[:0]
+    def xp(self) -> Any:
+        """NumPy or PyTorch."""
+        return namespace(self.reference)
+
+    @property
+    def dtype(self) -> Any:
+        return self.reference.dtype
 
     @property
     def row_sizes(self) -> Any:
@@ -88,26 +90,13 @@ class Operator(ABC):
     def astype(self, dtype: Any) -> "Operator":
         """The same operator in another precision."""
 
-    @abstractmethod
     def empty_constraint_vector(self) -> Any:
         """Zeros, one per constraint, in this operator's library and dtype and on its device."""
+        return zeros(self.n_constraints, self.reference)
 
     def constraint_vector(self, values: Any) -> Any:
         """``values``, one per constraint, as such a vector."""
         return like(values, self.empty_constraint_vector())
-
-
-def rank_one_newton_matrix(rows: Any, curvature: SpectralMap) -> Any:
-    """`Operator.newton_matrix` for A_r = a_r a_r', given ``rows`` = a_r'Q."""
-    # one product of all rows with all rows per leading row of Phi, and one for the tail
-    k = len(curvature.leading)
-    tail = rows[:, k:] * curvature.tail**0.5
-    H = (tail @ tail.T) ** 2
-    for i in range(k):
-        weight = 2 * curvature.leading[i]
-        weight[:k] = weight[:k] / 2
-        H += (rows[:, i : i + 1] * rows[:, i]) * ((rows * weight) @ rows.T)
-    return H
 
 
 class DifferenceOperator(Operator):
@@ -126,15 +115,7 @@ class DifferenceOperator(Operator):
         self.row_start, self.pair, self.weight = incidence
         self.n_constraints = self.row_start.shape[0] - 1
         self.n_points, self.n_features = X.shape
-        self._prepare()
-
-    @property
-    def xp(self) -> Any:
-        return namespace(self.X)
-
-    @abstractmethod
-    def _prepare(self):
-        """Build what the backend needs (B, its transpose, the pair graph)."""
+        self.reference = zeros(0, X)
 
     @abstractmethod
     def pair_forward(self, M: Any) -> Any:
@@ -142,15 +123,19 @@ class DifferenceOperator(Operator):
 
     def pair_forward_factor(self, L: Any) -> Any:
         """q(L L'), one value per unique pair."""
-        return self._pair_squared_distances(self.X @ L)
+        return self.squared_distances(self.X @ L)
+
+    @abstractmethod
+    def squared_distances(self, Y: Any) -> Any:
+        """||Y_a - Y_b||^2 for every unique pair."""
 
     @abstractmethod
     def pair_adjoint(self, w: Any) -> Any:
         """sum_p w_p d_p d_p'."""
 
     @abstractmethod
-    def combine(self, q: Any) -> Any:
-        """B q."""
+    def combine(self, q: Any, sizes: bool = False) -> Any:
+        """B q, or with ``sizes`` |B| q."""
 
     @abstractmethod
     def distribute(self, u: Any) -> Any:
@@ -175,14 +160,11 @@ class DifferenceOperator(Operator):
         return total
 
     @property
-    def dtype(self) -> Any:
-        return self.X.dtype
-
-    @property
     def nbytes(self) -> int:
         """Bytes of all its arrays."""
-        held = [part for each in vars(self).values() for part in (each, *_parts(each))]
-        return sum(getattr(each, "nbytes", 0) for each in held)
+        held = [getattr(each, "nbytes", 0) for each in vars(self).values()]
+        sparse = [each for each in vars(self).values() if hasattr(each, "indptr")]
+        return sum(held) + sum(M.data.nbytes + M.indices.nbytes + M.indptr.nbytes for M in sparse)
 
     def __sizeof__(self):
         return object.__sizeof__(self) + self.nbytes
@@ -194,34 +176,21 @@ class DifferenceOperator(Operator):
     @cached_property
     def pair_lengths(self) -> Any:
         """Squared Euclidean length of every unique pair."""
-        return self._pair_squared_distances(self.X)
+        return self.squared_distances(self.X)
 
     @property
     def row_sizes(self) -> Any:
         """sum_p |B_rp| ||d_p||^2, within a factor of two of the norm of A_r for a triplet."""
-        return self._combine_sizes(self.pair_lengths)
-
-    @abstractmethod
-    def _combine_sizes(self, q):
-        """|B| q."""
-
-    @abstractmethod
-    def _pair_squared_distances(self, Y):
-        """||Y_a - Y_b||^2 for every unique pair."""
-
-    def empty_constraint_vector(self) -> Any:
-        return zeros(self.n_constraints, self.X)
+        return self.combine(self.pair_lengths, sizes=True)
 
     def astype(self, dtype: Any) -> "DifferenceOperator":
         if self.X.dtype == dtype:
             return self
         if self.source is not None and self.source.dtype == dtype:
             return self.source
-        X, weight = (
-            part.to(dtype) if is_torch(part) else part.astype(dtype)
-            for part in (self.X, self.weight)
-        )
-        other = type(self)(X, self.a, self.b, (self.row_start, self.pair, weight))
+        X = self.X.astype(dtype) if isinstance(self.X, SparseRows) else like(self.X, self.X, dtype)
+        incidence = self.row_start, self.pair, like(self.weight, self.weight, dtype)
+        other = type(self)(X, self.a, self.b, incidence)
         if X.dtype.itemsize < self.X.dtype.itemsize:
             other.source = self
         return other
@@ -232,17 +201,11 @@ class DifferenceOperator(Operator):
         length = (self.row_start[1:] - self.row_start[:-1])[index]
         row_start = zeros(index.shape[0] + 1, self.row_start)
         row_start[1:] = xp.cumsum(length, 0)
-        n_entries = int(row_start[-1])
         shift = self.row_start[index] - row_start[:-1]
         repeat = xp.repeat_interleave if is_torch(self.X) else xp.repeat
-        entry = arange(n_entries, self.row_start) + repeat(shift, length)
+        entry = arange(int(row_start[-1]), self.row_start) + repeat(shift, length)
         pairs, pair = xp.unique(self.pair[entry], return_inverse=True)
         points, ends = xp.unique(xp.concat([self.a[pairs], self.b[pairs]]), return_inverse=True)
         a, b = like(ends[: pairs.shape[0]], self.a), like(ends[pairs.shape[0] :], self.b)
         incidence = row_start, like(pair, self.pair), self.weight[entry]
         return type(self)(self.X[points], a, b, incidence)
-
-
-def _parts(value):
-    """The arrays of a sparse matrix."""
-    return (value.data, value.indices, value.indptr) if hasattr(value, "indptr") else ()

@@ -6,15 +6,18 @@ is the score of a document d for a query q:
     forward   A(W)_r = q_r' W (b_r - w_r)        adjoint   A*(u) = sum_r u_r q_r (b_r - w_r)'
 
 Work is done once per unique (query, document) pair: with P the sparse matrix of queries x documents
-that holds each pair's multiplier, A*(u) = Q' P D. No array of size (comparisons x features) is ever
-formed. Documents are centred once, which changes no comparison but keeps every digit of them.
+that holds each pair's multiplier, A*(u) = Q' P D. Documents are centred once, which changes no
+comparison but keeps every digit of them.
 """
 
-from abc import abstractmethod
+from functools import cached_property
 from typing import Any, Self
+
+import numpy as np
 
 from ..core.arrays import like, namespace, zeros
 from .base import Operator
+from .difference import kernels_of
 
 
 class BilinearOperator(Operator):
@@ -30,47 +33,43 @@ class BilinearOperator(Operator):
         self.queries, self.documents = queries, documents
         self.query, self.document = query, document
         self.better, self.worse = better, worse
-        self.n_constraints = better.shape[0]
-        self.n_features = queries.shape[1]
-        self.xp = namespace(queries)
-        self._prepare()
+        self.n_constraints, self.n_features = better.shape[0], queries.shape[1]
+        self.reference = zeros(0, queries)
+        self._first = self._kernels.starts(query, len(queries))
 
-    @abstractmethod
-    def _prepare(self):
-        """Build what the backend needs."""
-
-    @abstractmethod
-    def pair_scores(self, mapped: Any) -> Any:
-        """Inner product of each unique pair's mapped query (row of Q W) and document."""
-
-    @abstractmethod
-    def distribute(self, u: Any) -> Any:
-        """For each pair, multipliers of comparisons it wins minus those of comparisons it loses."""
-
-    @abstractmethod
-    def weighted_documents(self, w: Any) -> Any:
-        """P D: the sum of the documents of each query, weighted by ``w`` (one per pair)."""
+    @property
+    def _kernels(self):
+        return kernels_of(self.queries)
 
     def forward(self, W: Any) -> Any:
-        scores = self.pair_scores(self.queries @ W)
+        pairs = self.query, self.document
+        scores = self._kernels.inner_products(self.queries @ W, self.documents, *pairs)
         return scores[self.better] - scores[self.worse]
 
     def forward_factor(self, L: Any) -> Any:
         return self.forward(L @ L.T)
 
     def adjoint(self, u: Any) -> Any:
-        return self.queries.T @ self.weighted_documents(self.distribute(u))
+        pairs = self.document, self._first
+        return self.queries.T @ self._kernels.weighted_sums(self._net(u), self.documents, *pairs)
 
-    @property
-    def dtype(self) -> Any:
-        return self.queries.dtype
+    def _net(self, u):
+        """For each pair, multipliers of comparisons it wins minus those of comparisons it loses."""
+        if self.xp is np:
+            won, lost = (np.bincount(pair, u, self.n_pairs) for pair in (self.better, self.worse))
+            return (won - lost).astype(self.dtype, copy=False)
+        order, start = self._by_pair
+        return self._kernels.segment_sums(self.xp.cat([u, -u])[order], start)
+
+    @cached_property
+    def _by_pair(self):
+        ends = self.xp.cat([self.better, self.worse])
+        order = self.xp.argsort(ends, stable=True)
+        return order, self._kernels.starts(ends[order], self.n_pairs)
 
     @property
     def n_pairs(self) -> int:
         return self.query.shape[0]
-
-    def empty_constraint_vector(self) -> Any:
-        return zeros(self.n_constraints, self.queries)
 
     def astype(self, dtype: Any) -> Self:
         if self.dtype == dtype:
@@ -79,15 +78,15 @@ class BilinearOperator(Operator):
         pairs = self.query, self.document, self.better, self.worse
         return type(self)(queries, documents, *pairs)
 
-    def subset(self, index: Any) -> Self:
+    def subset(self, index: Any) -> "BilinearOperator":
         index = like(index, self.better, self.xp.int64)
         better, worse = self.better[index], self.worse[index]
         columns = self.query[better], self.document[better], self.document[worse]
-        return type(self)(*compared(self.queries, self.documents, self.xp.stack(columns, 1)))
+        return from_comparisons(self.queries, self.documents, self.xp.stack(columns, 1))
 
 
-def compared(queries: Any, documents: Any, comparisons: Any) -> tuple[Any, ...]:
-    """The arguments of a `BilinearOperator`: what is compared, and the unique pairs."""
+def from_comparisons(queries: Any, documents: Any, comparisons: Any) -> BilinearOperator:
+    """Operator with a row per comparison, document j before k for query i: q_i'W (d_j - d_k)."""
     xp, n = namespace(queries, documents), len(documents)
     comparisons = like(comparisons, queries, xp.int64)
     i, j, k = (comparisons[:, column] for column in range(3))
@@ -95,7 +94,6 @@ def compared(queries: Any, documents: Any, comparisons: Any) -> tuple[Any, ...]:
     used_queries, query = xp.unique(keys // n, return_inverse=True)
     used_documents, document = xp.unique(keys % n, return_inverse=True)
     query, document, number = (like(part, queries, xp.int32) for part in (query, document, number))
-    better, worse = number[: len(i)], number[len(i) :]
     queries, documents = queries[used_queries], documents[used_documents]
-    documents = documents - documents.mean(0)
-    return queries, documents, query, document, better, worse
+    ends = number[: len(i)], number[len(i) :]
+    return BilinearOperator(queries, documents - documents.mean(0), query, document, *ends)

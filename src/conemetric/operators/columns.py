@@ -1,12 +1,11 @@
 """A sum of spaces: constraints on a matrix and on a few numbers besides it.
 
-The point is one matrix with two diagonal blocks: M (D x D), and v (c numbers) on the rest
-of the diagonal. With S the values of c columns for each constraint,
+The point is one matrix with two diagonal blocks: M (D x D), and v (c numbers) on the rest of the
+diagonal. With S the values of c columns for each constraint,
 
     forward   A(M) + S v        adjoint   A*(u) with S'u on the rest of the diagonal
 
-so that whatever holds for a matrix, its norm, its positive part, its certificate, holds for
-both together. Off the two blocks every adjoint is zero.
+so that whatever holds for a matrix holds for both together.
 """
 
 from typing import Any
@@ -19,7 +18,7 @@ class WithColumns(Operator):
     """The constraints of ``operator`` with ``columns`` (m, c) besides; see the module docstring."""
 
     def __init__(self, operator: Operator, columns: Any):
-        self.operator, self.xp, self.dtype = operator, operator.xp, operator.dtype
+        self.operator, self.reference = operator, operator.reference
         self.columns = like(columns, operator.reference)
         self.n_constraints = operator.n_constraints
         self.n_columns = self.columns.shape[1]
@@ -52,9 +51,6 @@ class WithColumns(Operator):
         if self.dtype == dtype:
             return self
         return WithColumns(self.operator.astype(dtype), like(self.columns, self.columns, dtype))
-
-    def empty_constraint_vector(self):
-        return self.operator.empty_constraint_vector()
 
 
 def concatenated(block: Any, v: Any) -> Any:

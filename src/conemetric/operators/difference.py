@@ -7,20 +7,24 @@ from scipy import sparse
 
 from ..core.arrays import is_torch, like, namespace
 from ..core.sparse_rows import SparseRows
+from . import numpy as on_arrays
 from .base import DifferenceOperator
-from .bilinear import BilinearOperator, compared
+from .sparse import SparseOperator
 
 
-def _backend(X):
-    """The difference and the bilinear operator in the library of X, imported on first use."""
-    if is_torch(X):
-        from .torch import TorchBilinear, TorchOperator
+def kernels_of(X: Any) -> Any:
+    """What the library of X does to pairs of rows: `operators.numpy`, or `torch` on first use."""
+    if not is_torch(X):
+        return on_arrays
+    from . import torch as on_tensors
 
-        return TorchOperator, TorchBilinear
-    from .numpy import NumpyBilinear, NumpyOperator
-    from .sparse import SparseOperator
+    return on_tensors
 
-    return SparseOperator if isinstance(X, SparseRows) else NumpyOperator, NumpyBilinear
+
+def _operator(X, *pairs):
+    if isinstance(X, SparseRows):
+        return SparseOperator(X.centred(), *pairs)
+    return kernels_of(X).PairOperator(_centred(X), *pairs)
 
 
 def _unique_pairs(X, first, second):
@@ -36,8 +40,6 @@ def _centred(X):
     """X about its mean. In single precision only the columns that lose no digit, those with all
     numbers between half and twice their mean (Sterbenz): a certificate is about the rows as given.
     """
-    if isinstance(X, SparseRows):
-        return X.centred()
     mean = X.mean(0)
     if X.dtype.itemsize < 8:
         low, high = (abs(mean) * factor for factor in (0.5, 2.0))
@@ -47,9 +49,8 @@ def _centred(X):
 
 
 def from_triplets(X: Any, triplets: Any) -> DifferenceOperator:
-    """Operator with one row per triplet (i, j, k): A(M) = d_ik' M d_ik - d_ij' M d_ij; for a
-    quadruplet (i, j, k, l), in which x_i should be closer to x_j than x_k to x_l, d_kl' M d_kl -
-    d_ij' M d_ij.
+    """Operator with one row per triplet (i, j, k): A(M) = d_ik' M d_ik - d_ij' M d_ij; or quadruplet
+    (i, j, k, l), x_i to be closer to x_j than x_k to x_l: d_kl' M d_kl - d_ij' M d_ij.
     """
     xp, m = namespace(X), len(triplets)
     triplets = like(triplets, X, xp.int64)
@@ -60,7 +61,7 @@ def from_triplets(X: Any, triplets: Any) -> DifferenceOperator:
     weight = xp.ones((m, 2), dtype=X.dtype, device=X.device)
     weight[:, 1] = -1
     row_start = xp.arange(0, 2 * m + 1, 2, dtype=xp.int64, device=X.device)
-    return _backend(X)[0](_centred(X), a, b, (row_start, pair, weight.reshape(-1)))
+    return _operator(X, a, b, (row_start, pair, weight.reshape(-1)))
 
 
 def from_pairs(X: Any, pairs: Any, weights: Any = None) -> DifferenceOperator:
@@ -79,9 +80,4 @@ def from_pairs(X: Any, pairs: Any, weights: Any = None) -> DifferenceOperator:
     else:
         row_start = xp.arange(n_pairs + 1, dtype=xp.int64, device=X.device)
         weight = like(np.ones(n_pairs) if weights is None else weights, X)
-    return _backend(X)[0](_centred(X), a, b, (row_start, number, weight))
-
-
-def from_comparisons(queries: Any, documents: Any, comparisons: Any) -> BilinearOperator:
-    """Operator with a row per comparison, document j before k for query i: q_i'W (d_j - d_k)."""
-    return _backend(queries)[1](*compared(queries, documents, comparisons))
+    return _operator(X, a, b, (row_start, number, weight))

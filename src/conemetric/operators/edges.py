@@ -15,12 +15,10 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse.linalg import splu
 
-from ..core.arrays import identity, like, namespace, zeros
-from ..core.slices import slices
+from ..core.arrays import identity, like, zeros
 from ..core.spectral import SpectralMap, cholesky_solver
-from ..core.threads import threaded
-from .base import Operator, rank_one_newton_matrix
-from .numpy import pair_squared_distances
+from .base import Operator
+from .difference import kernels_of
 
 LEAST_DAMPING = 1e-14  # keeps a system with redundant edges regular
 
@@ -41,18 +39,25 @@ class DistanceOperator(Operator):
         """An upper bound on the Frobenius norm of what rounding can change in `adjoint`."""
 
     def newton_matrix(self, curvature: SpectralMap) -> Any:
-        return rank_one_newton_matrix(self.differences(curvature.basis), curvature)
+        # one product of all rows with all rows per leading row of Phi, and one for the tail
+        rows, k = self.differences(curvature.basis), len(curvature.leading)
+        tail = rows[:, k:] * curvature.tail**0.5
+        H = (tail @ tail.T) ** 2
+        for i in range(k):
+            weight = 2 * curvature.leading[i]
+            weight[:k] = weight[:k] / 2
+            H += (rows[:, i : i + 1] * rows[:, i]) * ((rows * weight) @ rows.T)
+        return H
 
     def moved(self, L: Any, change: Any, which: Any = None, damping: float = 0.0) -> Any:
         """L + A*(y) L whose distances differ by ``change``, to first order: all, or ``which``; with
         ``damping``, by less, relative to the diagonal of the system for y.
         """
-        y = change * 0
-        which = self.xp.ones_like(change, dtype=bool) if which is None else which
-        if bool(which.any()):
-            H = self.gauss_newton_matrix(L, which)
+        y, used = change * 0, slice(None) if which is None else which
+        if len(change[used]):
+            H = self.gauss_newton_matrix(L, used)
             H = H + damping * self.xp.diag(self.xp.linalg.diagonal(H))
-            y[which] = cholesky_solver(H)(change[which])
+            y[used] = cholesky_solver(H)(change[used])
         return L + self.adjoint_product(y, L)
 
     def gauss_newton_matrix(self, L: Any, which: Any) -> Any:
@@ -80,38 +85,25 @@ class EdgeOperator(DistanceOperator):
     ignores_constants = True
 
     def __init__(self, edges: Any, n_points: int, reference: Any):
-        self.xp, self.n_constraints = namespace(reference), len(edges)
-        self.n_points = self.n_features = n_points
-        self._zero = zeros(1, reference)
-        self.dtype = reference.dtype
+        self.n_constraints, self.n_points, self.n_features = len(edges), n_points, n_points
+        self.reference = zeros(0, reference)
         self.edges = np.asarray(edges, dtype=np.int32)
-        m = self.n_constraints
         ends, others = self.edges.T.reshape(-1), self.edges[:, ::-1].T.reshape(-1)
-        number = np.tile(np.arange(m), 2)
         order = np.lexsort((others, ends))
         start = np.searchsorted(ends[order], np.arange(n_points + 1))
         # adjacency in compressed rows: entry k joins its row to _neighbour[k] by edge _number[k]
-        self._start = self._index(start, self.xp.int32)
-        self._row, self._neighbour = (
-            self._index(points[order], self.xp.int32) for points in (ends, others)
+        ints = start, ends[order], others[order], *self.edges.T.copy()
+        self._start, self._row, self._neighbour, self._a, self._b = (
+            like(each, self.reference, self.xp.int32) for each in ints
         )
-        self._number = self._index(number[order], self.xp.int64)
-        self._a, self._b = (self._index(column, self.xp.int32) for column in self.edges.T)
-
-    def _index(self, values, dtype):
-        return like(np.ascontiguousarray(values), self._zero, dtype)
+        self._number = like(order % len(edges), self.reference, self.xp.int64)
 
     def forward(self, M: Any) -> Any:
         diagonal = self.xp.linalg.diagonal(M)
         return diagonal[self._a] + diagonal[self._b] - 2 * M[self._a, self._b]
 
     def forward_factor(self, L: Any) -> Any:
-        if self.xp is np:
-            L, q = np.ascontiguousarray(L), np.empty(self.n_constraints, L.dtype)
-            threaded(pair_squared_distances, len(q), L.shape[1] * len(q), L, self._a, self._b, q)
-            return q
-        parts = slices(max(1, self.n_constraints), L.shape[1])
-        return self.xp.cat([(L[self._a[p]] - L[self._b[p]]).square().sum(1) for p in parts])
+        return kernels_of(L).squared_distances(L, self._a, self._b)
 
     def adjoint(self, u: Any) -> Any:
         S = zeros((self.n_points, self.n_points), u)
@@ -125,23 +117,22 @@ class EdgeOperator(DistanceOperator):
         if self.xp is np:
             return self._degrees(u)[:, None] * Y - self._adjacency(u[self._number]) @ Y
         flow = u[self._number, None] * (Y[self._row] - Y[self._neighbour])
-        return self.xp.segment_reduce(flow, "sum", offsets=self._start64, initial=0)
+        return self.xp.segment_reduce(flow, "sum", offsets=self._start.long(), initial=0)
 
     def moved(self, L: Any, change: Any, which: Any = None, damping: float = 0.0) -> Any:
         if self.xp is not np:
             return super().moved(L, change, which, damping)
-        a, b = (self._a, self._b) if which is None else (self._a[which], self._b[which])
-        y, k = change * 0, np.arange(len(a))
-        if len(a):
-            ends = sparse.csr_array(
-                (np.repeat([1.0, -1.0], len(a)), (np.tile(k, 2), np.append(a, b))),
-                (len(a), self.n_points),
-            )
-            rows, H = L[a] - L[b], (ends @ ends.T).tocoo()
+        used = slice(None) if which is None else which
+        a, b, y = self._a[used], self._b[used], change * 0
+        m, rows = len(a), L[a] - L[b]
+        if m:
+            places = np.tile(np.arange(m), 2), np.append(a, b)
+            ends = sparse.csr_array((np.repeat([1.0, -1.0], m), places), (m, self.n_points))
+            H = (ends @ ends.T).tocoo()
             H.data = 2 * H.data * (rows[H.row] * rows[H.col]).sum(1)
             ridge = (damping + LEAST_DAMPING) * H.diagonal()
-            solved = symmetric_solver(H.tocsc() + sparse.diags_array(ridge, format="csc"))
-            y[... if which is None else which] = solved(change if which is None else change[which])
+            solve = symmetric_solver(H.tocsc() + sparse.diags_array(ridge, format="csc"))
+            y[used] = solve(change[used])
         return L + self.adjoint_product(y, L)
 
     def curvature_solver(self, Y: Any, multipliers: Any, mu: Any, diagonal: Any) -> Callable:
@@ -149,15 +140,14 @@ class EdgeOperator(DistanceOperator):
         Z_b))^2 + sum_i z_i' ``diagonal`` z_i: the curvature of an augmented Lagrangian at Y.
         """
         n, r = Y.shape
-        d = Y[self._a] - Y[self._b]
+        d = self.differences(Y)
         blocks = (4 * mu)[:, None, None] * d[:, :, None] * d[:, None, :]
         blocks += (2 * abs(multipliers))[:, None, None] * np.eye(r)
         rows = np.concatenate([self._a, self._b, self._a, self._b]).astype(np.int64)
         columns = np.concatenate([self._a, self._b, self._b, self._a]).astype(np.int64)
-        entry = np.arange(r)
-        i = np.broadcast_to(rows[:, None, None] * r + entry[:, None], (len(rows), r, r))
-        j = np.broadcast_to(columns[:, None, None] * r + entry, (len(rows), r, r))
         values = np.concatenate([blocks, blocks, -blocks, -blocks])
+        i = rows[:, None, None] * r + np.arange(r)[:, None]
+        i, j = np.broadcast_arrays(i, columns[:, None, None] * r + np.arange(r))
         H = sparse.coo_array((values.ravel(), (i.ravel(), j.ravel())), (n * r, n * r)).tocsc()
         solve = symmetric_solver(H + sparse.kron(sparse.eye_array(n), diagonal, format="csc"))
         return lambda G: solve(G.reshape(-1)).reshape(G.shape)
@@ -188,27 +178,20 @@ class EdgeOperator(DistanceOperator):
             n = self.n_points
             degrees = np.bincount(self._a, u, n) + np.bincount(self._b, u, n)
             return degrees.astype(u.dtype, copy=False)
-        return self.xp.segment_reduce(u[self._number], "sum", offsets=self._start64, initial=0)
-
-    @cached_property
-    def _start64(self):
-        return self._start.long()
+        offsets = self._start.long()
+        return self.xp.segment_reduce(u[self._number], "sum", offsets=offsets, initial=0)
 
     def _adjacency(self, w):
         """The weighted adjacency matrix as a SciPy sparse matrix (on the host only)."""
-        shape = (self.n_points, self.n_points)
-        return sparse.csr_array((w, self._neighbour, self._start), shape)
+        return sparse.csr_array((w, self._neighbour, self._start), (self.n_points,) * 2)
 
     def subset(self, index: Any) -> "EdgeOperator":
-        return EdgeOperator(self.edges[np.asarray(index)], self.n_points, self._zero)
+        return EdgeOperator(self.edges[np.asarray(index)], self.n_points, self.reference)
 
     def astype(self, dtype: Any) -> "EdgeOperator":
         if dtype == self.dtype:
             return self
-        return EdgeOperator(self.edges, self.n_points, like(self._zero, self._zero, dtype))
-
-    def empty_constraint_vector(self) -> Any:
-        return zeros(self.n_constraints, self._zero)
+        return EdgeOperator(self.edges, self.n_points, like(self.reference, self.reference, dtype))
 
 
 def symmetric_solver(H: Any) -> Callable[[np.ndarray], np.ndarray]:
@@ -225,7 +208,7 @@ class ReducedEdges(DistanceOperator):
     ignores_constants = False
 
     def __init__(self, edges: Any, Q: Any):
-        self.edges, self.Q, self.xp, self.dtype = edges, Q, edges.xp, edges.dtype
+        self.edges, self.Q, self.reference = edges, Q, edges.reference
         self.n_constraints, self.n_features = edges.n_constraints, Q.shape[1]
 
     def forward(self, M: Any) -> Any:
@@ -254,6 +237,3 @@ class ReducedEdges(DistanceOperator):
 
     def astype(self, dtype: Any) -> "ReducedEdges":
         return ReducedEdges(self.edges.astype(dtype), like(self.Q, self.Q, dtype))
-
-    def empty_constraint_vector(self) -> Any:
-        return self.edges.empty_constraint_vector()

@@ -12,9 +12,8 @@ from typing import Any, Self
 import numpy as np
 from scipy import sparse
 
-from ..core.threads import threaded
 from .base import Operator
-from .numpy import pair_inner_products
+from .numpy import inner_products
 
 MOST_DENSE = 120  # order of the adjoint up to which dense products are faster
 
@@ -22,8 +21,7 @@ MOST_DENSE = 120  # order of the adjoint up to which dense products are faster
 class EntryOperator(Operator):
     """Operator over entries of a matrix of this ``shape``, NumPy only; entries may repeat."""
 
-    xp = np
-    dtype = np.dtype(np.float64)
+    reference = np.zeros(0)
 
     def __init__(
         self, rows: np.ndarray, columns: np.ndarray, signs: np.ndarray, shape: tuple[int, int]
@@ -46,10 +44,7 @@ class EntryOperator(Operator):
         return self.signs * M[self._a, self._b][self._entry]
 
     def forward_factor(self, L: Any) -> np.ndarray:
-        L = np.ascontiguousarray(L)
-        out = np.empty(len(self._a))
-        threaded(pair_inner_products, len(out), L.shape[1] * len(out), L, L, self._a, self._b, out)
-        return self.signs * out[self._entry]
+        return self.signs * inner_products(L, L, self._a, self._b)[self._entry]
 
     def adjoint(self, u: Any) -> Any:
         weight = np.bincount(self._entry, weights=self.signs * u, minlength=len(self._a))
@@ -64,6 +59,3 @@ class EntryOperator(Operator):
         if dtype != np.float64:
             raise ValueError(f"EntryOperator works in float64 only; got dtype={dtype}.")
         return self
-
-    def empty_constraint_vector(self) -> np.ndarray:
-        return np.zeros(self.n_constraints)

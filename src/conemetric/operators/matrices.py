@@ -26,8 +26,8 @@ class MatrixOperator(Operator):
     def _set(self, flat):
         self._flat = flat
         self._flat_transposed = flat.T.tocsr() if sparse.issparse(flat) else flat.T
-        self.n_constraints, self.dtype = flat.shape[0], flat.dtype
-        self.xp = np if sparse.issparse(flat) else namespace(flat)
+        self.n_constraints = flat.shape[0]
+        self.reference = np.zeros(0, flat.dtype) if sparse.issparse(flat) else zeros(0, flat)
 
     def forward(self, M: Any) -> Any:
         return self._flat @ M.reshape(-1)
@@ -56,8 +56,3 @@ class MatrixOperator(Operator):
         other.n_features = self.n_features
         other._set(flat)
         return other
-
-    def empty_constraint_vector(self) -> Any:
-        if self.xp is np:  # sparse matrices have no device
-            return np.zeros(self.n_constraints, self.dtype)
-        return zeros(self.n_constraints, self._flat)

@@ -1,4 +1,4 @@
-"""The difference and the bilinear operator on NumPy arrays: BLAS for products, Numba for the pairs."""
+"""The difference operator on NumPy arrays: BLAS for products, Numba for the pairs."""
 
 from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
@@ -12,7 +12,6 @@ from ..core.compiled import jit
 from ..core.spectral import by_scipy
 from ..core.threads import threaded
 from .base import DifferenceOperator
-from .bilinear import BilinearOperator
 
 MOST_TOUCHED = 0.9  # share of points with a multiplier above which copying these does not pay
 # features from which computing half of a symmetric product saves more than visiting each pair
@@ -20,19 +19,17 @@ MOST_TOUCHED = 0.9  # share of points with a multiplier above which copying thes
 SYMMETRIC_FROM, PARTS = 512, 8
 
 
-class NumpyOperator(DifferenceOperator):
-    def _prepare(self):
-        if isinstance(self.X, np.ndarray):
-            self.X = np.ascontiguousarray(self.X)
+class PairOperator(DifferenceOperator):
+    def __init__(self, X: Any, *pairs: Any):
+        super().__init__(np.ascontiguousarray(X) if isinstance(X, np.ndarray) else X, *pairs)
         shape = (self.n_constraints, self.n_pairs)
         self._B = sparse.csr_array((self.weight, self.pair, self.row_start.astype(np.int32)), shape)
         self._B_transposed = sparse.csr_array(self._B.T)
-        self._first = np.searchsorted(self.a, np.arange(self.n_points + 1))
+        self._first = starts(self.a, self.n_points)
 
-    def combine(self, q: Any) -> Any:
-        return self._B @ q
-
-    def _combine_sizes(self, q):
+    def combine(self, q: Any, sizes: bool = False) -> Any:
+        if not sizes:
+            return self._B @ q
         # not abs(B), which would merge equal pairs of a row in the memory that B shares
         parts = abs(self.weight), self._B.indices, self._B.indptr
         return sparse.csr_array(parts, self._B.shape) @ q
@@ -49,19 +46,13 @@ class NumpyOperator(DifferenceOperator):
             return self.X @ M
 
     def pair_forward(self, M: Any) -> Any:
-        return self._per_pair(pair_products, self.X, self._mapped(M))
+        return _per_pair(pair_products, self.a, self.b, self.X, self._mapped(M))
 
     def pair_forward_factor(self, L: Any) -> Any:
-        return self._pair_squared_distances(self._mapped(L))
+        return self.squared_distances(self._mapped(L))
 
-    def _pair_squared_distances(self, Y):
-        return self._per_pair(pair_squared_distances, Y)
-
-    def _per_pair(self, kernel, *arrays):
-        q = np.empty(self.n_pairs, dtype=self.dtype)
-        work = self.n_pairs * arrays[0].shape[1]
-        threaded(kernel, self.n_pairs, work, *arrays, self.a, self.b, q)
-        return q
+    def squared_distances(self, Y: Any) -> Any:
+        return squared_distances(Y, self.a, self.b)
 
     def pair_adjoint(self, w: Any) -> Any:
         degree = np.zeros(self.n_points, dtype=self.dtype)
@@ -90,8 +81,7 @@ class NumpyOperator(DifferenceOperator):
         """The pairs of every point in compressed rows: starts, other ends, numbers of the pairs."""
         ends, others = np.concatenate([self.a, self.b]), np.concatenate([self.b, self.a])
         order = np.argsort(ends, kind="stable")
-        first = np.searchsorted(ends[order], np.arange(self.n_points + 1))
-        return first, others[order], order % self.n_pairs
+        return starts(ends[order], self.n_points), others[order], order % self.n_pairs
 
 
 def symmetric_product(X: np.ndarray, G: np.ndarray) -> np.ndarray:
@@ -107,28 +97,32 @@ def symmetric_product(X: np.ndarray, G: np.ndarray) -> np.ndarray:
     return S
 
 
-class NumpyBilinear(BilinearOperator):
-    def _prepare(self):
-        self.queries, self.documents = map(np.ascontiguousarray, (self.queries, self.documents))
-        self._first = np.searchsorted(self.query, np.arange(len(self.queries) + 1))
+def squared_distances(Y: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """||Y_a - Y_b||^2 of every pair."""
+    return _per_pair(pair_squared_distances, a, b, np.ascontiguousarray(Y))
 
-    def pair_scores(self, mapped: Any) -> Any:
-        scores = np.empty(self.n_pairs, dtype=self.dtype)
-        args = (mapped, self.documents, self.query, self.document, scores)
-        threaded(pair_inner_products, self.n_pairs, self.n_pairs * mapped.shape[1], *args)
-        return scores
 
-    def distribute(self, u: Any) -> Any:
-        won, lost = (np.bincount(pair, u, self.n_pairs) for pair in (self.better, self.worse))
-        return (won - lost).astype(self.dtype, copy=False)
+def inner_products(Y: np.ndarray, Z: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """<Y_a, Z_b> of every pair."""
+    return _per_pair(pair_inner_products, a, b, *map(np.ascontiguousarray, (Y, Z)))
 
-    def weighted_documents(self, w: Any) -> Any:
-        n_columns = self.documents.shape[1]
-        total = np.empty((len(self.queries), n_columns), self.dtype)
-        work = self.n_pairs * n_columns
-        args = (self.documents, w, self._first, self.document, total)
-        threaded(weighted_rows, len(total), work, *args)
-        return total
+
+def _per_pair(kernel, a, b, *arrays):
+    out = np.empty(len(a), dtype=arrays[0].dtype)
+    threaded(kernel, len(a), len(a) * arrays[0].shape[1], *arrays, a, b, out)
+    return out
+
+
+def weighted_sums(w: np.ndarray, Z: np.ndarray, b: np.ndarray, first: np.ndarray) -> np.ndarray:
+    """For each i the sum of w[p] Z[b[p]], p in ``first[i]:first[i + 1]``."""
+    out = np.empty((len(first) - 1, Z.shape[1]), Z.dtype)
+    threaded(weighted_rows, len(out), len(b) * Z.shape[1], Z, w, first, b, out)
+    return out
+
+
+def starts(sorted_numbers: np.ndarray, n: int) -> np.ndarray:
+    """Where each of 0 ... n-1 starts in a sorted list, and where the list ends."""
+    return np.searchsorted(sorted_numbers, np.arange(n + 1))
 
 
 @jit

@@ -19,8 +19,7 @@ class Tiles:
         self.rows, self.columns = GPU_TILE if on_device(X) else CPU_TILE
         starts, n = range(0, len(X), self.rows), len(X)
         self.corners = [(i, j) for i in starts for j in range(i, n, self.columns)]
-        self.factors = _distance_factors(X)
-        self.embedded_factors = _distance_factors(X @ like(L, X))
+        self.factors = _distance_factors(X), _distance_factors(X @ like(L, X))
         self._find = _worst_on_device if is_torch(X) else _worst_on_threads
 
     def __len__(self) -> int:
@@ -31,9 +30,7 @@ class Tiles:
         i, j = self.corners[number]
         I, J = slice(i, i + self.rows), slice(j, j + self.columns)
         classes = None if self.y is None else (self.y[I], self.y[J])
-        squared, embedded = (
-            left[I] @ right[J].T for left, right in (self.factors, self.embedded_factors)
-        )
+        squared, embedded = (left[I] @ right[J].T for left, right in self.factors)
         column, value, short = self._find(squared, embedded, j - i, classes, self.limit)
         row = namespace(value).broadcast_to(arange(len(value), value)[:, None] + i, value.shape)
         return row.reshape(-1), (column + j).reshape(-1), value.reshape(-1), short
@@ -47,12 +44,7 @@ def _distance_factors(X):
 
 
 def _worst_on_threads(squared, embedded, shift, classes, limit):
-    """For each row of a tile the columns of the shortest and the longest embedded secant, and how
-    far they are from 1.
-
-    Entry (r, c) of the tile counts only if c + ``shift`` > r, so that every pair is visited once.
-    With classes, only secants between similar points count as long, and only the others as short.
-    """
+    """`worst_secants` of a tile, and the number of near-duplicates."""
     n = len(squared)
     column, value = np.zeros((n, 2), np.int64), np.empty((n, 2), squared.dtype)
     short = np.empty(n, np.int64)
@@ -67,12 +59,9 @@ def _worst_on_device(squared, embedded, shift, classes, limit):
     import torch
 
     skip = squared <= limit
-    if shift < len(squared):
-        lower = torch.ones_like(skip).tril_(-shift)
-        short = (skip & ~lower).sum()
-        skip |= lower
-    else:
-        short = skip.sum()
+    short = skip.sum() if shift >= len(skip) else skip.triu(1 - shift).sum()
+    if shift < len(skip):
+        skip |= torch.ones_like(skip).tril_(-shift)
     ratio = embedded.div_(squared.masked_fill_(skip, 1)).masked_fill_(skip, 1)
     low = high = ratio
     if classes is not None:
@@ -88,10 +77,9 @@ def worst_secants(
     start, stop, squared, embedded, shift, y_rows, y_columns, limit, column, value, short
 ):
     """Per row r of a tile of pairs: the columns of the smallest and the largest embedded/squared,
-    and their distance from 1, over the entries with c + shift > r.
-
-    Pairs with ``squared`` not above ``limit`` are counted in ``short[r]`` and skipped. With labels,
-    the smallest is over pairs of different labels and the largest over pairs of the same label.
+    and their distance from 1, over the entries with c + shift > r, so that every pair is visited
+    once. Pairs with ``squared`` not above ``limit`` are counted in ``short[r]`` and skipped. With
+    labels, the smallest is over pairs of different labels, the largest over those of the same one.
     """
     n_columns, plain = squared.shape[1], len(y_rows) == 0
     one = squared.dtype.type(1)

@@ -1,15 +1,13 @@
 """Secants: the unit vectors (x_a - x_b) / ||x_a - x_b|| of all pairs of rows of X, or of listed
 ones.
 
-`SecantOperator` holds an explicit, bounded list of them (S x D: the active set of a column
-generation, never all pairs). It is an `Operator` made of dense products, with the Gram matrix A A*
-= (V V') o (V V') that ADMM factorises. `AllSecants` and `ListedSecants` are the complete sets. They
-store only X (and the list); an integer *key* names one secant, and `scan` visits all of them.
+`SecantOperator` holds an explicit, bounded list of them (the active set of a column generation).
+`AllSecants` and `ListedSecants` are the complete sets. They store only X (and the list); an integer
+*key* names one secant, and `scan` visits all of them.
 
 A pair is *near-duplicate*, and has no secant, when ||x_a - x_b||^2 <= `DUPLICATE` * max_i ||x_i -
-mean||^2. Scans count such pairs. Scans in float32 skip pairs below the coarser limit `NOISY`, where
-single-precision distances carry no information; the scan in float64, which every certificate needs,
-does not.
+mean||^2. Scans in float32 skip pairs below the coarser limit `NOISY`, where single-precision
+distances carry no information; the scan in float64, which every certificate needs, does not.
 """
 
 from abc import ABC, abstractmethod
@@ -34,7 +32,7 @@ class SecantOperator(Operator):
     """A(M)_s = v_s' M v_s for the rows v_s of V."""
 
     def __init__(self, V: Any):
-        self.V, self.xp, self.dtype = V, namespace(V), V.dtype
+        self.V, self.reference = V, zeros(0, V)
         self.n_constraints, self.n_features = V.shape
         # dimension of the symmetric matrices
         self.n_symmetric = self.n_features * (self.n_features + 1) // 2
@@ -65,8 +63,7 @@ class SecantOperator(Operator):
         """A* A on symmetric matrices as vectors, summed over blocks of secants."""
         rows, columns, weight = self._triangle
         parts = (self.V[part] for part in slices(self.n_constraints, self.n_symmetric))
-        features = (V[:, rows] * V[:, columns] * weight for V in parts)
-        return sum(F.T @ F for F in features)
+        return sum(F.T @ F for F in (V[:, rows] * V[:, columns] * weight for V in parts))
 
     def symmetric_adjoint(self, u: Any) -> Any:
         """A*(u) as a vector."""
@@ -77,8 +74,7 @@ class SecantOperator(Operator):
         """A of the symmetric matrix with vector m."""
         rows, columns, weight = self._triangle
         M = zeros((self.n_features, self.n_features), m)
-        M[rows, columns] = m / weight
-        M[columns, rows] = m / weight
+        M[rows, columns] = M[columns, rows] = m / weight
         return self.forward(M)
 
     def subset(self, index: Any) -> "SecantOperator":
@@ -86,9 +82,6 @@ class SecantOperator(Operator):
 
     def astype(self, dtype: Any) -> "SecantOperator":
         return SecantOperator(like(self.V, self.V, dtype))
-
-    def empty_constraint_vector(self) -> Any:
-        return zeros(self.n_constraints, self.V)
 
 
 @dataclass(frozen=True)
@@ -104,8 +97,8 @@ class Scan:
 
 class Sweep(NamedTuple):
     """Which pairs a scan visits: those of these ``points`` (None: all), in tiles that follow their
-    order, from ``first_tile`` on and around. With ``enough``, a pair (count, excess), it may stop
-    once it has this many violations larger than that.
+    order, from ``first_tile`` on and around. With ``enough`` = (count, excess), it may stop once it
+    has this many violations larger than that.
     """
 
     points: Any = None
@@ -193,23 +186,23 @@ class AllSecants(Secants):
         self.n_pairs = self.n_points * (self.n_points - 1) // 2
 
     def sample(self, size: int, rng: Any) -> Any:
-        xp, n = self.xp, self.n_points
+        n = self.n_points
         if self.n_pairs <= size:
             first, second = np.triu_indices(n, 1)
         else:
             first, second = rng.integers(0, n, size), rng.integers(0, n - 1, size)
             second = second + (second >= first)
         keys = np.unique(np.minimum(first, second) * n + np.maximum(first, second))
-        keys = like(keys, self.X, xp.int64)
-        keys = keys[self._have_secant(*self.ends(keys))]
-        return keys if len(keys) else self._from_outermost(size)
+        keys = self._with_secant(like(keys, self.X, self.xp.int64))
+        if len(keys):
+            return keys
+        # the point farthest from the mean has some
+        far, others = (self.X * self.X).sum(1).argmax(), arange(n, self.X)
+        keys = self.xp.minimum(far, others) * n + self.xp.maximum(far, others)
+        return self._with_secant(keys)[:size]
 
-    def _from_outermost(self, size):
-        """Up to ``size`` secants from the point farthest from the mean, which has some."""
-        xp = self.xp
-        far, others = (self.X * self.X).sum(1).argmax(), arange(self.n_points, self.X)
-        keys = xp.minimum(far, others) * self.n_points + xp.maximum(far, others)
-        return keys[self._have_secant(*self.ends(keys))][:size]
+    def _with_secant(self, keys):
+        return keys[self._have_secant(*self.ends(keys))]
 
     def ends(self, keys: Any) -> tuple[Any, Any]:
         return keys // self.n_points, keys % self.n_points

@@ -7,9 +7,8 @@ r) an orthonormal basis of it and x - mean = Q z,
 
 and neither the trace nor the Frobenius norm of Q'MQ is larger than that of M. So a program that
 depends on differences and is regularised by either has its optimum at Q N Q', with N the optimum of
-the same program over the coordinates z. The multipliers are the same, and A*(u) over X is Q times
-A*(u) over z times Q': its positive eigenvalues, and hence every bound proven over z, hold in all D
-dimensions. Nothing here is D x D unless X has more rows than features.
+the same program over the coordinates z. The multipliers are the same, and every bound proven over z
+holds in all D dimensions. Nothing here is D x D unless X has more rows than features.
 
 The basis of dense rows comes from a QR factorisation. For sparse rows it is Q = X_c' W, with W from
 the eigenvectors of the Gram matrix X_c X_c', and is never formed; there, directions below about
@@ -26,7 +25,7 @@ import scipy.linalg
 from ..core.arrays import float64, identity, is_torch, like, namespace, to_index, zeros
 from ..core.slices import slices
 from ..core.sparse_rows import SparseRows
-from ..core.spectral import definite_part
+from ..core.spectral import definite_part, eigh
 
 # rank, as a share of the features, above which solving in the span does not pay for finding
 # it: a QR factorisation in float64 costs as much as three to six evaluations of the dual
@@ -37,10 +36,8 @@ SURELY_POSITIVE = 1e-10
 
 @dataclass(frozen=True)
 class Coordinates:
-    """Rows of X as ``points`` (n, r) in r <= D coordinates.
-
-    The product B (D x r) of ``maps`` leads back: a metric with factor L over the points has factor
-    B L over the features. No maps mean that the points are the rows of X.
+    """Rows of X as ``points`` (n, r) in r <= D coordinates, and the ``maps`` whose product B (D x r)
+    leads back: a metric with factor L over the points has factor B L over the features.
     """
 
     points: Any
@@ -52,7 +49,7 @@ class Coordinates:
 
     def lower(self, F: Any) -> Any:
         """The L whose `lift` is F, a factor in the range of the maps, in float64."""
-        return _lower(self.maps, F)
+        return lower(self.maps, F)
 
     @property
     def isometric(self) -> bool:
@@ -76,7 +73,7 @@ class Coordinates:
             outside = outside - self.lift(self.lower(outside))
             outside = outside / xp.linalg.norm(outside)
         points = xp.concat([points, zeros((len(points), 1), points)], 1)
-        return Coordinates(points, (WithColumn(self.maps, outside),))
+        return Coordinates(points, (WithColumn(self.maps, outside, self.isometric),))
 
 
 def lift(maps: tuple["Map", ...], L: Any) -> Any:
@@ -87,7 +84,8 @@ def lift(maps: tuple["Map", ...], L: Any) -> Any:
     return like(lifted, L)
 
 
-def _lower(maps, F):
+def lower(maps: tuple["Map", ...], F: Any) -> Any:
+    """The L whose `lift` is F, in float64."""
     F = float64(F)
     for step in maps:
         F = step.lower(F)
@@ -95,12 +93,9 @@ def _lower(maps, F):
 
 
 class Map(ABC):
-    """A matrix with independent columns, in float64."""
+    """A matrix with independent columns, in float64; ``isometric``: orthonormal up to rounding."""
 
-    @property
-    def isometric(self) -> bool:
-        """Whether they are orthonormal, up to rounding."""
-        return False
+    isometric: bool
 
     @abstractmethod
     def lift(self, L: Any) -> Any:
@@ -113,14 +108,10 @@ class Map(ABC):
 
 @dataclass(frozen=True)
 class Orthonormal(Map):
-    """A product of matrices, with orthonormal columns."""
+    """A product of matrices, with orthonormal columns (from sparse rows only up to about 1e-10)."""
 
     factors: tuple
-
-    @property
-    def isometric(self) -> bool:
-        """Columns from sparse rows are orthonormal only up to about 1e-10."""
-        return not any(isinstance(factor, CentredColumns) for factor in self.factors)
+    isometric: bool = True
 
     def lift(self, L: Any) -> Any:
         for factor in reversed(self.factors):
@@ -139,6 +130,7 @@ class Diagonal(Map):
     """The matrix with this diagonal."""
 
     values: Any
+    isometric: bool = False
 
     def lift(self, L: Any) -> Any:
         return self.values[:, None] * L
@@ -153,6 +145,7 @@ class Matrix(Map):
 
     matrix: Any
     inverse: Any = None
+    isometric: bool = False
 
     def lift(self, L: Any) -> Any:
         return self.matrix @ L
@@ -171,16 +164,13 @@ class WithColumn(Map):
 
     maps: tuple[Map, ...]
     column: Any
-
-    @property
-    def isometric(self) -> bool:
-        return all(step.isometric for step in self.maps)
+    isometric: bool
 
     def lift(self, L: Any) -> Any:
         return lift(self.maps, L[:-1]) + self.column * L[-1:]
 
     def lower(self, F: Any) -> Any:
-        return namespace(F).concat([_lower(self.maps, F), self.column.T @ F])
+        return namespace(F).concat([lower(self.maps, F), self.column.T @ F])
 
 
 class CentredColumns:
@@ -220,7 +210,7 @@ def in_span(X: Any, *, at_most: float = WORTHWHILE) -> Coordinates:
     """
     if isinstance(X, SparseRows):
         span = _sparse_span(X)
-    elif _has_rank(X, _worth(X, at_most)):
+    elif _too_high(X, at_most)[0]:
         return Coordinates(X)
     else:
         span = centred_in_span(X - _mean(X), at_most=at_most)
@@ -231,15 +221,17 @@ def centred_in_span(Z: Any, *, at_most: float = WORTHWHILE) -> Coordinates:
     """`in_span` of centred rows in float64, which may be overwritten, or of sparse ones."""
     if isinstance(Z, SparseRows):
         return _sparse_span(Z)
-    xp, (n, D), most = namespace(Z), Z.shape, _worth(Z, at_most)
+    xp, (n, D) = namespace(Z), Z.shape
     if n <= D:
         basis, R = _qr(Z.T)
         left, singular, right = xp.linalg.svd(R)  # Z = R'Q' = V s (Q U)'
         r = _rank(singular)
         return Coordinates(right[:r].T * singular[:r], (Orthonormal((basis, left[:, :r])),))
-    if _has_rank(Z, most):
+    too_high, most = _too_high(Z, at_most)
+    if too_high:
         return Coordinates(Z)
-    _, singular, right = xp.linalg.svd(_triangle(Z))
+    R = xp.linalg.qr(Z, mode="r")
+    _, singular, right = xp.linalg.svd(R[1] if is_torch(Z) else R)
     r = _rank(singular)
     if r > most:
         return Coordinates(Z)
@@ -255,33 +247,28 @@ def _sparse_span(X):
     gram = X.gram()
     gram -= gram.mean(0)
     gram -= gram.mean(1)[:, None]
-    values, vectors = np.linalg.eigh(gram)
-    values, vectors = values[::-1], vectors[:, ::-1]
+    values, vectors = eigh(gram)
     r = _rank(values)
     root = np.maximum(values[:r], np.finfo(float).tiny) ** 0.5
     basis = CentredColumns(X.matrix, X.means()), vectors[:, :r] / root
-    return Coordinates(vectors[:, :r] * root, (Orthonormal(basis),))
+    return Coordinates(vectors[:, :r] * root, (Orthonormal(basis, isometric=False),))
 
 
-def _worth(X, at_most):
-    """The largest rank that makes mapping X worthwhile."""
-    n, D = X.shape
-    return n if n <= D else min(D - 1, int(at_most * D))
-
-
-def _has_rank(X, most):
-    """Whether a Gram matrix proves that the centred rows of X have a rank above ``most``."""
+def _too_high(X, at_most):
+    """Whether a Gram matrix proves that the centred rows of X have a rank above the largest that
+    makes mapping them worthwhile, which is returned too.
+    """
     n, D = X.shape
     if n <= D:
-        return False
+        return False, n
+    most = min(D - 1, int(at_most * D))
     few = max(1, 2 * n // (3 * D))  # 3/2 D rows usually prove full rank
-    return _least_rank(X[::few]) > most or (few > 1 and _least_rank(X) > most)
+    return _least_rank(X[::few]) > most or (few > 1 and _least_rank(X) > most), most
 
 
 def _least_rank(X):
     """A lower bound on the rank of the centred rows: directions below 1e-8 are not seen."""
-    xp = namespace(X)
-    mean = _mean(X)
+    xp, mean = namespace(X), _mean(X)
     gram = zeros((X.shape[1], X.shape[1]), mean)
     for part in slices(*X.shape):
         rows = X[part] - mean
@@ -311,8 +298,3 @@ def _qr(A):
     if is_torch(A):
         return namespace(A).linalg.qr(A)
     return scipy.linalg.qr(A, mode="economic", overwrite_a=True, check_finite=False)
-
-
-def _triangle(A):
-    """R alone."""
-    return namespace(A).linalg.qr(A, mode="r")[1] if is_torch(A) else np.linalg.qr(A, mode="r")

@@ -14,10 +14,10 @@ from ..core.compiled import jit
 from ..core.slices import slices
 from ..core.sparse_rows import SparseRows
 from ..core.threads import threaded
-from .numpy import NumpyOperator, degrees
+from .numpy import PairOperator, degrees
 
 
-class SparseOperator(NumpyOperator):
+class SparseOperator(PairOperator):
     """The points are `SparseRows`; everything else is a NumPy array."""
 
     X: SparseRows
@@ -31,7 +31,7 @@ class SparseOperator(NumpyOperator):
     def pair_forward_factor(self, L: Any) -> Any:
         q = np.zeros(self.n_pairs, self.dtype)
         for columns in slices(L.shape[1], self.n_points):
-            q += self._pair_squared_distances(self.X @ L[:, columns])
+            q += self.squared_distances(self.X @ L[:, columns])
         return q
 
     @cached_property

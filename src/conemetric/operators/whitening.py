@@ -11,13 +11,17 @@ from .span import Coordinates, Diagonal, Matrix, centred_in_span
 def whiten(X: Any, similar_pairs: Any, ridge: float, weights: Any = None) -> Coordinates:
     """X in coordinates where the scatter of the similar pairs is the identity, in float64.
 
-    The scatter is X_S = sum of w d d' over the pairs, plus a ridge (`ridge_diagonal`). With
-    features divided by the square root of the ridge, that ridge is the identity, so at given
-    distances <X_S, M> is smallest in the span of the rows (`operators.span`). The scatter is
-    whitened in that span, and never D x D if there are fewer rows than features.
+    The scatter is X_S = sum of w d d' over the pairs, plus a ridge. With features divided by the
+    square root of the ridge, that ridge is the identity, so at given distances <X_S, M> is smallest
+    in the span of the rows (`operators.span`), where the scatter is whitened.
     """
     scale = ridge_diagonal(X, amount(similar_pairs, weights), ridge) ** 0.5
-    span = centred_in_span(_divided(X, scale))
+    if isinstance(X, SparseRows):
+        divided = float64(X.centred()).scaled(1 / scale)
+    else:
+        divided = X - X.mean(0, dtype=namespace(X).float64)
+        divided /= scale
+    span = centred_in_span(divided)
     T = whitening(scatter(span.points, similar_pairs, weights))
     points = span.points
     points = points.mapped(T.matrix) if isinstance(points, SparseRows) else points @ T.matrix
@@ -41,15 +45,6 @@ def scatter(X: Any, pairs: Any, weights: Any = None) -> Any:
 def amount(pairs: Any, weights: Any) -> float:
     """The total weight of the pairs."""
     return len(pairs) if weights is None else float(float64(weights).sum())
-
-
-def _divided(X, scale):
-    """The centred rows, feature by feature in units of ``scale``, in float64."""
-    if isinstance(X, SparseRows):
-        return float64(X.centred()).scaled(1 / scale)
-    Z = X - X.mean(0, dtype=namespace(X).float64)
-    Z /= scale
-    return Z
 
 
 def ridge_diagonal(X: Any, n_pairs: float, ridge: float) -> Any:

@@ -51,8 +51,7 @@ class SpectralDual(ABC):
 
     The dual of every Frobenius-regularised program here, and of every proximal step. gain is
     concave and a sum over the constraints: linear'u unless a subclass overrides it. X(u) = sigma
-    [K(u)]_+ is the primal point of u, and gain'(u) - sign A(X(u)) the gradient. Subclasses set the
-    attributes and define the primal objective.
+    [K(u)]_+ is the primal point of u, and gain'(u) - sign A(X(u)) the gradient.
     """
 
     operator: Any
@@ -90,9 +89,7 @@ class SpectralDual(ABC):
         return None
 
     def evaluate(self, u: Any, rank_guess: int | None = None, *requested: Any) -> "Evaluation":
-        """The dual at u, with the sums ``requested`` computed in the same visit, as
-        `Evaluation.requested_totals`.
-        """
+        """The dual at u, with the sums ``requested`` computed in the same visit."""
         return Evaluation(self, u, rank_guess, requested)
 
     def curvature(self, direction: Any, u: Any) -> float:
@@ -104,8 +101,8 @@ class SpectralDual(ABC):
 
     def hessian(self, point: Any) -> "Hessian":
         """Minus the second derivative of the dual at ``point``."""
-        K = point.combined if self.offset is None else point.combined + self.offset
-        return Hessian(self, spectral.psd_derivative(K), self.gain_curvature(point.u))
+        derivative = spectral.psd_derivative(point.shifted)
+        return Hessian(self, derivative, self.gain_curvature(point.u))
 
     def refutation(self, point: Any) -> str | None:
         """Why no point is feasible, if the multipliers at ``point`` prove it; else None."""
@@ -125,17 +122,20 @@ class SpectralDual(ABC):
 
     def penalised_violation(self, u: Any, margins: Any, primal: float) -> float:
         """What an infeasible point may have gained, relative to its objective ``primal``: sum_r
-        |u_r| times what A(X)_r = ``margins`` misses.
-
-        X is feasible for the bounds it reaches, so the optimum for the true ones exceeds its
-        objective by at most that, if u are optimal multipliers.
+        |u_r| times what A(X)_r = ``margins`` misses. X is feasible for the bounds it reaches, so
+        the optimum exceeds its objective by at most that, if u are optimal multipliers.
         """
         return 0.0
 
-    def primal_at(self, factor: Any, margins: Any) -> tuple[float, float]:
-        """(objective, relative violation) of X = L L' with L = ``factor`` and A(X) = ``margins``."""
+    def primal_at(self, factor: Any, margins: Any, u: Any = None) -> tuple[float, float]:
+        """(objective, relative violation) of X = L L' with L = ``factor`` and A(X) = ``margins``;
+        with multipliers u, what it may have gained counts as violation too.
+        """
         (terms,) = self.operator.space.totals(self.primal_terms(margins))
-        return self.primal_value(terms, squared_norm(factor), factor)
+        value, violation = self.primal_value(terms, squared_norm(factor), factor)
+        if u is not None:
+            violation = max(violation, self.penalised_violation(u, margins, value))
+        return value, violation
 
 
 class SpectralProgram(SpectralDual, Problem):
@@ -151,41 +151,23 @@ class SpectralProgram(SpectralDual, Problem):
         margins = exact.margins_of(L)
         point = exact.evaluate(u, None, exact.primal_terms(margins))
         primal, violation = exact.primal_value(point.requested_totals[0], squared_norm(L), L)
-        return Bounds(
-            primal, point.bound, max(violation, exact.penalised_violation(u, margins, primal))
-        )
+        violation = max(violation, exact.penalised_violation(u, margins, primal))
+        return Bounds(primal, point.bound, violation)
 
 
 class Evaluation:
-    """The dual at one point; gradient and primal point are computed on first use."""
+    """The dual at one point, and the results of the sums ``requested``; its value, gradient and
+    primal point are computed on first use. ``known`` is (A*(u), [gain]), if known.
+    """
 
     def __init__(
-        self, problem: Any, u: Any, rank_guess: int | None = None, requested: tuple[Total, ...] = ()
+        self, problem: Any, u: Any, rank_guess: Any = None, requested: Any = (), known: Any = None
     ):
-        self.problem, self.u, self.rank_guess, self.requested = problem, u, rank_guess, requested
+        self.problem, self.u, self.rank_guess = problem, u, rank_guess
+        first = known or problem.operator.adjoint_and(u, problem.gain(u), *requested)
+        adjoint, (self.gain, *self.requested_totals) = first
+        self.combined = adjoint if problem.sign > 0 else -adjoint  # sign A*(u)
         self._terms: Any = None  # set by `measure`
-
-    @cached_property
-    def _first(self):
-        """A*(u), the gain, and the sums requested."""
-        p = self.problem
-        adjoint, (gain, *totals) = p.operator.adjoint_and(self.u, p.gain(self.u), *self.requested)
-        return adjoint, gain, totals
-
-    @property
-    def requested_totals(self) -> list:
-        """The results of the sums ``requested``."""
-        return self._first[2]
-
-    @property
-    def gain(self) -> float:
-        return self._first[1]
-
-    @cached_property
-    def combined(self) -> Any:
-        """sign A*(u)."""
-        adjoint = self._first[0]
-        return adjoint if self.problem.sign > 0 else -adjoint
 
     @property
     def shifted(self) -> Any:
@@ -295,13 +277,6 @@ def squared_norm(factor: Any) -> float:
     wide = factor.shape[1] > factor.shape[0]
     gram = factor @ factor.T if wide else factor.T @ factor
     return float((gram**2).sum())
-
-
-def relative(amount: Any, objective: float) -> float:
-    """``amount`` over the size of ``objective``; 0 for 0, infinite over 0."""
-    if not amount:
-        return 0.0
-    return amount / abs(objective) if objective else float("inf")
 
 
 # ---- functions mapped and summed over blocks of multipliers

@@ -29,7 +29,7 @@ from ..core import spectral
 from ..core.arrays import float64, is_scalar, like
 from ..core.vectors import ARRAYS, Total, clipped, total
 from .base import Evaluation, SpectralProgram
-from .losses import LOSSES, Loss, weighted_sum
+from .losses import LOSSES, weighted_sum
 
 UNEVEN = 0.1  # smallest size of a constraint that counts, relative to the mean
 EIGH_ERROR = 8.0  # error of an eigendecomposition on any device, in units of D eps
@@ -41,15 +41,9 @@ class FrobeniusProgram(SpectralProgram):
     """
 
     def __init__(
-        self,
-        operator: Any,
-        C: float,
-        loss: Loss | str = "hinge",
-        prior: Any = None,
-        weights: Any = None,
+        self, operator: Any, C: float, loss: str = "hinge", prior: Any = None, weights: Any = None
     ):
-        self.operator, self.C = operator, float(C)
-        self.loss = LOSSES[loss] if isinstance(loss, str) else loss
+        self.operator, self.C, self.loss = operator, float(C), LOSSES[loss]
         # c: one number, or one per constraint
         self.unit = self.C / operator.n_constraints
         if weights is not None:
@@ -65,14 +59,12 @@ class FrobeniusProgram(SpectralProgram):
     @cached_property
     def sizes(self) -> Any:
         """Sizes of the constraints' matrices, none far below the mean; 1.0 if unknown."""
-        sizes = self.operator.row_sizes
+        sizes, space = self.operator.row_sizes, self.operator.space
         if is_scalar(sizes):
             return 1.0
-        space = self.operator.space
         mean = space.sum(weighted_sum, sizes) / self.operator.n_constraints
-        if not 0 < mean < math.inf:
-            return 1.0
-        return space.map(clipped, sizes, lower=UNEVEN * mean, upper=None)
+        known = 0 < mean < math.inf
+        return space.map(clipped, sizes, lower=UNEVEN * mean, upper=None) if known else 1.0
 
     def start(self) -> Evaluation:
         """The best multiple of equal multipliers, or with a prior those of its own margins."""
@@ -159,11 +151,9 @@ class PlainEvaluation(Evaluation):
 
     def times(self, multiple: float) -> "PlainEvaluation":
         """The dual at a positive multiple of u: K(u) is linear, so its eigenvectors stay."""
-        p = self.problem
-        u = p.project(self.u * multiple)
-        (gain,) = p.operator.space.totals(p.gain(u))
-        point = PlainEvaluation(p, u)
-        point._first = self._first[0] * multiple, gain, []
+        p, u = self.problem, self.problem.project(self.u * multiple)
+        known = self.combined * multiple, p.operator.space.totals(p.gain(u))
+        point = PlainEvaluation(p, u, known=known)
         point.part = self.part.times(multiple)
         return point
 
@@ -174,21 +164,16 @@ class PriorEvaluation(Evaluation):
     @cached_property
     def part(self) -> Any:
         K = self.shifted
-        if self.rank_guess in (None, len(K)):
-            definite = spectral.definite_part(K)
-            if definite is not None:
-                return definite
-        return spectral.positive_factor(K, self.rank_guess)
+        full = self.rank_guess in (None, len(K))
+        definite = spectral.definite_part(K) if full else None
+        return definite or spectral.positive_factor(K, self.rank_guess)
 
     def dual_of(self, part: Any) -> float:
         p, S = self.problem, float64(self.combined)
         squares = float((float64(p.offset) ** 2).sum()), part.squared_norm
         if float((S**2).sum()) > sum(squares):
             return p.constant + self.gain + 0.5 * (squares[0] - squares[1])
-        cut = part.tail
-        if cut is None:
-            cut = part.matrix() - self.shifted
-        spare = p.significant(cut)
+        spare = p.significant(part.matrix() - self.shifted if part.tail is None else part.tail)
         shared = float((S * (S + 2 * float64(p.offset))).sum())
         return p.constant + self.gain + 0.5 * (spare - shared)
 

@@ -25,7 +25,7 @@ class MixedProgram(BilinearProgram):
     --------
     >>> import numpy as np
     >>> from conemetric.operators.columns import WithColumns, concatenated
-    >>> from conemetric.operators.difference import from_comparisons
+    >>> from conemetric.operators.bilinear import from_comparisons
     >>> from conemetric.problems.mixed import MixedProgram
     >>> Q, D = np.array([[2.0]]), np.array([[0.0], [1.0]])
     >>> operator = WithColumns(from_comparisons(Q, D, np.array([[0, 1, 0]])), np.array([[1.0]]))

@@ -9,13 +9,14 @@ certificate has a violation: the larger of max_i residual_i / max_i |b_i| and su
 / |P|, which is what missing them can have gained; residuals one-sided for inequalities.
 """
 
+import math
 from functools import cached_property
 from typing import Any
 
 from ..core import spectral
 from ..core.arrays import float64, identity, like, namespace
 from ..core.vectors import Total, greatest
-from .base import SpectralProgram, relative
+from .base import SpectralProgram
 
 OUT_OF_REACH = 1e8  # size of a feasible point, relative to the data, that counts as infinite
 
@@ -33,7 +34,15 @@ class ConstrainedProgram(SpectralProgram):
 
     def penalised_violation(self, u: Any, margins: Any, primal: float) -> float:
         missed = self.operator.space.sum(_priced_misses, u, margins, self.b, self.equality)
-        return relative(missed, primal)
+        return missed / abs(primal) if missed and primal else math.inf if missed else 0.0
+
+    def factor_of(self, X: Any) -> Any:
+        """L with X = L L', for X positive semidefinite up to rounding."""
+        return spectral.psd_split(X).factor
+
+    def repaired(self, L: Any) -> Any:
+        """L itself: general constraints have no cheap repair."""
+        return L
 
 
 class SemidefiniteProgram(ConstrainedProgram):
@@ -54,14 +63,6 @@ class SemidefiniteProgram(ConstrainedProgram):
         linear = float(float64((self.C @ factor) * factor).sum())
         return linear + squared_norm / (2 * self.sigma), terms / self.size
 
-    def factor_of(self, X: Any) -> Any:
-        """L with X = L L', for X positive semidefinite up to rounding."""
-        return spectral.psd_split(X).factor
-
-    def repaired(self, L: Any) -> Any:
-        """L itself: general constraints have no cheap repair."""
-        return L
-
     def refutation(self, point: Any) -> str | None:
         """Farkas: if b'u < 0 and A*(u) >= -e I, then -e Tr X <= <A*(u), X> <= b'u for every
         feasible X, so Tr X >= -b'u / e.
@@ -73,7 +74,7 @@ class SemidefiniteProgram(ConstrainedProgram):
         if not forced > eps * float(abs(self.b * point.u).sum()):
             return None
         slack = self._largest_of_C + (float(point.part.values[0]) if point.part.rank else 0.0)
-        reach = OUT_OF_REACH * max(self._size_of_X, self.sigma * point.part.trace)
+        reach = OUT_OF_REACH * max(self._size_of_X, self.sigma * float(point.part.values.sum()))
         if not forced > slack * reach:
             slack = eps * len(point.combined) * float(abs(point.combined).max())
             if (slack and forced <= slack * reach) or not _is_psd(-point.combined, slack):
@@ -90,7 +91,7 @@ class SemidefiniteProgram(ConstrainedProgram):
         """Trace-like size of the multiple of A*(b) that meets the constraints on average."""
         norm = float((self.operator.adjoint(self.b) ** 2).sum()) ** 0.5
         square = float((self.b**2).sum())
-        return self.C.shape[0] ** 0.5 * square / norm if norm > 0 else float("inf")
+        return self.C.shape[0] ** 0.5 * square / norm if norm > 0 else math.inf
 
 
 def _is_psd(A, slack):

@@ -7,8 +7,7 @@
     sigma = inf:   D(u) = -b'u / lambda,   lambda = smallest eigenvalue of Lap(u): u / lambda is dual feasible
 
 all on the subspace orthogonal to the constant vector, which replaces the constraint K 1 = 0. The
-signs are those of a minimisation: the variance reached is -P, and -D is a proven upper bound on
-what can be reached.
+variance reached is -P, and -D is a proven upper bound on what can be reached.
 
 Rounding is part of the bound. The eigenvalues computed are those of K(u) + E, and ||E||_F <= e with
 e = (what forming A*(u) can lose) + n eps ||K(u)||_F (the decomposition). As [.]_+ is a projection,
@@ -17,14 +16,12 @@ the products do. D(u) is lowered by all of it, so a bound is loose, not false, w
 
 With <= a point is scaled until no distance is exceeded, and has no violation. With = Gauss-Newton
 steps lead to distances that are right to rounding where the edges allow it; what is left is the
-violation: the larger of max_e |residual_e| / max_e b_e and sum_e |u_e residual_e| / |P|, which is
-what missing them can have gained. If P is beyond the bound for that, the gap is the violation.
+violation, as in `problems.sdp`. If P is beyond the bound for that, the gap is the violation.
 
-With equalities and neighbourhoods that contain flat cliques no kernel of full rank is feasible, and
-D is approached only as |u| grows; with <= (the paper's form) D is attained. `UnfoldingOnFace` is
-the program on the face that holds all feasible kernels (`problems.rigidity`), where D is attained
-again. Rounding blurs the face, so what is certified is still D, at multipliers of the original
-program.
+With equalities and flat cliques no kernel of full rank is feasible, and D is approached only as |u|
+grows. `UnfoldingOnFace` is the program on the face that holds all feasible kernels
+(`problems.rigidity`), where D is attained. Rounding blurs the face, so what is certified is still
+D, at multipliers of the original program.
 """
 
 from collections.abc import Callable
@@ -172,15 +169,14 @@ class UnfoldingProgram(ConstrainedProgram):
 
     def _nearer(self, L):
         """(L after Levenberg-Marquardt steps L + A*(y) L towards its distances, largest error)."""
-        operator, size = self.operator, self.b.clip(SHORTEST * self.size)
-        slack, damping, enough = self.b - operator.forward_factor(L), FIRST_DAMPING, SCALED_AWAY
-        if self.equality:
-            enough = REPAIRED
-        first = float(abs(self._missing(slack) / size).max())
-        for step in range(REPAIRS):
+        operator, size, damping = self.operator, self.b.clip(SHORTEST * self.size), FIRST_DAMPING
+        enough = REPAIRED if self.equality else SCALED_AWAY
+        slack, errors = self.b - operator.forward_factor(L), []
+        for step in range(REPAIRS + 1):
             missing = self._missing(slack)
-            error = float(abs(missing / size).max())
-            if error <= enough or (step == HOPEFUL and error > HOPELESS * first):
+            errors.append(float(abs(missing / size).max()))
+            hopeless = step == HOPEFUL and errors[-1] > HOPELESS * errors[0]
+            if errors[-1] <= enough or hopeless or step == REPAIRS:
                 break
             which = None if self.equality else slack < ACTIVE * self.b
             moved = operator.moved(L, missing, which, damping)
@@ -189,7 +185,7 @@ class UnfoldingProgram(ConstrainedProgram):
             better = bool(squares[0] < squares[1])
             damping = damping / 10 if better else 10 * damping
             L, slack = (moved, left) if better else (L, slack)
-        return L, float(abs(self._missing(slack) / size).max())
+        return L, errors[-1]
 
     def _missing(self, slack):
         """What distances lack; with inequalities only what they exceed."""
@@ -199,9 +195,7 @@ class UnfoldingProgram(ConstrainedProgram):
         exact = self.exact
         Y, u = float64(primal_point), exact.project(float64(dual_point))
         Y = Y - Y.mean(0) if self.operator.ignores_constants else Y
-        margins = exact.operator.forward_factor(Y)
-        primal, violation = exact.primal_at(Y, margins)
-        violation = max(violation, exact.penalised_violation(u, margins, primal))
+        primal, violation = exact.primal_at(Y, exact.operator.forward_factor(Y), u)
         return below(primal, exact.bound(u), violation)
 
     def bound(self, u: Any) -> float:
@@ -242,9 +236,8 @@ class UnfoldingOnFace(UnfoldingProgram):
         self.basis, self.outside, self.stress = (like(part, original.b) for part in face[:3])
         others = np.setdiff1d(np.arange(len(original.b)), face.kept)
         spread = np.append(face.kept, others)[: max(LIFTED, len(face.kept))]
-        self.kept, self.spread = (
-            like(numbers, original.b, original.operator.xp.int64) for numbers in (face.kept, spread)
-        )
+        int64 = original.operator.xp.int64
+        self.kept, self.spread = (like(each, original.b, int64) for each in (face.kept, spread))
         operator = ReducedEdges(original.nodes.subset(face.kept), self.basis)
         given = original.sigma, original.equality, original.error
         super().__init__(operator, original.b[self.kept], *given)

@@ -96,9 +96,8 @@ class Comparisons:
     def take(self, kept: np.ndarray) -> "Comparisons":
         """Some of the comparisons, by a mask."""
         columns = None if self.columns is None else self.columns[kept]
-        return replace(
-            self, triplets=self.triplets[kept], weights=self.weights[kept], columns=columns
-        )
+        triplets, weights = self.triplets[kept], self.weights[kept]
+        return replace(self, triplets=triplets, weights=weights, columns=columns)
 
 
 @dataclass(frozen=True)
@@ -125,8 +124,8 @@ class Remembered:
 
     def like(self, data: Any) -> "Remembered":
         """The same in the precision of ``data``."""
-        rows = like(self.queries, data.queries), like(self.documents, data.documents)
-        return replace(self, queries=rows[0], documents=rows[1])
+        queries, documents = like(self.queries, data.queries), like(self.documents, data.documents)
+        return replace(self, queries=queries, documents=documents)
 
     def faded(self, factor: float) -> "Remembered":
         """With weights multiplied by ``factor``, without those that hardly weigh any more."""
@@ -139,21 +138,15 @@ class Remembered:
         """With what was compared later, in the same program."""
         xp, a, b = namespace(self.queries), self.comparisons, later.comparisons
         shift = np.array([len(self.queries), len(self.documents), len(self.documents)])
-        columns = a.columns
-        if columns is not None and b.columns is not None:
-            columns = np.concatenate([columns, b.columns])
-        comparisons = replace(
-            a,
-            triplets=np.concatenate([a.triplets, b.triplets + shift]),
-            weights=np.concatenate([a.weights, b.weights]),
-            columns=columns,
-        )
-        return Remembered(
-            xp.concat([self.queries, later.queries]),
-            xp.concat([self.documents, later.documents]),
-            comparisons,
-            np.concatenate([self.multipliers, later.multipliers]),
-        )
+        triplets = np.concatenate([a.triplets, b.triplets + shift])
+        weights = np.concatenate([a.weights, b.weights])
+        joined = replace(a, triplets=triplets, weights=weights)
+        if a.columns is not None and b.columns is not None:
+            joined = replace(joined, columns=np.concatenate([a.columns, b.columns]))
+        queries = xp.concat([self.queries, later.queries])
+        documents = xp.concat([self.documents, later.documents])
+        multipliers = np.concatenate([self.multipliers, later.multipliers])
+        return Remembered(queries, documents, joined, multipliers)
 
 
 def query_weights(triplets: np.ndarray) -> np.ndarray:

@@ -8,7 +8,6 @@ prior so that a margin of one is a fixed fraction of that size, which makes C an
 margin free of units.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -119,7 +118,7 @@ class RankingProgram:
             listed=columns and columns.listed,
             ties=data.ties,
         )
-        pool = Pool.of(columns, found, data.ties)
+        pool = Pool.of(columns, [found], data.ties)
         weights = setting.weights if setting.normalization else None
         return pool.rank(setting.normalization, weights, setting.n_hard, excluded=judgements)[0]
 
@@ -158,8 +157,8 @@ class RankingProgram:
         """The convex program of a setting."""
         prior, kind = comparisons.prior / setting.margin, self.form.program_type
         if comparisons.columns is not None:
-            start = np.array(setting.weights) * comparisons.unit / setting.margin
-            prior, kind = concatenated(prior, start * comparisons.scale), self.form.joint_type
+            start = self.start_of(comparisons, setting) * comparisons.scale
+            prior, kind = concatenated(prior, start), self.form.joint_type
         D = len(comparisons.T)
         program = kind(
             operator, setting.C * D / setting.margin, prior=prior, weights=comparisons.weights
@@ -169,15 +168,16 @@ class RankingProgram:
         program.rounding = max(program.rounding, 8 * D * np.finfo(np.float64).eps * stretch)
         return program
 
-    def solution(
-        self, comparisons: Comparisons, point: Any, map_of: Callable[[Any, Any], Any]
-    ) -> tuple[Any, np.ndarray]:
-        """What ``map_of(T, solution)`` makes of a point of the program, and the weights."""
-        weights = np.zeros(0)
-        if comparisons.columns is not None:
-            point, v = self.form.partitioned(point, len(comparisons.scale))
-            weights = to_numpy(v) / comparisons.scale
-        return map_of(like(comparisons.T, point), point), weights
+    def start_of(self, comparisons: Comparisons, setting: Setting) -> np.ndarray:
+        """The weights that a setting starts from, in the units of the program."""
+        return np.array(setting.weights) * comparisons.unit / setting.margin
+
+    def parts(self, comparisons: Comparisons, point: Any) -> tuple[Any, np.ndarray]:
+        """The solution that a point of the program is, and the weights of the columns."""
+        if comparisons.columns is None:
+            return point, np.zeros(0)
+        solution, v = self.form.partitioned(point, len(comparisons.scale))
+        return solution, to_numpy(v) / comparisons.scale
 
     def weights_beside(
         self, columns: Columns | None, comparisons: Comparisons, setting: Setting, weights: Any
@@ -190,7 +190,7 @@ class RankingProgram:
         return weights * setting.margin / comparisons.unit
 
     def joint_point(self, comparisons: Comparisons, map_: Any, weights: np.ndarray) -> Any:
-        """The point that corresponds to a map and weights: inverts `solution`."""
+        """The point that corresponds to a map and weights."""
         point = self.form.point(comparisons.inverse, float64(map_))
         if comparisons.columns is None:
             return point

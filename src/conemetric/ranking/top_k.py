@@ -11,14 +11,7 @@ from ..core.slices import slices
 from ..core.threads import threaded
 from ..neighbours.ties import row_keys
 
-__all__ = [
-    "Found",
-    "best_of",
-    "check_depth",
-    "search",
-    "tie_ranks",
-    "unit_rows",
-]
+__all__ = ["Found", "best_of", "search"]
 
 SIMILARITIES = ("euclidean", "inner", "cosine")
 
@@ -62,7 +55,10 @@ def search(
             scored[rows][row, column] = to_numpy(scores[place] + shift[rows][place[0]])
             scores[place] = -np.inf
         if excluded is not None:
-            _exclude(scores, rows, *excluded)
+            start = excluded[0][rows.start : rows.stop + 1]
+            row = np.repeat(np.arange(len(start) - 1), np.diff(start))
+            place = tuple(like(part, found) for part in (row, excluded[1][start[0] : start[-1]]))
+            scores[place] = -np.inf
         found[rows], values[rows] = _top_columns(scores, k, ties)
         values[rows] += shift[rows, None]
     return Found(found, values, scored)
@@ -102,14 +98,6 @@ def unit_rows(X: Any) -> Any:
     """Rows divided by their length; zero rows stay zero."""
     length = (X * X).sum(1)[:, None] ** 0.5
     return X / namespace(X).where(length > 0, length, 1)
-
-
-def _exclude(scores, rows, start, document):
-    start = start[rows.start : rows.stop + 1]
-    if start[-1] > start[0]:
-        row = np.repeat(np.arange(len(start) - 1), np.diff(start))
-        index = arange(1, scores)
-        scores[like(row, index), like(document[start[0] : start[-1]], index)] = -np.inf
 
 
 def _top_columns(scores, k, ties):

@@ -10,16 +10,13 @@ One step, with y the multipliers of A(L) = q, Z = A*(y) those of P = L, and rho 
     L  = P + A*(z)            A(L) = q - rho z
     y += eta beta z           Z += eta beta A*(z)
 
-which is the paper's iteration with its invariant Lambda = A*(y) / beta_1 substituted: then the
-right-hand side of eq. 13 is beta_1 P + beta_2 A*(q), one product with A* serves L and Z, and beta
-may change without a new factorisation. The matrix rho I + A A* is factorised once (A A* = (V V') o
-(V V'); with more secants than entries of a symmetric matrix, rho I + A* A instead), or, above
-``max_direct`` rows, solved by conjugate gradients, whose residual is carried in A(L).
+which is the paper's iteration with its invariant Lambda = A*(y) / beta_1 substituted: one product
+with A* serves L and Z, and beta may change without a new factorisation. The matrix rho I + A A* is
+factorised once (with more secants than entries of a symmetric matrix, rho I + A* A instead), or,
+above ``max_direct`` rows, solved by conjugate gradients, whose residual is carried in A(L).
 
-Since beta (L + Z / beta - P) <= I after the shrinkage, the multipliers y + beta z of a full step
-are nearly dual feasible: A*(y + beta z) <= I + beta (L_new - L_old). Every `RENEW` steps one more
-product with A* and the largest eigenvalue of the result make them feasible, for a new bound on the
-optimum; the steps between keep the last bound.
+The multipliers y + beta z of a full step are nearly dual feasible: A*(y + beta z) <= I + beta
+(L_new - L_old). Every `RENEW` steps they are made so, for a new bound on the optimum.
 
 Stops when the gap between Tr P and that bound, and the violation of P, are within tol. The paper's
 own rule, max(e1, e2) < 5e-5 on P = L and A(L) = q, is in the history as ``residual``.
@@ -35,6 +32,7 @@ from scipy.linalg import cho_factor, cho_solve
 
 from ..core import spectral
 from ..core.arrays import arange, identity, is_torch, namespace, on_device
+from ..problems.isometry import NearIsometryProgram
 from .base import Iterate, Solver
 
 # steps between changes of beta, and the last to change it: the theory needs a fixed beta in the end
@@ -63,12 +61,9 @@ class ADMM(Solver):
     beta: float = 1.0
     rho: float = 1.0
     max_direct: int | None = None
-    requires: ClassVar[str] = (
-        "lower upper excess bound operator.V operator.gram operator.n_symmetric "
-        "operator.symmetric_gram operator.symmetric_forward operator.symmetric_adjoint"
-    )
+    solves: ClassVar[type] = NearIsometryProgram
 
-    def steps(self, problem: Any, start: Any) -> Iterator[Iterate]:
+    def steps(self, problem: NearIsometryProgram, start: Any) -> Iterator[Iterate]:
         A, xp, beta, rho = problem.operator, problem.operator.xp, self.beta, self.rho
         y = A.empty_constraint_vector()
         if start is None:
@@ -79,7 +74,7 @@ class ADMM(Solver):
         Z, AL = A.adjoint(y), A.forward(L)
         solve = self._least_squares(A)
         for iteration in itertools.count(1):
-            part = spectral.shrink(L + Z / beta, 1 / beta)
+            part = spectral.psd_split(L + Z / beta, threshold=1 / beta)
             factor = part.factor
             P, AP = factor @ factor.T, A.forward_factor(factor)
             q = xp.clip(AL - (rho / beta) * y, problem.lower, problem.upper)
@@ -104,18 +99,15 @@ class ADMM(Solver):
 
     def _least_squares(self, A):
         """The map r -> (z, r - (rho I + A A*) z), z the solution or close to it."""
+        rho = self.rho
         limit = self.max_direct or (DIRECT_ON_GPU if on_device(A.V) else DIRECT_ON_CPU)
         if A.n_symmetric < A.n_constraints and A.n_symmetric <= limit:
-            solve = _factorised(A.symmetric_gram(), self.rho)
-            return lambda r: (
-                (r - A.symmetric_forward(solve(A.symmetric_adjoint(r)))) / self.rho,
-                0.0,
-            )
+            solve = _factorised(A.symmetric_gram(), rho)
+            return lambda r: ((r - A.symmetric_forward(solve(A.symmetric_adjoint(r)))) / rho, 0.0)
         if A.n_constraints > limit:
-            return lambda r: _conjugate_gradients(A, self.rho, r)
+            return lambda r: _conjugate_gradients(A, rho, r)
         many = on_device(A.V) and A.n_constraints >= PATIENT_FROM
-        n_first = int((A.n_constraints / PATIENCE) ** 2) if many else 0
-        return _Patient(A, self.rho, n_first)
+        return _Patient(A, rho, int((A.n_constraints / PATIENCE) ** 2) if many else 0)
 
 
 class _Patient:

@@ -52,12 +52,10 @@ CERTIFICATE_FIELDS = {
 LEAST_GAP = -1e-6  # of a feasible point, relative: rounding
 SAME_GAP = 1e-9  # relative difference of gaps up to rounding
 SHORT_OF_TOL = Status.STALLED, Status.MAX_ITER
-# where more iterations do not help
-REMEDIES = {
+LOGISTIC = "to go on, raise v, or take the logistic loss, which always has a minimum"
+REMEDIES = {  # where more iterations do not help
     Status.INFEASIBLE: {"": "to go on, drop or loosen constraints"},
-    Status.UNBOUNDED: {
-        "v": "to go on, raise v, or take the logistic loss, which always has a minimum"
-    },
+    Status.UNBOUNDED: {"v": LOGISTIC},
 }
 
 
@@ -117,13 +115,10 @@ class Certificate:
             value, given = getattr(certificate, name), state[name]
             same = math.isclose(given, value, rel_tol=SAME_GAP)
             expect(same, f"{within}.{name}", given, f"{value} by its bounds")
-        expect(bounds.violation >= 0, f"{within}.violation", bounds.violation, "at least 0")
-        expect(
-            bounds.violation != 0 or certificate.relative_gap >= LEAST_GAP,
-            f"{within}.relative_gap",
-            certificate.relative_gap,
-            f"at least {LEAST_GAP} for a feasible point",
-        )
+        gap, violation = certificate.relative_gap, bounds.violation
+        expect(violation >= 0, f"{within}.violation", violation, "at least 0")
+        feasible = f"at least {LEAST_GAP} for a feasible point"
+        expect(violation != 0 or gap >= LEAST_GAP, f"{within}.relative_gap", gap, feasible)
         return certificate
 
     def _repr_html_(self) -> str:
@@ -141,11 +136,9 @@ class Certificate:
 
     def truncated(self, primal: float, tol: float) -> "Certificate":
         """For a truncated point of value ``primal``: the same bound, the gap including the cut."""
-        status = self.status
-        cut = Certificate.from_bounds(Bounds(primal, self.dual, self.violation), status)
-        if status is Status.CONVERGED and not cut.meets(tol):
-            cut = replace(cut, status=Status.TRUNCATED)
-        return cut
+        cut = Certificate.from_bounds(Bounds(primal, self.dual, self.violation), self.status)
+        missed = self.status is Status.CONVERGED and not cut.meets(tol)
+        return replace(cut, status=Status.TRUNCATED) if missed else cut
 
 
 @dataclass(frozen=True)
@@ -198,17 +191,14 @@ Callback = Callable[[dict[str, float]], bool | None]
 
 @dataclass(frozen=True)
 class Solver(ABC):
-    """Base of all solvers.
-
-    ``requires`` names what the algorithm uses of its problem ("operator.gram": of the problem's
-    operator), and ``takes_start`` says whether it can begin from a given point; both are checked
-    before the first iteration.
+    """Base of all solvers: ``solves`` is the family of programs it is for, and ``takes_start`` says
+    whether it can begin from a given point; both are checked before the first iteration.
     """
 
     tol: float = 1e-3
     max_iter: int = 1000
 
-    requires: ClassVar[str] = ""  # names, separated by spaces
+    solves: ClassVar[type] = Problem
     takes_start: ClassVar[bool] = True
     remedy: ClassVar[str] = "raise max_iter or loosen tol"
 
@@ -225,31 +215,21 @@ class Solver(ABC):
         name: str | None = None,
         retried: bool = False,
     ) -> SolveResult:
-        """Run to ``tol``, ``max_iter`` or Ctrl-C and return the best certified point.
+        """Run to ``tol``, ``max_iter`` or Ctrl-C and return the best certified point, with a
+        `ConvergenceWarning` if its gap is above ``tol``.
 
         ``start`` is a point to begin from (default: the problem's own). ``callback`` receives a
         dict of scalars after each iteration, and stops the solve if it returns true. ``keep`` maps
         the best primal point to ``(kept, point)``: what the caller stores of it (rotated,
         truncated, rounded), and the same as a point of the program, which is then the one
-        certified.
-        ``name`` is the subject of warnings (default: the solver). With ``retried`` the caller
-        solves again by other means if ``tol`` is missed, and no warning is given.
-
-        Warns
-        -----
-        ConvergenceWarning
-            If the certified gap is above ``tol``, with gap, tolerance and remedy.
+        certified. ``name`` is the subject of warnings (default: the solver). With ``retried`` the
+        caller solves again by other means if ``tol`` is missed, and no warning is given.
         """
-        missing = [name for name in self.requires.split() if not _has(problem, name)]
-        if missing:
-            raise TypeError(
-                f"{type(self).__name__} needs {', '.join(missing)} of its problem; "
-                f"{type(problem).__name__} has none."
-            )
+        own = type(self).__name__
+        if not isinstance(problem, self.solves):
+            raise TypeError(f"{own} solves a {self.solves.__name__}, not {type(problem).__name__}.")
         if start is not None and not self.takes_start:
-            raise TypeError(
-                f"{type(self).__name__} always begins at the start of its problem; give no start."
-            )
+            raise TypeError(f"{own} always begins at the start of its problem; give no start.")
         best = _Best(self.tol)
         status, reason = Status.STALLED, ""
         try:
@@ -258,12 +238,11 @@ class Solver(ABC):
                 stop = callback is not None and callback(record)
                 if emit("solve", **record) or stop:
                     status = Status.STOPPED
-                    break
-                if best.converged:
+                elif best.converged:
                     status = Status.CONVERGED
-                    break
-                if best.n_iter >= self.max_iter:
+                elif best.n_iter >= self.max_iter:
                     status = Status.MAX_ITER
+                if status is not Status.STALLED:
                     break
         except KeyboardInterrupt:
             if best.n_iter < 0 or is_all_or_nothing():
@@ -279,7 +258,7 @@ class Solver(ABC):
             status = Status.UNBOUNDED if reason else status
         certificate = self._judge(Certificate.from_bounds(bounds, status))
         if not (retried and certificate.status in SHORT_OF_TOL):
-            self._warn(certificate, best.n_iter, reason, name or type(self).__name__)
+            self._warn(certificate, best.n_iter, reason, name or own)
         return SolveResult(
             point, best.dual_point, certificate, best.n_iter, best.history(), kept, best.state
         )
@@ -287,12 +266,11 @@ class Solver(ABC):
     def _judge(self, certificate: Certificate) -> Certificate:
         """The certificate, with the status that gap and violation in float64 imply."""
         status = certificate.status
-        if status not in (Status.CONVERGED, *SHORT_OF_TOL):
-            return certificate
-        short = Status.STALLED if status is Status.CONVERGED else status
-        return replace(
-            certificate, status=Status.CONVERGED if certificate.meets(self.tol) else short
-        )
+        if status in SHORT_OF_TOL and certificate.meets(self.tol):
+            status = Status.CONVERGED
+        elif status is Status.CONVERGED and not certificate.meets(self.tol):
+            status = Status.STALLED
+        return replace(certificate, status=status)
 
     def _warn(self, certificate: Certificate, n_iter: int, reason: str, name: str) -> None:
         """Warn unless the certificate meets ``tol``."""
@@ -302,22 +280,9 @@ class Solver(ABC):
         gap, missed = certificate.relative_gap, certificate.violation
         violation = f" and constraints missed by {missed:.2e}" if missed else ""
         cause = reason or f"relative gap {gap:.2e}{violation}, tol={self.tol:g}"
-        fault = (
-            f"{name} ended as '{status}' after {n_iter} iterations: {cause}. The best certified "
-            "point is returned"
-        )
+        ended = f"{name} ended as '{status}' after {n_iter} iterations: {cause}"
         remedies = REMEDIES.get(status, {"tol": f"to go on, {self.remedy}"})
-        warn_user(NotConvergedWarning(fault, remedies))
-
-
-def _has(problem, name):
-    """Whether ``problem`` has this attribute (may be dotted), without computing cached ones."""
-    *path, last = name.split(".")
-    for part in path:
-        if not hasattr(problem, part):
-            return False
-        problem = getattr(problem, part)
-    return hasattr(type(problem), last) or hasattr(problem, last)
+        warn_user(NotConvergedWarning(f"{ended}. The best certified point is returned", remedies))
 
 
 class _Best:
@@ -368,6 +333,7 @@ class _Best:
         return self._within_tol(self, self.dual)
 
     def history(self):
-        records = self._records
-        names = records[0] if records else ()
-        return {name: np.array([record.get(name, np.nan) for record in records]) for name in names}
+        names = self._records[0] if self._records else ()
+        return {
+            name: np.array([each.get(name, np.nan) for each in self._records]) for name in names
+        }

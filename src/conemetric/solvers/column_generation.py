@@ -8,16 +8,12 @@ alone or all weights re-optimised.
 
 The paper stops when lambda_max(A*(u)) <= v. Stage-wise that need not be the optimum, because
 weights that turned out too large never shrink; so near that point (lambda_max < `CLOSE` v), while
-the weights alone keep the gap above tol, a corrective step is taken instead.
-
-An iteration costs one adjoint and one rank-one forward, O(nD + pairs); corrective ones also
-products with the margins of the learners in use, at most max(2D, 32) of them: beyond that they are
-replaced by the eigenvectors of M, which is the same metric.
+the weights alone keep the gap above tol, a corrective step is taken instead. It holds the margins
+of at most max(2D, 32) learners: more are replaced by the eigenvectors of M, the same metric.
 
 For a sum of losses the dual value is D of u scaled until it is feasible. For the exponential
-program it is the Frank-Wolfe bound, with the gap v Tr M - u'A(M) + Tr M (lambda_max - v)_+, once
-lambda_max(A*(u)) - v <= tol v, and minus infinity before; both numbers are in the history, as
-``frank_wolfe_gap`` and ``excess``.
+program it is the Frank-Wolfe bound once lambda_max(A*(u)) - v <= tol v, and minus infinity before;
+both numbers are in the history, as ``frank_wolfe_gap`` and ``excess``.
 """
 
 import copy
@@ -30,7 +26,7 @@ import numpy as np
 
 from ..core import spectral
 from ..core.vectors import magnitude
-from ..problems.trace import MARGIN_LIMIT
+from ..problems.trace import MARGIN_LIMIT, TraceProgram
 from .base import SAVE_EVERY, Iterate, Solver
 from .ensemble import Ensemble, LearnerMargins
 
@@ -50,13 +46,13 @@ class ColumnGeneration(Solver):
     """
 
     corrective: bool = False
-    requires: ClassVar[str] = "operator v evaluate slope bounds restricted"
+    solves: ClassVar[type] = TraceProgram
     remedy: ClassVar[str] = (
         "raise v, max_iter or tol (with a small v the program may have no minimum, and max_iter "
         "is what regularises)"
     )
 
-    def steps(self, problem: Any, start: Any) -> Iterator[Iterate]:
+    def steps(self, problem: TraceProgram, start: Any) -> Iterator[Iterate]:
         operator, v = problem.operator, problem.v
         resumed = operator.space.resume(operator, *Ensemble.ARRAYS)
         if resumed is not None:
@@ -71,8 +67,8 @@ class ColumnGeneration(Solver):
             loss, u, captured = problem.evaluate(margins)
             leading, z = spectral.leading_eigenpair(operator.adjoint(u), start=z)
             bounds = problem.bounds(loss, captured, ensemble.trace, leading)
-            gap, misfit = bounds.primal - bounds.dual, v * ensemble.trace - captured
-            extra = {"frank_wolfe_gap": gap, "excess": bounds.violation}
+            misfit = v * ensemble.trace - captured
+            extra = {"frank_wolfe_gap": bounds.primal - bounds.dual, "excess": bounds.violation}
             extra |= {"learners": len(ensemble.weights), "stage": ensemble.n_stages}
             extra["evaluations"] = evaluations
             if problem.additive:

@@ -5,19 +5,15 @@
     w(lam) = max(0, Z'lam) / diag(L)     for diagonal L           dD/dlam_i = 1 - z_i'w
 
 (problems.comparisons). A sweep maximises D over each multiplier in turn, in random order, keeping w
-up to date [algorithm 2; eq. 3.13 for the step, lam_i = c_i if z_i = 0]. The paper updates t once a
-sweep; with L diagonal the best t for the current multipliers is known in closed form, so here it is
-always up to date. Multipliers at a bound whose gradient points outwards by more than anything moved
-in the last sweep are left out of the next (shrinking, as in LIBLINEAR).
+up to date [algorithm 2; eq. 3.13 for the step, lam_i = c_i if z_i = 0], and the t that the paper
+updates once a sweep. Multipliers at a bound whose gradient points outwards by more than anything
+moved in the last sweep are left out of the next (shrinking, as in LIBLINEAR).
 
-If C is moderate, the first sweeps gain a digit each, later ones less and less; with a large C
-(vowel in raw units, C = 1: a relative gap of 0.3 after 1,000 sweeps) none does. So sweeps continue
-only while each divides the gap by `WORTHWHILE`; then `SemismoothNewton` takes over. It starts at
-once if L is not diagonal: there a coordinate step moves every weight through L^-1, and stalls as
-the conditioning of L grows. With more weights than triplets, and more than `WIDE`, sweeps get
-`PATIENCE` times as long: Newton's matrices are p x p, and sweeps mostly converge there (60 x 1,000,
-C = 100 and 10,000 times the scale-free one: 276 and 770 sweeps), unless triplets contradict each
-other and C is very large.
+If C is moderate, the first sweeps gain a digit each, later ones less and less; if it is large, none
+does. So sweeps continue only while each divides the gap by `WORTHWHILE`; then `SemismoothNewton`
+takes over. It starts at once if L is not diagonal, where coordinate steps stall as the conditioning
+of L grows. With more weights than triplets, and more than `WIDE`, sweeps get `PATIENCE` times as
+long: Newton's matrices are p x p, and sweeps mostly converge there.
 
 Stops when (P - D) / max(|P|, |D|) <= tol.
 """
@@ -30,6 +26,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..core.compiled import jit_sums
+from ..problems.comparisons import ComparisonProgram
 from .base import Iterate, Solver, relative_gap
 from .semismooth_newton import SemismoothNewton
 
@@ -37,9 +34,7 @@ WORTHWHILE = 4.0  # factor by which a sweep must divide the gap before Newton st
 WIDE = 500  # weights up to which Newton's p x p matrices are small
 PATIENCE = 200  # sweeps to divide the gap in, for a program with more weights than triplets
 RUN = 1 << 12  # entries of Z in a run of rows swept in order: six times faster than single rows
-MAX_HESSIAN_WORK = (
-    1 << 21
-)  # operations of a Hessian up to which Newton steps cost less than a few sweeps
+MAX_HESSIAN_WORK = 1 << 21  # operations of a Hessian that costs less than a few sweeps
 
 
 @dataclass(frozen=True)
@@ -47,11 +42,9 @@ class DualCoordinate(Solver):
     """See the module docstring; ``start`` is (multipliers, weights), ``seed`` orders the sweeps."""
 
     seed: int = 0
-    requires: ClassVar[str] = (
-        f"{SemismoothNewton.requires} is_diagonal loss primal_value dual_value"
-    )
+    solves: ClassVar[type] = ComparisonProgram
 
-    def steps(self, problem: Any, start: Any) -> Iterator[Iterate]:
+    def steps(self, problem: ComparisonProgram, start: Any) -> Iterator[Iterate]:
         m, p = problem.operator.n_constraints, len(problem.diagonal)
         wide = p > max(m, WIDE)
         if problem.is_diagonal and (wide or m * p * p > MAX_HESSIAN_WORK):

@@ -45,7 +45,7 @@ class Rounds:
         self.n_iterations = 0  # of all rounds
         self.mixture: Mixture | None = None
 
-    def chosen(self, point: Any, evaluations: int, iterations: int) -> tuple | None:
+    def chosen(self, point: Any, evaluations: int, iterations: int) -> tuple[Any, bool] | None:
         """(multipliers to move, None for all; whether in float32); None for a step of the whole."""
         if not self.possible or self.stuck or self._room(iterations) < SHORTEST:
             self.stuck = False
@@ -64,10 +64,10 @@ class Rounds:
         return relative_gap(best, point.dual)
 
     def steps(
-        self, index: Any, single: bool, point: Any, memory: Any, evaluations: int, iterations: int
+        self, choice: tuple[Any, bool], point: Any, memory: Any, evaluations: int, iterations: int
     ) -> Generator[Iterate, None, tuple]:
         """Yield the steps of a round; return its last point, the memory and the evaluations."""
-        problem = self.problem
+        problem, (index, single) = self.problem, choice
         part = problem if index is None else problem.restricted(index, point.u)
         part = part.single if single else part
         enough = max(TOL_SHARE * self.solver.tol, FINEST if single else 0.0)
@@ -90,10 +90,8 @@ class Rounds:
                 break
             inner, mixture = accepted, mixture and mixture.extended(accepted)
             self.n_iterations += 1
-            if index is None:
-                yield self._rounded(inner, evaluations)
-            else:
-                yield as_iterate(point, evaluations)
+            rounded = index is None
+            yield self._rounded(inner, evaluations) if rounded else as_iterate(point, evaluations)
         if inner is not first:
             u = self._lifted(point.u, index, inner.u)
             whole = problem.evaluate(u, inner.rank)
@@ -127,15 +125,14 @@ class Rounds:
         matrix = like(matrix, whole.u)
         factor = self.problem.primal_point(matrix)
         self.mixture = Mixture.of(self.problem, matrix, self.problem.margins_of(factor))
-        iterate = Iterate(self.mixture.value, whole.dual, factor, whole.u)
-        return replace(iterate, extra={"rank": whole.rank, "evaluations": evaluations})
+        iterate = as_iterate(whole, evaluations)
+        return replace(iterate, primal=self.mixture.value, primal_point=factor)
 
     def _lifted(self, u, index, moved):
         """u with the multipliers that ``moved``, back at bounds that rounding took them off."""
         if moved.dtype != u.dtype:
             upper = self.problem.upper
-            if index is not None and not is_scalar(upper):
-                upper = upper[index]
+            upper = upper if index is None or is_scalar(upper) else upper[index]
             moved = like(moved, u)
             moved = namespace(u).where(moved >= upper * (1 - AT_BOUND), upper, moved)
         return moved if index is None else placed(u + 0, index, moved)

@@ -1,8 +1,4 @@
-"""The rank-one learners of a boosted metric, and their margins.
-
-`Ensemble` is the metric M = sum_j w_j z_j z_j' of every iteration; `LearnerMargins` holds what
-corrective steps need of the learners in use.
-"""
+"""The rank-one learners of a boosted metric, and their margins."""
 
 from typing import Any
 
@@ -36,9 +32,8 @@ class Ensemble:
         """All of it, for a checkpoint."""
         learners = to_numpy(self._buffer[:, : self._n_learners])
         lists = np.array(self._numbers, np.int64), np.array(self._weights, np.float64)
-        stages = np.array(self._stages, np.int64)
-        arrays = learners, *lists, stages[:, 0].copy(), stages[:, 1].copy()
-        return dict(zip(self.ARRAYS, arrays, strict=True))
+        stages = np.array(self._stages, np.int64).T.copy()
+        return dict(zip(self.ARRAYS, (learners, *lists, *stages), strict=True))
 
     @classmethod
     def from_arrays(
@@ -126,17 +121,17 @@ class LearnerMargins:
         self._rows: Any = None
         self.numbers: list[int] = []
         self.weights: list[float] = []
-        L = ensemble.factor()
         if len(ensemble.weights) < self.limit:
+            L = ensemble.factor()
             for number, weight, column in zip(ensemble.numbers, ensemble.weights, L.T, strict=True):
                 self._append(number, weight, column / weight**0.5)
         else:
-            self._load_eigenvectors(L)
+            self._load_eigenvectors()
 
-    def _load_eigenvectors(self, L):
-        """Replace the learners by the eigenvectors of L L'."""
+    def _load_eigenvectors(self):
+        """Replace the learners by the eigenvectors of the metric."""
         self._rows, self.numbers, self.weights = None, [], []
-        for column in spectral.canonical_factor(L).T:
+        for column in spectral.canonical_factor(self.ensemble.factor()).T:
             weight = float((column * column).sum())
             z = column / weight**0.5
             self._append(self.ensemble.learn(z), weight, z)
@@ -151,7 +146,7 @@ class LearnerMargins:
     def add(self, z: Any) -> None:
         """Add a learner, with weight zero until the next correction."""
         if len(self.numbers) == self.limit:
-            self._load_eigenvectors(self.ensemble.factor())
+            self._load_eigenvectors()
         self._append(self.ensemble.learn(z), 0.0, z)
 
     def correct(self, problem: Any, tol: float) -> Any:

@@ -9,14 +9,9 @@ Newton's method on the path, in the symmetric scaling of Nesterov & Todd (1997):
 G^-1 X G^-T = G'ZG and G G' = Q diag(l) Q', the regulariser turns the usual Phi = l l' into Phi_ij =
 l_i l_j / (1 + l_i l_j / sigma). As mu falls the l of X's range grow and all others vanish, so below
 a few leading rows Phi is l l' to a percent: the m x m matrix of the step costs one product of all
-constraints with all for each such row, and one for the rest
-(`operators.base.rank_one_newton_matrix`); refinement with the exact W removes the error. Mehrotra's
-predictor chooses mu.
-
-Why not Newton's method on the dual alone: a large sigma makes the dual nearly polyhedral, and the
-generalised Hessian sees one eigenvalue cross zero at a time (about 100 steps on 50 points, if it
-converges); the path keeps all eigenvalues away from zero, and takes 10 to 35. If no feasible X is
-definite, u grows and the path is followed as far as rounding allows.
+constraints with all for each such row, and one for the rest; refinement with the exact W removes
+the error. Mehrotra's predictor chooses mu. If no feasible X is definite, u grows and the path is
+followed as far as rounding allows.
 
 Stops when |P - D| / max(|P|, |D|) <= tol and the violation is <= tol, at the factor that the
 problem computes from X (`factor_of`) and may repair.
@@ -29,6 +24,7 @@ from typing import Any, ClassVar, Self
 
 from ..core.arrays import identity
 from ..core.spectral import SpectralMap, cholesky_solver
+from ..problems.sdp import ConstrainedProgram
 from .base import Infeasible, Iterate, Solver, relative_gap
 
 LARGE = 0.1  # l_i / sqrt(sigma) from which rows of Phi are exact: l_i l_j / sigma reaches 1 %
@@ -48,13 +44,9 @@ class InteriorPoint(Solver):
 
     max_iter: int = 100
     takes_start: ClassVar[bool] = False
-    requires: ClassVar[str] = (
-        "b evaluate factor_of lower offset operator penalised_violation primal_at project proven "
-        "refutation "
-        "repaired sigma"
-    )
+    solves: ClassVar[type] = ConstrainedProgram
 
-    def steps(self, problem: Any, start: Any) -> Iterator[Iterate]:
+    def steps(self, problem: ConstrainedProgram, start: Any) -> Iterator[Iterate]:
         state: PathPoint | None = PathPoint.begin(problem)
         proven = last = -math.inf
         primal = lowest = math.inf
@@ -108,10 +100,9 @@ class PathPoint:
         p = self.problem
         L = p.factor_of(self.X) if L is None else L
         margins = p.operator.forward_factor(L)
-        primal, violation = p.primal_at(L, margins)
+        primal, violation = p.primal_at(L, margins, point.u)
         # a point is good only with its own multipliers, which penalise its violation
-        own_gap = abs(relative_gap(primal, point.dual))
-        violation = max(violation, p.penalised_violation(point.u, margins, primal), own_gap)
+        violation = max(violation, abs(relative_gap(primal, point.dual)))
         extra = {"rank": L.shape[1], "barrier": float(self.barrier)}
         return Iterate(primal, point.dual, L, point.u, violation, extra)
 
@@ -137,8 +128,8 @@ class PathPoint:
         return self._moved(move, step) if step > SMALLEST_STEP else None
 
     def _moved(self, move, step):
-        dX, dZ, du, ds = move
-        X, Z, u, s = self.X + step * dX, self.Z + step * dZ, self.u + step * du, self.s + step * ds
+        now = self.X, self.Z, self.u, self.s
+        X, Z, u, s = (each + step * change for each, change in zip(now, move, strict=True))
         return replace(self, X=X, Z=Z, u=u, s=s)
 
 
@@ -219,10 +210,8 @@ class System:
         xp, state = self.state.problem.operator.xp, self.state
         half = self.middle**-0.5
         into, through = half[:, None] * self.G_inverse, self.G * half
-        relative = [
-            xp.linalg.eigvalsh(into @ dX @ into.T)[0],
-            xp.linalg.eigvalsh(through.T @ dZ @ through)[0],
-        ]
+        both = into @ dX @ into.T, through.T @ dZ @ through
+        relative = [xp.linalg.eigvalsh(each)[0] for each in both]
         if state.bounded.any():
             inside = state.bounded
             relative += [(du[inside] / state.u[inside]).min(), (ds[inside] / state.s[inside]).min()]

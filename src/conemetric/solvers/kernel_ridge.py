@@ -109,26 +109,21 @@ class Kernel(NamedTuple):
     slopes: Callable[[Any, Any, Any], Any]
 
 
-def _negated(xp, t, k):
-    return -k
-
-
-def _laplacian_slopes(xp, t, k):
+def _slopes_of_root(xp, t, k):
     return -0.5 * k / xp.sqrt(xp.where(t > 0, t, xp.ones_like(t)))
 
 
+def _mean_city_block(Z):
+    return float(mean_differences(Z).sum()) or 1.0
+
+
 EUCLIDEAN, CITY_BLOCK = ("gaussian", "laplacian"), "city block"
+EXPONENTIAL = (lambda xp, t: xp.exp(-t)), (lambda xp, t, k: -k)
+OF_ROOT = (lambda xp, t: xp.exp(-xp.sqrt(t))), _slopes_of_root
 KERNELS: dict[str, Kernel] = {
-    "gaussian": Kernel(squared_distances, mean_square, lambda xp, t: xp.exp(-t), _negated),
-    "laplacian": Kernel(
-        squared_distances, mean_square, lambda xp, t: xp.exp(-xp.sqrt(t)), _laplacian_slopes
-    ),
-    CITY_BLOCK: Kernel(
-        city_block_distances,
-        lambda Z: float(mean_differences(Z).sum()) or 1.0,
-        lambda xp, t: xp.exp(-t),
-        _negated,
-    ),
+    "gaussian": Kernel(squared_distances, mean_square, *EXPONENTIAL),
+    "laplacian": Kernel(squared_distances, mean_square, *OF_ROOT),
+    CITY_BLOCK: Kernel(city_block_distances, _mean_city_block, *EXPONENTIAL),
 }
 
 
@@ -174,17 +169,15 @@ class KernelSum:
 
     def __call__(self, Z: Any) -> Any:
         """f at each row of Z."""
-        xp = namespace(Z)
-        parts = [
-            self.kernel(Z[rows]) @ self.coefficients
-            for rows in slices(max(1, len(Z)), len(self.points))
-        ]
-        return xp.concatenate(parts) + self.offset
+        parts = slices(max(1, len(Z)), len(self.points))
+        values = [self.kernel(Z[rows]) @ self.coefficients for rows in parts]
+        return namespace(Z).concatenate(values) + self.offset
 
 
-def fit_exactly(
-    setting: KernelSetting, Z: Any, Y: Any, weights: Any
-) -> tuple[KernelSum, Certificate]:
+Fitted = tuple[KernelSum, Certificate]
+
+
+def fit_exactly(setting: KernelSetting, Z: Any, Y: Any, weights: Any) -> Fitted:
     """Kernel ridge regression of Y (n, k) on the rows of Z, and its certificate."""
     Z = float64(Z)
     scale, offset = KERNELS[setting.kernel].mean(Z), (weights[:, None] * Y).sum(0) / weights.sum()
@@ -257,9 +250,7 @@ def _float32_solver(model, ridges):
         ridges = 10 * ridges
 
 
-def fit_landmarks(
-    setting: KernelSetting, Z: Any, Y: Any, weights: Any, landmarks: Any
-) -> tuple[KernelSum, Certificate]:
+def fit_landmarks(setting: KernelSetting, Z: Any, Y: Any, weights: Any, landmarks: Any) -> Fitted:
     """The same with a sum over the rows ``landmarks`` (m, d) only."""
     landmarks = float64(landmarks)
     scale = KERNELS[setting.kernel].mean(float64(Z))
@@ -281,8 +272,7 @@ def fit_landmarks(
     primal = 0.5 * total - float((b * moment).sum()) + 0.5 * float((b * (gram @ b)).sum())
     primal += 0.5 * setting.ridge * float((b * b).sum())
     gap = float((gradient**2).sum()) / (2 * setting.ridge)
-    fitted = replace(model, coefficients=_solve_upper(R, b))
-    return fitted, _certificate(primal, gap)
+    return replace(model, coefficients=_solve_upper(R, b)), _certificate(primal, gap)
 
 
 def _certificate(primal: float, gap: float) -> Certificate:

@@ -18,6 +18,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..core.arrays import like, to_numpy
+from ..problems.soft_margin import SoftMarginProgram
 from .base import Iterate, Solver
 from .ensemble import Ensemble
 
@@ -29,10 +30,10 @@ STALL_WINDOW, STALL_RATIO = 20, 0.99  # iterations in which the gap must fall to
 class LinearColumnGeneration(Solver):
     """Cutting planes for `SoftMarginProgram`; the ``state`` of the result is the `Ensemble` found."""
 
-    requires: ClassVar[str] = "operator start value restricted"
+    solves: ClassVar[type] = SoftMarginProgram
     takes_start: ClassVar[bool] = False
 
-    def steps(self, problem: Any, start: Any) -> Iterator[Iterate]:
+    def steps(self, problem: SoftMarginProgram, start: Any) -> Iterator[Iterate]:
         operator = problem.operator
         ensemble = Ensemble(operator)
         directions, bound, best = self._separate(operator, [problem.start()], np.inf, -np.inf, None)
@@ -40,9 +41,8 @@ class LinearColumnGeneration(Solver):
         numbers, idle, H = np.zeros(0, int), np.zeros(0, int), np.zeros((0, operator.n_constraints))
         while directions:
             keep = idle < PATIENCE
-            H = np.concatenate(
-                [H[keep], [to_numpy(operator.forward_factor(z[:, None])) for z in directions]]
-            )
+            rows = [to_numpy(operator.forward_factor(z[:, None])) for z in directions]
+            H = np.concatenate([H[keep], rows])
             numbers = np.append(numbers[keep], [ensemble.learn(z) for z in directions])
             idle = np.append(idle[keep], np.zeros(len(directions), int))
             solution = problem.restricted(H)
@@ -57,9 +57,8 @@ class LinearColumnGeneration(Solver):
             idle = np.where(weights > 0, 0, idle + 1)
             used, u = np.flatnonzero(weights), like(u, best)
             ensemble.use(numbers[used], weights[used])
-            directions, bound, best = self._separate(
-                operator, [u, 0.5 * (u + best)], ceiling, bound, best
-            )
+            points = u, 0.5 * (u + best)
+            directions, bound, best = self._separate(operator, points, ceiling, bound, best)
             primal = problem.value(weights[used] @ H[used])
             extra = {"learners": len(used), "columns": len(H), "stage": ensemble.n_stages}
             yield Iterate(primal, bound, ensemble.factor(), best, extra=extra, state=ensemble)

@@ -8,13 +8,10 @@
 
 The inner problem is minimised by L-BFGS with an exact line search: along a line, A is quadratic and
 the whole a (piecewise) quartic. Gradients are smoothed by what the problem knows of the curvature
-(on the host a sparse factorisation of the constraints' at Y, computed again as Y moves: 1,044
-iterations instead of 4,438 on 400 points of a Swiss roll). Its stationary points are those of the
-convex program unless K(u) - Y Y' / sigma has a positive eigenvalue, K(u) the matrix of the dual; an
-eigenvector of it is then a direction of descent and is appended to Y, and columns that vanish are
-dropped. So the rank adapts, with one partial decomposition per outer step.
-
-`solvers.factored_descent` does the same for losses.
+(on the host a sparse factorisation of the constraints' at Y: 1,044 iterations instead of 4,438 on
+400 points of a Swiss roll). Its stationary points are those of the convex program unless K(u) - Y
+Y' / sigma has a positive eigenvalue, K(u) the matrix of the dual; an eigenvector of it is then a
+direction of descent and is appended to Y, and columns that vanish are dropped: the rank adapts.
 
 Stops when |P - D| / max(|P|, |D|) <= tol and the violation of the constraints is <= tol, at a point
 that the problem has repaired: feasible, with inequalities.
@@ -27,6 +24,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..core.arrays import like, to_numpy
+from ..problems.unfolding import UnfoldingProgram
 from .base import Iterate, Solver, relative_gap
 from .dual_quasi_newton import MAX_TRIALS, two_loop
 
@@ -48,12 +46,9 @@ class LowRankLagrangian(Solver):
     """See the module docstring; ``start`` is the factor Y to begin from."""
 
     max_iter: int = 100
-    requires: ClassVar[str] = (
-        "b bounded cost_product evaluate penalised_violation primal_at project repaired sigma smoother "
-        "start_factor"
-    )
+    solves: ClassVar[type] = UnfoldingProgram
 
-    def steps(self, problem: Any, start: Any) -> Iterator[Iterate]:
+    def steps(self, problem: UnfoldingProgram, start: Any) -> Iterator[Iterate]:
         b, forward = problem.b, problem.operator.forward_factor
         Y = problem.start_factor() if start is None else start
         u = problem.project(b * 0)
@@ -68,20 +63,16 @@ class LowRankLagrangian(Solver):
             margins = forward(Y)
             u = problem.project(u + mu * (margins - b))
             point = problem.evaluate(u, Y.shape[1])
-            primal, violation = problem.primal_at(Y, margins)
-            violation = max(violation, problem.penalised_violation(u, margins, primal))
+            primal, violation = problem.primal_at(Y, margins, u)
             extra = {"rank": Y.shape[1], "evaluations": evaluations}
             extra |= {"penalty": mu, "accuracy": reached}
             known = np.isfinite(point.dual)
             error = max(violation, abs(relative_gap(primal, point.dual)) if known else 1.0)
+            found = Y
             if error <= REPAIR_GAP * self.tol:
-                repaired = problem.repaired(Y)
-                margins = forward(repaired)
-                value, missed = problem.primal_at(repaired, margins)
-                missed = max(missed, problem.penalised_violation(u, margins, value))
-                yield Iterate(value, point.dual, repaired, u, missed, extra)
-            else:
-                yield Iterate(primal, point.dual, Y, u, violation, extra)
+                found = problem.repaired(Y)
+                primal, violation = problem.primal_at(found, forward(found), u)
+            yield Iterate(primal, point.dual, found, u, violation, extra)
             if accuracy < EXHAUSTED:
                 return
             Y = self._reshape(problem, Y, point, mu, accuracy)
@@ -139,11 +130,8 @@ class LowRankLagrangian(Solver):
 
 class SmoothedMemory:
     """Curvature pairs in the inner product <a, b> = a'M b, where M^-1 is the smoother: g stands for
-    the gradient, h for M^-1 g.
-
-    Every product that the two loops use has a change of h, or h itself, on one side, so M is never
-    applied, and two rows of the Gram matrix change per iteration. The products of steps with each
-    other and with earlier changes are not used.
+    the gradient, h for M^-1 g. Every product that the two loops use has a change of h, or h itself,
+    on one side, so M is never applied, and two rows of the Gram matrix change per iteration.
     """
 
     def __init__(self, size: int, xp: Any):
@@ -202,7 +190,7 @@ class Line:
         t = section.lowest()
         if t is not None:
             self.Y = self.Y + t * direction
-            self.margins = section.margins(t)
+            self.margins = section.A0 + t * (section.A1 + t * section.A2)
         return t
 
 
@@ -230,9 +218,6 @@ class Section:
         if not self.problem.bounded:
             self.cubic += _penalty_slope(products[-10:-1].reshape(3, 3), self.mu)
         self.slope_at_zero = float(products[-1])
-
-    def margins(self, t: float) -> Any:
-        return self.A0 + t * (self.A1 + t * self.A2)
 
     def slopes(self, t: float) -> tuple[float, float]:
         """First and second derivative at t."""

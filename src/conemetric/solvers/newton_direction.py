@@ -3,11 +3,9 @@
     H d = g on the free multipliers,    H = sigma A_F W A_F* + curvature        (problems.base.SpectralDual.hessian)
 
 [K]_+ is strongly semismooth, so steps d with ever smaller residuals converge superlinearly (Qi &
-Sun 2006; Zhao, Sun & Toh 2010). W acts through one eigenbasis of K: a product with H is an adjoint,
-two products in that basis, and a forward. H is singular if constraints depend on each other; but
-every step of conjugate gradients gains, so wherever they stop (at the accuracy wanted, at their
-limit or at a direction without curvature) d is a direction of ascent. The preconditioner is the
-diagonal of H, with the identity for W.
+Sun 2006; Zhao, Sun & Toh 2010). H is singular if constraints depend on each other; but every step
+of conjugate gradients gains, so wherever they stop, d is a direction of ascent. The preconditioner
+is the diagonal of H, with the identity for W.
 """
 
 from typing import Any

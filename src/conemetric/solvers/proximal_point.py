@@ -9,8 +9,7 @@ gap is a share of the gap of P; then its solution is the next centre, and sigma 
 quick. If it fails, the centre stays and sigma halves.
 
 Chosen by measurement for DML-eig and LMNN-eig: on the paper's sets it certifies 1e-3 in 50 to 350
-evaluations (an adjoint, an eigendecomposition, a forward), and 1e-5 mostly in one to three times
-that. The paper's Frank-Wolfe method still has a gap of several percent or more after 1,000 steps.
+evaluations, where the paper's Frank-Wolfe method has a gap of several percent after 1,000 steps.
 
 Stops when (P - D) / max(|P|, |D|) <= tol. An iteration is `CHECK` quasi-Newton steps and one
 evaluation of the bounds.
@@ -20,6 +19,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
+from ..problems.eigenvalue import EigenvalueProgram
 from .base import Iterate, Solver, relative_gap
 from .dual_quasi_newton import DualQuasiNewton
 
@@ -49,9 +49,9 @@ class ProximalPoint(Solver):
     """See the module docstring."""
 
     takes_start: ClassVar[bool] = False
-    requires: ClassVar[str] = "proximal bounds start"
+    solves: ClassVar[type] = EigenvalueProgram
 
-    def steps(self, problem: Any, start: Any) -> Iterator[Iterate]:
+    def steps(self, problem: EigenvalueProgram, start: Any) -> Iterator[Iterate]:
         space = problem.operator.space
         resumed = space.resume(problem.operator, *Subproblem._fields)
         state = Subproblem(*problem.start()) if resumed is None else Subproblem(**resumed)

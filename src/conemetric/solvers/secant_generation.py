@@ -12,9 +12,8 @@ The program has one constraint per pair of points, of which a few thousand matte
 
 The restricted program has fewer constraints, so the dual bound of step 1 bounds the whole program
 from below, and Tr P bounds it from above, up to the violation, once the scan is complete. Tiles are
-of points in random order, so the first ones are a sample of the rest. Scans begin in float32; one
-that finds nothing above tol among all pairs is repeated in float64, and from then on scans are in
-float64. Only a scan of every pair in float64 counts as complete.
+of points in random order, so the first ones are a sample of the rest. Scans are in float32 until
+one finds nothing above tol among all pairs; only a scan of every pair in float64 is complete.
 
 Step 1 keeps a margin inside the bounds that costs a quarter of tol in the objective: then secants
 never seen, which are similar to those seen, rarely need another round. At the end, eigenvalues of P
@@ -32,7 +31,7 @@ import numpy as np
 
 from ..core.arrays import like, to_index, zeros
 from ..operators.secants import Sweep
-from ..problems.isometry import Multipliers
+from ..problems.isometry import Multipliers, SecantIsometryProgram
 from .admm import ADMM
 from .base import Iterate, Solver, relative_gap
 
@@ -59,9 +58,9 @@ class SecantGeneration(Solver):
     add: int = 1000
     keep: float = 0.03
     seed: int = 0
-    requires: ClassVar[str] = "secants restrict delta"
+    solves: ClassVar[type] = SecantIsometryProgram
 
-    def steps(self, problem: Any, start: Any) -> Iterator[Iterate]:
+    def steps(self, problem: SecantIsometryProgram, start: Any) -> Iterator[Iterate]:
         rng = np.random.default_rng(self.seed)
         active, scanner = _Active(self, problem, start, rng), _Scanner(self, problem, rng)
         stuck = np.inf  # violation or gap when the inner solver last gave up
@@ -112,8 +111,11 @@ class _Active:
         share = INNER * self.worst if self.worst > self.options.tol else 0.0
         self.allowed = max(share, self.goal)
         gap = max(self.unit * share, self.goal)
-        solution, taken = _solve_active(self.inner, self.program, self.point, self.allowed, gap)
-        self.exhausted = taken == self.inner.max_iter
+        for taken, solution in enumerate(self.inner.steps(self.program, self.point), 1):
+            close = abs(relative_gap(solution.primal, solution.dual)) <= gap
+            self.exhausted = taken == self.inner.max_iter
+            if (close and solution.violation <= self.allowed) or self.exhausted:
+                break
         self.inner = replace(self.inner, beta=solution.extra["beta"])
         self.steps += taken
         self.factor, self.y = solution.primal_point, solution.dual_point
@@ -192,18 +194,7 @@ class _Scanner:
             others = np.sort(self.rng.choice(rest, limit - limit // 2, replace=False))
             found = secants.xp.concat([found[: limit // 2], found[like(others, found)]])
         found = secants.xp.unique(found)
-        if len(found) == 0:
-            return found
         return found[secants.excess(found, active.factor, self.problem.delta) > tol]
-
-
-def _solve_active(inner, active, point, violation, gap):
-    """The first ADMM iterate within this violation and gap (or the last), and the steps taken."""
-    for taken, iterate in enumerate(inner.steps(active, point), 1):
-        close = abs(relative_gap(iterate.primal, iterate.dual)) <= gap
-        if (close and iterate.violation <= violation) or taken == inner.max_iter:
-            return iterate, taken
-    raise AssertionError("ADMM does not end by itself")
 
 
 def _cut(factor, worst, tol, delta):

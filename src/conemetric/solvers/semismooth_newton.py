@@ -15,9 +15,7 @@ sigma grows. At the minimum of phi, w is itself the dual's y, so that
     P - D = sum_i (c_i max(0, s_i) - lam_i s_i)  +  (1/2 w'Lw + 1/2 y'Ly - w'Z'lam),      y = w raised until Ly >= Z'lam
 
 splits the gap into a part due to the multipliers and a part due to the steps; "well enough" means
-that the second is below `MAX_STEP_RATIO` times the first. The number of steps hardly depends on the
-conditioning of L, which may be singular: it is never inverted, and w'Lw >= sum_j L_jj w_j^2 for w
->= 0 because no entry of L is negative.
+that the second is below `MAX_STEP_RATIO` times the first. L may be singular: it is never inverted.
 
 Stops when (P - D) / max(|P|, |D|) <= tol.
 """
@@ -29,12 +27,10 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from ..core.compiled import jit, jit_inner, jit_inner_sums
-from ..problems.comparisons import add_combined, row_products
+from ..problems.comparisons import ComparisonProgram, add_combined, row_products
 from .base import Iterate, Solver
 
-MAX_STEP_RATIO = (
-    5.0  # the steps' part of the gap, relative to the multipliers' part, that is small enough
-)
+MAX_STEP_RATIO = 5.0  # the steps' part of the gap that is small enough, over the multipliers' part
 GROWTH = 10.0  # of sigma, each time the multipliers are updated
 LARGEST = 1e8  # sigma / mean of c beyond which the Hessian has no digits left for L
 ACCURACY = 0.3  # slope at which a line search ends, relative to the first
@@ -51,23 +47,38 @@ EVALUATE, COMBINE, GRAM, MARGINS, UPDATE, DONE = range(6)  # where `_advance` is
 class SemismoothNewton(Solver):
     """See the module docstring; ``start`` is a pair (multipliers, weights)."""
 
-    requires: ClassVar[str] = (
-        "L diagonal penalties inverse_diagonal block slices margins combine gram"
-    )
+    solves: ClassVar[type] = ComparisonProgram
 
-    def steps(self, problem: Any, start: Any) -> Iterator[Iterate]:
+    def steps(self, problem: ComparisonProgram, start: Any) -> Iterator[Iterate]:
         m, p = problem.operator.n_constraints, len(problem.diagonal)
+        centre, w = (np.zeros(m), np.zeros(p)) if start is None else start
         if start is None:
-            start = np.zeros(m), np.zeros(p)
-            points = start[1].copy(), (start[0].copy(), start[1].copy())
+            points = w.copy(), (centre.copy(), w.copy())
             yield Iterate(float(problem.penalties.sum()), 0.0, *points, extra={"steps": 0})
-        run = _Run(problem, *start)
-        while run.progress.idle < PATIENCE:
-            run.advance(self.tol, max(1, WORK // (m * p)))
-            best = run.arrays
-            points = best.best_w.copy(), (best.best_lam.copy(), best.best_y.copy())
-            extra = {"steps": run.progress.n_steps}
-            yield Iterate(run.progress.primal, run.progress.dual, *points, extra=extra)
+        rows, columns, inside = np.zeros((3, m)), np.zeros((7, p)), np.empty(m, dtype=bool)
+        vectors = 1 - problem.margins(w), centre.copy(), *rows, inside, w.copy(), *columns
+        arrays = _Arrays._make((*vectors, np.empty((p, p))))
+        # steps with a small Z are one compiled loop, since a call from Python takes as long as a
+        # product with some hundred rows: 318 triplets of 7 weights in 0.28 ms instead of 0.76
+        small = m * p <= WORK and len(problem.slices) == 1
+        Z = problem.block(problem.slices[0]) if small else np.empty((0, p))
+        program = Z, problem.L, problem.inverse_diagonal, problem.penalties
+        size, work = float(problem.penalties.mean()), workspace(p)
+        now = _Progress(size)
+        while now.idle < PATIENCE:
+            limits = self.tol, now.n_steps + max(1, WORK // (m * p)), LARGEST * size
+            place = EVALUATE
+            while place != DONE:
+                place, *numbers = _advance(place, limits, *program, now, arrays, work)
+                now = _Progress(*numbers)
+                if place == COMBINE:
+                    arrays.combined[:] += problem.combine(arrays.change)
+                elif place == GRAM:
+                    arrays.H[:] = problem.gram(arrays.inside)
+                elif place == MARGINS:
+                    arrays.change[:] = problem.margins(arrays.d)
+            points = arrays.best_w.copy(), (arrays.best_lam.copy(), arrays.best_y.copy())
+            yield Iterate(now.primal, now.dual, *points, extra={"steps": now.n_steps})
 
 
 class _Progress(NamedTuple):
@@ -103,47 +114,11 @@ class _Arrays(NamedTuple):
     H: Any
 
 
-class _Run:
-    """Newton steps on one program. Those with a small Z are one compiled loop, since a call from
-    Python takes as long as a product with some hundred rows: 318 triplets of 7 weights are solved
-    in 0.28 ms instead of 0.76.
-    """
-
-    def __init__(self, problem, centre, w):
-        self.problem = problem
-        m, p = len(centre), len(w)
-        rows, columns = np.zeros((3, m)), np.zeros((7, p))
-        s, inside = 1 - problem.margins(w), np.empty(m, dtype=bool)
-        vectors = s, centre.copy(), *rows, inside, w.copy(), *columns
-        self.arrays = _Arrays._make((*vectors, np.empty((p, p))))
-        small = m * p <= WORK and len(problem.slices) == 1
-        self.Z = problem.block(problem.slices[0]) if small else np.empty((0, p))
-        size = float(problem.penalties.mean())
-        self.largest, self.progress = LARGEST * size, _Progress(size)
-        self.fixed = problem.L, problem.inverse_diagonal, problem.penalties
-        self.work = workspace(p)
-
-    def advance(self, tol, n_steps):
-        """Make ``n_steps`` steps, or fewer if the gap is within ``tol`` or nothing moves any more."""
-        problem, arrays, place = self.problem, self.arrays, EVALUATE
-        limits = tol, self.progress.n_steps + n_steps, self.largest
-        while place != DONE:
-            program, now = (self.Z, *self.fixed), self.progress
-            place, *numbers = _advance(place, limits, *program, now, arrays, self.work)
-            self.progress = _Progress(*numbers)
-            if place == COMBINE:
-                arrays.combined[:] += problem.combine(arrays.change)
-            elif place == GRAM:
-                arrays.H[:] = problem.gram(arrays.inside)
-            elif place == MARGINS:
-                arrays.change[:] = problem.margins(arrays.d)
-
-
 @jit
 def _advance(place, limits, Z, L, inverse_diagonal, penalties, progress, arrays, work):
-    """Go on from a place in a step until a product with Z is needed that is not made here (none of
-    them if Z is empty, and no gram if it is not `NARROW`), or no step is left to make: return the
-    new place and the new ``progress``.
+    """Go on from a place in a step until a product with Z is needed that is not made here (none is
+    if Z is empty, and no gram if it is not `NARROW`), or no step is left: the new place and
+    ``progress``.
     """
     tol, last, largest = limits
     sigma, primal, dual, idle, n_steps, loss, total, slackness = progress
@@ -154,17 +129,15 @@ def _advance(place, limits, Z, L, inverse_diagonal, penalties, progress, arrays,
             if n_steps >= last:
                 place = DONE
                 break
-            loss, total, slackness = _hinge_multipliers(
-                s, centre, sigma, penalties, lam, change, arrays.inside
-            )
+            sums = _hinge_multipliers(s, centre, sigma, penalties, lam, change, arrays.inside)
+            loss, total, slackness = sums
             place = COMBINE
             if len(Z) == 0:
                 break
             add_combined(Z, change, combined)
         if place == COMBINE:
-            square, square_y, product = _values(
-                L, w, combined, inverse_diagonal, arrays.slope, arrays.y
-            )
+            sums = _values(L, w, combined, inverse_diagonal, arrays.slope, arrays.y, q)
+            square, square_y, product = sums
             idle += 1
             if 0.5 * square + loss < primal:
                 primal, idle = 0.5 * square + loss, 0
@@ -191,7 +164,7 @@ def _advance(place, limits, Z, L, inverse_diagonal, penalties, progress, arrays,
             for j in range(len(w)):
                 q[j] -= arrays.slope[j]
                 d[j] = w[j]
-            _active_set(H, q, d, work)
+            nonnegative_quadratic(H, q, d, work)
             for j in range(len(w)):
                 d[j] -= w[j]
             place = MARGINS
@@ -269,25 +242,17 @@ def _hinge_multipliers(s, centre, sigma, penalties, lam, change, inside):
 
 
 @jit_inner_sums
-def _values(L, w, combined, inverse_diagonal, slope, y):
-    """Set ``slope`` to Lw - ``combined``, y to w raised until Ly >= ``combined``; return w'Lw,
-    y'Ly and w'combined.
+def _values(L, w, combined, inverse_diagonal, slope, y, q):
+    """Set ``slope`` to Lw - ``combined``, y to w raised until Ly >= ``combined``, q to Ly; return
+    w'Lw, y'Ly and w'combined.
     """
-    square = square_y = product = 0.0
+    row_products(0, len(w), L, w, slope)
+    square, product = _dot(w, slope), _dot(w, combined)
     for j in range(len(w)):
-        t = 0.0
-        for c in range(len(w)):
-            t += L[j, c] * w[c]
-        slope[j] = t - combined[j]
+        slope[j] -= combined[j]
         y[j] = w[j] - slope[j] * inverse_diagonal[j] if slope[j] < 0 else w[j]
-        square += w[j] * t
-        product += w[j] * combined[j]
-    for j in range(len(w)):
-        t = 0.0
-        for c in range(len(w)):
-            t += L[j, c] * y[c]
-        square_y += y[j] * t
-    return square, square_y, product
+    row_products(0, len(w), L, y, q)
+    return square, _dot(y, q), product
 
 
 @jit_inner_sums
@@ -305,12 +270,11 @@ def _hinge_slope(s, ds, centre, sigma, penalties, step):
 
 @jit_inner
 def _hinge_step(s, ds, centre, sigma, penalties, initial, linear, quadratic):
-    """The step in (0, 1] along -ds that (nearly) minimises the smoothed objective; 0 if it does
-    not descend.
+    """The step in (0, 1] along -ds that nearly minimises the smoothed objective; 0 if none descends.
 
-    Its derivative, linear + step * quadratic - sum lam(step) * ds, is ``initial`` at 0, rises with
-    the step and is piecewise linear. Newton's method, or if that leaves the bracket the Illinois
-    variant of the secant rule, finds its root to `ACCURACY` times ``initial``.
+    Its derivative, linear + step * quadratic - sum lam(step) * ds, is ``initial`` at 0, rises and is
+    piecewise linear. Newton's method, or if that leaves the bracket the Illinois variant of the
+    secant rule, finds its root to `ACCURACY` times ``initial``.
     """
     if not initial < 0:
         return 0.0
@@ -334,35 +298,27 @@ def _hinge_step(s, ds, centre, sigma, penalties, initial, linear, quadratic):
     return step
 
 
-def nonnegative_quadratic(
-    H: np.ndarray, q: np.ndarray, w: np.ndarray, work: tuple[np.ndarray, ...]
-) -> None:
-    """Minimise w'Hw/2 - q'w over w >= 0 in place, from a feasible w (Lawson and Hanson), in the
-    arrays of a `workspace`.
-    """
-    _active_set(H, q, w, work)
-
-
 def workspace(p: int) -> tuple[np.ndarray, ...]:
     """The arrays that `nonnegative_quadratic` works in, for p variables."""
     return np.empty((p, p)), *np.empty((2, p)), *np.empty((2, p), np.int64)
 
 
 @jit
-def _active_set(H, q, w, work):
-    """`nonnegative_quadratic`, given the arrays it works in.
+def nonnegative_quadratic(H, q, w, work):
+    """Minimise w'Hw/2 - q'w over w >= 0 in place, from a feasible w (Lawson and Hanson), in the
+    arrays of a `workspace`.
 
     The objective falls at every step, so that a result cut short by rounding is still a descent.
-    ``factor`` is the Cholesky factor of H on the support, in order of entry: an entry appends a
-    row, a departure recomputes those after it. A variable that depends on those before it, up to
-    rounding, gets its own diagonal entry as pivot: the others take over its part.
+    The Cholesky factor of H on the support is in order of entry: an entry appends a row, a
+    departure recomputes those after it. A variable that depends on those before it, up to rounding,
+    gets its own diagonal entry as pivot: the others take over its part.
     """
     factor, half, x, support, inside = work
     p, k, done = len(q), np.int64(0), np.int64(0)  # literals would be compiled twice
     for j in range(p):
-        inside[j] = 0
-        if w[j] > 0:
-            support[k], inside[j] = j, 1
+        inside[j] = w[j] > 0
+        if inside[j]:
+            support[k] = j
             k += 1
     entering = -1
     for _ in range(10 * p + 100):
@@ -391,9 +347,9 @@ def _factorise(H, q, support, done, k, factor, half):
             t = H[j, support[c]]
             for e in range(c):
                 t -= factor[r, e] * factor[c, e]
-            factor[r, c] = (
-                t / factor[c, c] if c < r else np.sqrt(t if t > DEPENDENT * H[j, j] else H[j, j])
-            )
+            if c == r:
+                t = np.sqrt(t if t > DEPENDENT * H[j, j] else H[j, j])
+            factor[r, c] = t / factor[c, c] if c < r else t
         t = q[j]
         for e in range(r):
             t -= factor[r, e] * half[e]

@@ -1,35 +1,33 @@
-"""A learned metric in one file: safetensors with a checked JSON header. Loading a file
-never executes anything in it.
+"""Learned metrics and fitted decisions, each in one file: safetensors with a checked JSON header.
+Loading a file never executes anything in it.
 
-The file holds one affine map, x -> components x + offset, with scaler and PCA folded in, and the
+A metric is one affine map, x -> components x + offset, with scaler and PCA folded in, and the
 encoding of a table before it: loading it needs neither the estimator nor the preprocessing. The
 header records the method, its parameters, the certificate, the feature names, the threshold of
 pairs with its promise, and the weights of the scores that a ranking adds up.
+
+A decision is the state of a `MetricClassifier` or `MetricRegressor`: the training rows that decide,
+the encoding or scaling and the maps, the fitted rules and the held-out scores, without the fitted
+metric and the rules that were tried and not chosen.
 """
 
 import os
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
-from ..core.fields import Each, Field, Named, Number, Text, check, expect
-from ..tables.kinds import IndicatorColumn, Kind, NumberColumn
+from ..core.fields import Field, Plain, Text, check
+from ..decisions.classifier import MetricClassifier
+from ..decisions.regressor import MetricRegressor
 from .checked import fields_of_file, read_state, write_state
-from .learned import FIELDS, LearnedMap
-from .states import number_from_value
+from .learned import LearnedMap
+from .older import decision_state, metric_state, without_categories
 
-FORMAT = 5  # from which on the file holds the state of a `LearnedMap`
-# of older formats: keys, those that they lack by the format that added them, and arrays
-KEYS = {"format", "shape", "certificate", "method", "parameters", "feature_names", "preprocessing"}
-KEYS |= {"notes", "categories", "threshold", "threshold_promise", "scores"}
-ARRAYS = ("components", "offset", "fill")
-ADDED = {"categories": 2, "threshold": 3, "threshold_promise": 3, "scores": 4}
-WORD_FIELDS = {
-    "feature_names": Each(Text(), "features"),
-    "categories": Named(Each(Text(), least=1, distinct=True)),
-    "fill": Each(Number(), "features", optional=True),
+METRIC_FORMAT = 5  # from which on the file holds the state of a `LearnedMap`
+DECISION_FORMAT = 2  # from which on the file holds the state of an estimator
+ESTIMATORS: dict[str, type[MetricClassifier | MetricRegressor]] = {
+    each.__name__: each for each in (MetricClassifier, MetricRegressor)
 }
+FIELDS = {"estimator": Text(tuple(ESTIMATORS)), "decision": Field(), "notes": Plain(dict)}
 
 
 def save_metric(
@@ -67,7 +65,7 @@ def save_metric(
     metric = LearnedMap.from_estimator(estimator, feature_names=feature_names, notes=notes)
     with fields_of_file(path):
         LearnedMap.from_state(metric.state())  # an error now rather than at loading
-    write_state(path, "metric", FORMAT, metric.state())
+    write_state(path, "metric", METRIC_FORMAT, metric.state())
 
 
 def load_metric(path: str | os.PathLike[str]) -> Any:
@@ -86,74 +84,78 @@ def load_metric(path: str | os.PathLike[str]) -> Any:
     MetricFileError
         If the file is not a metric file, is damaged, or has a newer format.
     """
-    state = read_state(path, "metric", FORMAT, _upgraded)
+    state = read_state(path, "metric", METRIC_FORMAT, metric_state)
     with fields_of_file(path):
-        return LearnedMap.from_state(_without_categories(state))
+        return LearnedMap.from_state(without_categories(state))
 
 
-# ---- older formats
+def save_decision(
+    path: str | os.PathLike[str],
+    estimator: MetricClassifier | MetricRegressor,
+    *,
+    notes: dict[str, Any] | None = None,
+) -> None:
+    """Write a fitted classifier or regressor to one safetensors file, atomically.
 
+    Parameters
+    ----------
+    path : str or path
+    estimator : fitted MetricClassifier or MetricRegressor
+    notes : dict, default=None
+        Further JSON values to keep; `load_decision` gives them as ``notes_``.
 
-def _upgraded(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> dict[str, Any]:
-    """The state of a file of format 1 to 4."""
-    header |= {key: None for key, since in ADDED.items() if header["format"] < since}
-    check(header, dict.fromkeys(KEYS, Field()), "header")
-    check({"fill": None, **arrays}, dict.fromkeys(ARRAYS, Field()))
-    shape = list(arrays["components"].shape)
-    expect(header["shape"] == shape, "header.shape", header["shape"], f"{shape}")
-    certificate = header["certificate"]
-    if isinstance(certificate, dict):
-        certificate = {key: number_from_value(value) for key, value in certificate.items()}
-    if isinstance(header["scores"], dict):
-        header["scores"] |= {"target": None, "window": None}
-    return {
-        **{key: header[key] for key in KEYS - {"format", "shape"}},
-        "fill": None,
-        **arrays,
-        "encoder": None,
-        "document_components": None,
-        "maps": "queries" if header["method"] == "QueryAdapter" else "rows",
-        "certificate": certificate,
-        "threshold": number_from_value(header["threshold"]),
-    }
-
-
-def _without_categories(state: Any) -> Any:
-    """The state with an encoder in place of the categories that files before it had."""
-    categories = state.pop("categories", None) if isinstance(state, dict) else None
-    if categories is None:
-        return state
-    n_features = check(state, FIELDS)["features"]
-    fill = None if state["fill"] is None else state["fill"].tolist()
-    encoder, shift = encoder_of_words(state["feature_names"], categories, fill, n_features)
-    offset = state["offset"] + state["components"] @ shift
-    return {**state, "encoder": encoder, "fill": None, "offset": offset}
-
-
-def encoder_of_words(
-    names: Any, categories: Any, fill: Any, n_features: int
-) -> tuple[dict[str, Any], np.ndarray]:
-    """The state of a `TableEncoder` with these features: numbers, and words as ``column=word``, 1
-    where the column holds it and else 0. It takes the values that ``fill`` gaps from numbers; these
-    are the array returned.
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> from sklearn.datasets import load_iris
+    >>> from conemetric import MetricClassifier, load_decision, save_decision
+    >>> X, y = load_iris(return_X_y=True)
+    >>> classifier = MetricClassifier(metric=None, random_state=0).fit(X, y)
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> path = os.path.join(folder.name, "iris.safetensors")
+    >>> save_decision(path, classifier)
+    >>> bool((load_decision(path).predict_proba(X) == classifier.predict_proba(X)).all())
+    True
+    >>> folder.cleanup()
     """
-    values = {"feature_names": names, "categories": categories, "fill": fill}
-    check(values, WORD_FIELDS, sizes={"features": n_features})
-    column_of = {f"{column}={word}": column for column in categories for word in categories[column]}
-    expect(column_of.keys() <= set(names), "categories", categories, "those of feature_names")
-    shift = np.where([name in column_of for name in names], 0.0, fill or 0.0)
-    kinds: dict[str, Kind] = {}
-    for name, mean in zip(names, shift, strict=True):
-        column = column_of.get(name)
-        if column is None:
-            unit = np.ones(1), np.zeros(1, np.int64)
-            kinds[name] = NumberColumn(name, np.array([mean]), *unit, missing=None)
-        else:
-            kinds[column] = IndicatorColumn(column, categories[column])
-    return {
-        "columns": [kind.state() for kind in kinds.values()],
-        "ignored": {},
-        "names": list(kinds),
-        "named": True,
-        "parameters": {"missing": "center" if fill else "error", "sparse_output": False},
-    }, shift
+    name = next((name for name, each in ESTIMATORS.items() if isinstance(estimator, each)), None)
+    if name is None:
+        raise TypeError(
+            f"estimator is a {type(estimator).__name__}; give a fitted MetricClassifier or "
+            "MetricRegressor, and save metrics with save_metric."
+        )
+    if not isinstance(notes, dict | None):
+        raise TypeError(f"notes is a {type(notes).__name__}; give a dict of JSON values.")
+    kept = getattr(estimator, "notes_", {}) if notes is None else notes
+    state = estimator.state()
+    with fields_of_file(path):
+        type(estimator).from_state(state)  # an error now rather than at loading
+    state = {"estimator": name, "decision": state, "notes": kept}
+    write_state(path, "decision", DECISION_FORMAT, state)
+
+
+def load_decision(path: str | os.PathLike[str]) -> MetricClassifier | MetricRegressor:
+    """Read a classifier or regressor written by `save_decision`, after checking the whole file.
+
+    It predicts exactly as the saved one did and needs no training data. Parameters that are not
+    plain values, such as an estimator given as ``metric``, have their defaults.
+
+    Parameters
+    ----------
+    path : str or path
+
+    Returns
+    -------
+    MetricClassifier or MetricRegressor
+
+    Raises
+    ------
+    MetricFileError
+        If the file is not a decision file, is damaged, or has a newer format.
+    """
+    state = read_state(path, "decision", DECISION_FORMAT, decision_state)
+    with fields_of_file(path):
+        check(state, FIELDS)
+        estimator = ESTIMATORS[state["estimator"]].from_state(state["decision"])
+    estimator.notes_ = state["notes"]
+    return estimator

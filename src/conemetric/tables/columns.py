@@ -26,30 +26,17 @@ TIMES = ("", " %H:%M", " %H:%M:%S")
 
 @dataclass(frozen=True)
 class Column:
-    """A column of n rows.
-
-    Attributes
-    ----------
-    name : str
-    family : {"number", "date", "word"}
-    values : array (n,)
-        Numbers: float64, with NaN for a gap. Dates: seconds since 1970, likewise. Words: objects,
-        strings or None for a gap.
-    integers : bool
-        Whether the table stores it as integers of a named column.
-    types : frozenset of str
-        Of words: what their Python objects were ("str", "number", "bool", "date"), and "category"
-        if the table says that they are categories, even if they spell numbers.
-    order : tuple of str or None
-        The categories of an ordered category.
+    """A column: numbers and dates, in seconds since 1970, are float64 with NaN for a gap, words are
+    strings with None for a gap.
     """
 
     name: str
     family: Family
     values: np.ndarray
-    integers: bool = False
-    types: frozenset[str] = frozenset()
-    order: tuple[str, ...] | None = None
+    integers: bool = False  # in the table
+    booleans: bool = False  # of words: whether all were truth values
+    category: bool = False  # whether the table says that words are categories, even numerals
+    order: tuple[str, ...] | None = None  # of an ordered category
 
     @property
     def gaps(self) -> np.ndarray:
@@ -96,16 +83,20 @@ def table_columns(X: Any, wanted: Iterable[tuple[int, str, bool]]) -> list[Colum
     ]
 
 
-def _read(values: Any, name: str, as_words: bool = False) -> Column:
+def _read(values: Any, name: str, as_words: bool) -> Column:
     """A column from a series of narwhals or a vector."""
-    if isinstance(values, np.ndarray):
-        return _from_vector(values, name, as_words)
     dtype = values.dtype
+    if isinstance(values, np.ndarray):
+        if dtype.kind in "OUSb" or as_words:
+            return _words(values.tolist(), name)
+        if dtype.kind == "M":
+            return Column(name, "date", (values - np.datetime64(0, "s")) / np.timedelta64(1, "s"))
+        numbers = values / np.timedelta64(1, "s") if dtype.kind == "m" else values
+        return Column(name, "number", _finite(numbers, name))
     if as_words:
         return _words(values.to_list(), name)
     if dtype.is_numeric():
-        numbers = values.cast(nw.Float64).to_numpy()
-        return Column(name, "number", _finite(numbers, name), dtype.is_integer())
+        return Column(name, "number", _finite(_floats(values), name), dtype.is_integer())
     if dtype == nw.Duration:
         return Column(name, "number", _floats(values.dt.total_microseconds()) / 1e6)
     if dtype in (nw.Datetime, nw.Date):
@@ -116,20 +107,7 @@ def _read(values: Any, name: str, as_words: bool = False) -> Column:
             f"column {name!r} holds {dtype}; give one column for each entry, or drop it."
         )
     order = tuple(map(str, dtype.categories)) if isinstance(dtype, nw.Enum) else None
-    return _words(values.to_list(), name, order, {"category"} if dtype == nw.Categorical else ())
-
-
-def _from_vector(values, name, as_words):
-    kind = values.dtype.kind
-    if kind in "OUSb" or as_words:
-        return _words(values.tolist(), name)
-    if kind == "M":
-        micro = values.astype("datetime64[us]")
-        seconds = micro.astype(np.int64) / 1e6
-        return Column(name, "date", np.where(np.isnat(micro), np.nan, seconds))
-    if kind == "m":
-        return Column(name, "number", values / np.timedelta64(1, "s"))
-    return Column(name, "number", _finite(values.astype(np.float64), name))
+    return _words(values.to_list(), name, order, category=dtype == nw.Categorical)
 
 
 def _floats(series):
@@ -150,23 +128,16 @@ def _finite(numbers, name):
 # ---- words
 
 
-def _words(
-    values: list[Any],
-    name: str,
-    order: tuple[str, ...] | None = None,
-    dtypes: Iterable[str] = (),
-) -> Column:
+def _words(values, name, order=None, category=False):
     """Python objects as words: strings without spaces around them, None for a gap."""
-    types = set(dtypes)
-    words = np.empty(len(values), object)
+    booleans, words = True, np.empty(len(values), object)
     for row, value in enumerate(values):
-        if type(value) is str:
-            words[row] = value.strip() or None
-            types.add("str")
+        if isinstance(value, str):
+            words[row], booleans = str(value).strip() or None, False
         elif not _is_gap(value):
-            words[row], kind = _word(value, name)
-            types.add(kind)
-    return Column(name, "word", words, types=frozenset(types), order=order)
+            words[row] = _word(value, name)
+            booleans = booleans and isinstance(value, (bool, np.bool_))
+    return Column(name, "word", words, booleans=booleans, category=category, order=order)
 
 
 def _is_gap(value: Any) -> bool:
@@ -176,32 +147,23 @@ def _is_gap(value: Any) -> bool:
         return not isinstance(value, Iterable)
 
 
-def _word(value: Any, name: str) -> tuple[str, str]:
-    if isinstance(value, (bool, np.bool_)):
-        return str(bool(value)), "bool"
-    if isinstance(value, (Real, Decimal)):
-        return number_word(float(value)), "number"
-    if isinstance(value, str):
-        return str(value), "str"
-    if isinstance(value, bytes):
-        return value.decode("utf-8", "replace"), "str"
-    if isinstance(value, time):
-        since_midnight = datetime.combine(date.min, value) - datetime.min
-        return number_word(since_midnight.total_seconds()), "number"
+def _word(value: Any, name: str) -> str:
+    if isinstance(value, (bool, np.bool_, np.datetime64)):
+        return str(value)
     if isinstance(value, date):
-        return value.isoformat(), "date"
-    if isinstance(value, np.datetime64):
-        return str(value), "date"
+        return value.isoformat()
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    if isinstance(value, time):
+        value = (datetime.combine(date.min, value) - datetime.min).total_seconds()
+    if isinstance(value, (Real, Decimal)):
+        number = float(value)  # 3 and 3.0 are the same word
+        whole = math.isfinite(number) and number == int(number) and abs(number) < LARGEST_WHOLE
+        return str(int(number)) if whole else repr(number)
     raise TypeError(
         f"argument must be a string or a number: column {name!r} holds a {type(value).__name__}; "
         "give one value for each row, or drop the column."
     )
-
-
-def number_word(value: float) -> str:
-    """A number as a word: 3 and 3.0 are the same."""
-    whole = math.isfinite(value) and value == int(value) and abs(value) < LARGEST_WHOLE
-    return str(int(value)) if whole else repr(value)
 
 
 def number_of_word(word: str) -> float | None:
@@ -220,11 +182,10 @@ def seconds_of_word(word: str, formats: Iterable[str] = DATE_FORMATS) -> float |
         return math.nan
     for form in formats:
         for of_day in TIMES if form != "iso" else ("",):
+            iso = form == "iso"
             try:
                 stamp = (
-                    datetime.fromisoformat(word)
-                    if form == "iso"
-                    else datetime.strptime(word, form + of_day)
+                    datetime.fromisoformat(word) if iso else datetime.strptime(word, form + of_day)
                 )
             except ValueError:
                 continue
@@ -237,12 +198,10 @@ def date_formats(words: Iterable[str]) -> tuple[str, ...]:
     words = [word for word in words if word.casefold() not in MISSING_NUMBERS]
     if not words or not all(word[0].isdigit() for word in words):
         return ()
-    read = {
-        form: sum(seconds_of_word(w, (form,)) is not None for w in words) for form in DATE_FORMATS
-    }
-    for form, count in read.items():
-        if count == len(words):
-            return (form,)
+    read = {f: sum(seconds_of_word(w, [f]) is not None for w in words) for f in DATE_FORMATS}
+    best = max(read, key=lambda form: read[form])
+    if read[best] == len(words):
+        return (best,)
     slashed = max(SLASHED, key=lambda form: read[form])
     mixed = tuple(form for form in DATE_FORMATS if form not in SLASHED or form == slashed)
     return mixed if all(seconds_of_word(word, mixed) is not None for word in words) else ()

@@ -20,9 +20,10 @@ from ..core.fields import Each, Field, Named, Plain, Text, check, expect, with_p
 from ..core.sklearn_private import Interval, StrOptions, fit_context, get_output_config
 from ..core.weights import check_weights
 from .columns import column_names, frame_of, positions, table_columns
-from .kinds import KINDS, Kind, Settings, kind_from_state, learn_kind
+from .kinds import KINDS, Kind, kind_from_state, learn_kind
 from .summaries import Summary, summarize
 
+STORED_PARAMETERS = ("min_frequency", "missing", "dates", "sparse_output")
 WORD_KINDS = [kind for kind, each in KINDS.items() if each.words]
 # share of nonzero entries below which "auto" gives a sparse matrix, and the fewest features
 MOST_DENSITY, FEWEST_SPARSE = 0.1, 256
@@ -216,7 +217,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         n = summary.columns[0].n_rows
         if n < 2:
             raise ValueError(f"Found {n} sample(s) in X; a minimum of 2 is required.")
-        settings = Settings(self.min_frequency, self.missing, self.dates)
+        settings = self.get_params()
         columns: list[Kind] = []
         ignored = {}
         for each in summary.columns:
@@ -360,12 +361,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             "ignored": dict(self.ignored_),
             "names": list(self._names),
             "named": hasattr(self, "feature_names_in_"),
-            "parameters": {
-                "min_frequency": self.min_frequency,
-                "missing": self.missing,
-                "dates": self.dates,
-                "sparse_output": self.sparse_output,
-            },
+            "parameters": {name: getattr(self, name) for name in STORED_PARAMETERS},
         }
 
     @classmethod

@@ -5,9 +5,9 @@ A new kind is a class here, a line in `KINDS`, and one in `recognized` if it is 
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, ClassVar, NamedTuple, Self
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -23,15 +23,8 @@ FREE_TEXT = (4, 0.5)
 CYCLES_NEEDED = 2  # periods that must pass before a date is seen as part of a cycle
 LEAST_CYCLE = 1e-12  # variance of a cycle that is told apart
 TRUE, FALSE = ("true", "yes", "t", "y", "1"), ("false", "no", "f", "n", "0")
+Settings = Mapping[str, Any]  # the parameters of the encoder
 Words = Annotated[list[str], Each(Text(), distinct=True)]
-
-
-class Settings(NamedTuple):
-    """The parameters of the encoder that kinds depend on."""
-
-    min_frequency: float | int
-    missing: str
-    dates: str
 
 
 @dataclass(frozen=True)
@@ -98,7 +91,7 @@ class NumberColumn(Kind):
         """The column whose features are in parts, each with the same weight."""
         moments, (low, high) = summary.moments, MISSING_SHARES
         share = summary.missing / summary.weight
-        missing = share if settings.missing == "auto" and low <= share <= high else None
+        missing = share if settings["missing"] == "auto" and low <= share <= high else None
         constant = moments.low[0] == moments.high[0]
         if constant and missing is None:
             return "one value only"
@@ -140,18 +133,15 @@ class NumberColumn(Kind):
 
     def numbers(self, column: Column) -> np.ndarray:
         """The values as numbers, NaN where missing."""
-        if column.family not in (self.kind, "word"):
-            raise ValueError(
-                f"column {self.name!r} was one of {self.kind}s in fit and now holds "
-                f"{column.family}s."
-            )
         if column.family == "word":
             return _values(column.values, self.value_of(column), self.name, self.kind)
+        if column.family != self.kind:
+            raise ValueError(f"column {self.name!r} holds {column.family}s, not {self.kind}s.")
         return column.values
 
     def value_of(self, column: Column) -> Callable[[str], float | None]:
         """The value that a word of a column stands for: NaN for a gap, None if for none."""
-        return {"True": 1.0, "False": 0.0}.get if column.types == {"bool"} else number_of_word
+        return {"True": 1.0, "False": 0.0}.get if column.booleans else number_of_word
 
     def features(self, numbers: np.ndarray) -> np.ndarray:
         """What is standardised (n, k)."""
@@ -187,7 +177,7 @@ class DateColumn(NumberColumn):
 
     @classmethod
     def learn(cls, summary: Summary, settings: Settings) -> Self | str:
-        if settings.dates == "ignore":
+        if settings["dates"] == "ignore":
             return "dates are ignored"
         formats = list(date_formats(summary.weights) or DATE_FORMATS) if summary.weights else []
         summary = _of_values(summary, lambda word: seconds_of_word(word, formats), cls.kind)
@@ -199,7 +189,7 @@ class DateColumn(NumberColumn):
             for period, pair in CYCLES.items()
             if span >= CYCLES_NEEDED * PERIODS[period] and variance[pair].sum() > LEAST_CYCLE
         ]
-        periods = periods if settings.dates == "auto" else []
+        periods = periods if settings["dates"] == "auto" else []
         parts = [[0], *(CYCLES[period] for period in periods)]
         return cls.scaled(summary, settings, parts, formats=formats, periods=periods)
 
@@ -244,7 +234,7 @@ class WordColumn(Kind):
 
     @classmethod
     def learn(cls, summary: Summary, settings: Settings) -> Self | str:
-        weights, rows, least = summary.weights, summary.counts, settings.min_frequency
+        weights, rows, least = summary.weights, summary.counts, settings["min_frequency"]
         if rows is None:
             return "too many different words"
         fewest, share = (2, least) if isinstance(least, float) else (least, 0.0)
@@ -328,7 +318,7 @@ class IndicatorColumn(Kind):
 KINDS: dict[str, type[Kind]] = {
     each.kind: each for each in (OrderedColumn, BooleanColumn, NumberColumn, DateColumn, WordColumn)
 }
-STORED_KINDS = {**KINDS, IndicatorColumn.kind: IndicatorColumn}
+STORED_KINDS: dict[str, type[Kind]] = {**KINDS, IndicatorColumn.kind: IndicatorColumn}
 
 
 def learn_kind(summary: Summary, settings: Settings, kind: str | None) -> Kind | str:
@@ -349,9 +339,9 @@ def recognized(summary: Summary) -> type[Kind]:
         return KINDS[summary.family]
     if summary.order is not None:
         return OrderedColumn
-    if summary.types == {"bool"}:
+    if summary.booleans:
         return BooleanColumn
-    if "category" in summary.types or summary.counts is None:
+    if summary.category or summary.counts is None:
         return WordColumn
     values = [number_of_word(word) for word in summary.counts]
     if None not in values and any(value == value for value in values):

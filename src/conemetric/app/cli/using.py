@@ -179,7 +179,7 @@ def _inside_metric(learned):
     """What the file holds, and what is shown of it in other words."""
     from ...core import spectral
     from ...storage import certificate_values
-    from ...storage.states import json_value
+    from ...storage.checked import json_value
 
     promise = getattr(learned, "threshold_promise_", None)
     values = {
