@@ -21,7 +21,7 @@ from ..evaluation.thresholds import check_share
 from ..problems.base import Bounds
 from ..solvers.base import Certificate, SolveResult, Status
 from ..solvers.dual_quasi_newton import DualQuasiNewton
-from .candidates import DEPTH, Candidate, Setting
+from .candidates import DEPTH
 from .choice import Choice
 from .columns import AUTO, EMBEDDING, NORMALIZATIONS, check_scores, picked
 from .comparisons import Remembered, TrainingData
@@ -31,8 +31,6 @@ from .judgements import check_relevance
 from .measures import ndcg
 from .model import RankingModel, check_rows
 from .program import RankingProgram
-
-__all__ = ["Candidate", "RankingEstimator", "Setting"]
 
 RANKING_PARAMETERS = {
     "C": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"})],

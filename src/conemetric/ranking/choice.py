@@ -37,8 +37,6 @@ from .comparisons import Comparisons, Remembered, TrainingData, query_weights
 from .measures import ndcg
 from .program import RankingProgram
 
-__all__ = ["FIRST_C", "Choice"]
-
 FIRST_C, LEAST_C, MOST_C = 0.1, 0.03, 320.0  # where the path of C begins, and its ends
 STEP = 0.5  # of the path, in decades
 FLAT = 0.2  # standard errors of a gain by which another C has to be better

@@ -24,8 +24,6 @@ from .engines import ENGINES, EVERY, as_listed
 from .judgements import Judgements, ListedDocuments
 from .top_k import Found, best_of
 
-__all__ = ["AUTO", "NORMALIZATIONS", "Columns", "Pool", "check_scores", "picked"]
-
 NORMALIZATIONS = ("raw", "range", "spread")  # simplest first
 AUTO = "auto"  # the best of them on held-out queries
 RERANKED = 200  # nearest documents of a query that a callable scores, as many as people rerank
@@ -226,12 +224,11 @@ def check_scores(
     given the ``nearest`` documents by the embedding (n_queries, k) and all listed ones. Without
     an embedding there are no callables.
     """
-    is_named = isinstance(scores, Mapping) and all(isinstance(n, str) and n for n in scores)
-    if not is_named or not scores:
-        names = f" with names {list(scores)}" if isinstance(scores, Mapping) else ""
+    names = list(scores) if isinstance(scores, Mapping) else []
+    if not names or not all(isinstance(name, str) and name for name in names):
         raise TypeError(
-            f"scores is {type(scores).__name__}{names}; give a dict of columns by name, such as "
-            "{'bm25': sparse matrix}."
+            f"scores is {type(scores).__name__} with names {names}; give a dict of columns by name, "
+            "such as {'bm25': sparse matrix}."
         )
     if EMBEDDING in scores:
         raise ValueError(f"scores names a column {EMBEDDING!r}, the embedding's own; rename it.")

@@ -24,8 +24,6 @@ from ..problems.mixed import MixedProgram
 from .comparisons import Remembered, TrainingData
 from .top_k import search, unit_rows
 
-__all__ = ["BilinearForm", "DistanceForm", "ScoreForm"]
-
 
 @dataclass(frozen=True)
 class BilinearForm:
