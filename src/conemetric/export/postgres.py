@@ -1,6 +1,4 @@
-"""PostgreSQL with pgvector: its scores of words, to learn weights from, and a file of SQL that makes
-it rank by them.
-"""
+"""PostgreSQL with pgvector: its scores of words, and a file that makes it rank by a sum."""
 
 import tempfile
 import warnings

@@ -136,9 +136,7 @@ class Columns(ListedDocuments):
 
 @dataclass(frozen=True)
 class Pool:
-    """The documents that can be among the first of a mix: those listed (n, L), with their
-    scores by the embedding, and the nearest others. Everything on the host.
-    """
+    """What can be among the first of a mix: documents listed (n, L), and the nearest others."""
 
     columns: Any  # Columns, or None for the embedding alone
     documents: np.ndarray

@@ -102,9 +102,7 @@ class Comparisons:
 
 @dataclass(frozen=True)
 class Remembered:
-    """What a program is about, without the rest of the collection: the queries and documents
-    that are compared, and their comparisons, numbered accordingly.
-    """
+    """The queries and documents that a program compares, and their comparisons, renumbered."""
 
     queries: Any
     documents: Any

@@ -31,18 +31,14 @@ SAMPLED_COMPARISONS = 1 << 8  # bounds the time for the mean size
 
 @dataclass(frozen=True)
 class RankingProgram:
-    """From judgements to the convex program of a `ScoreForm`, and from its points to maps and
-    weights; see the module docstring.
-    """
+    """The convex program of a `ScoreForm`, and back from its points; see the module docstring."""
 
     form: ScoreForm
 
     def comparisons(
         self, data: TrainingData, setting: Setting, seed: int, known: Comparisons | None = None
     ) -> Comparisons:
-        """Comparisons with hard and random negatives, in the coordinates of those ``known``;
-        an error if there are none.
-        """
+        """Comparisons with hard and random negatives, in the coordinates of those ``known``."""
         judgements, initial = data.judgements, self.form.initial_map(data.documents)
         negatives = [random_negatives(judgements, setting.n_random, seed)]
         if setting.n_hard:

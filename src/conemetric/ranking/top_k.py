@@ -99,9 +99,7 @@ def unit_rows(X: Any) -> Any:
 
 
 def _top_columns(scores, k, ties):
-    """(columns, values) of the ``k`` largest entries of each row, largest first, ties by rank;
-    -1 for entries of minus infinity.
-    """
+    """(columns, values) of the ``k`` largest of each row, ties by rank; -1 for minus infinity."""
     if not is_torch(scores):
         return best_of(scores, np.broadcast_to(np.arange(scores.shape[1]), scores.shape), ties, k)
     order = like(np.argsort(ties), arange(1, scores))
