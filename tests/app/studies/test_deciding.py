@@ -15,8 +15,8 @@ from threadpoolctl import threadpool_info, threadpool_limits
 from conemetric import AutoMetric, FrobMetric, LearnedMetric
 from conemetric.app.report.metric import table_rows
 from conemetric.app.studies import Options, deciding, run_study
-from conemetric.app.studies.judging import Judgement
 from conemetric.app.studies.supervision import Labelled
+from conemetric.app.studies.task import Judgement
 from conemetric.evaluation.statistics import corrected_t_test
 
 X, y = load_wine(return_X_y=True)

@@ -35,11 +35,10 @@ from ...estimators.automatic import AutoMetric
 from ...estimators.collapsed import CollapsedMetricWarning
 from ...tables import TableEncoder
 from ..advice import in_options
-from .judging import Judgement
 from .methods import find
 from .options import Options
 from .supervision import Labelled
-from .task import Task, word_columns
+from .task import Judgement, Task, word_columns
 
 # forest and boosting then take seconds: boosting grows a hundred trees for each class
 MOST_COMPARED = 20_000  # training rows

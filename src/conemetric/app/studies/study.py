@@ -24,10 +24,9 @@ from ...storage import LearnedMetric
 from ...tables import TableEncoder
 from ..advice import in_options
 from . import deciding
-from .judging import Judgement
 from .methods import find, methods_for
 from .options import Options
-from .task import Task, data_id, table_encoder
+from .task import Judgement, Task, data_id, table_encoder
 
 EUCLIDEAN = "euclidean"
 SMALL = 2000  # rows that scaling is judged on: an error's standard error is then about 1 %
