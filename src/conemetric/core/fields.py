@@ -196,7 +196,7 @@ class Each(Field):
     size: str | None = None
     least: int = 0
     distinct: bool = field(default=False, kw_only=True)
-    container: ClassVar[type[list[Any] | dict[str, Any]]] = list
+    container: ClassVar[Any] = list
 
     def check(self, name: str, value: Any, sizes: Sizes) -> None:
         kind, distinct = self.container.__name__, "distinct " * self.distinct

@@ -105,7 +105,7 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
         if reset:
             self.encoder_ = self._new_encoder(X)
         if self.encoder_ is None:
-            return dense(self, validate_points(self, X, reset=reset, sparse=True))
+            return dense(self, validate_points(self, X, reset=reset))
         refuse_unusable(self, X)
         if not reset:
             return self.encoder_.transform(X)

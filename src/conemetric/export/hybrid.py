@@ -1,16 +1,14 @@
 """Learned weights of several scores, as queries of search engines."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, Self
-
-import numpy as np
+from typing import Any
 
 from ..ranking.base import RankingEstimator
 from ..ranking.columns import EMBEDDING
 from ..ranking.engines import ENGINES, EVERY
 from ..ranking.fusion import Fusion
 from ..ranking.lexical import LISTED
+from ..ranking.model import RankingModel
 from ..ranking.top_k import check_depth
 from ..storage import LearnedMap
 from .postgres import Examples, postgres_file
@@ -22,60 +20,32 @@ MOST_CLAUSES = 5  # of OpenSearch's hybrid query ("Hybrid query")
 JSON = "json"
 
 
-@dataclass(frozen=True)
-class ScoreSum:
-    """Weights above 0, how the columns are scaled, and how an embedding among them compares
-    (None without one); the engine they were learned for and the length of its lists, if any.
+def score_sum(fusion: Any) -> RankingModel:
+    """What a `Fusion`, a fitted estimator or its file, or the dict that "json" returns adds up:
+    weights above 0, and of an embedding among them how it compares (None without one).
     """
-
-    weights: dict[str, float]
-    normalization: str
-    similarity: str | None = None
-    target: str | None = None
-    window: int | None = None
-    query_map: np.ndarray | None = None  # (rank, n_features)
-
-    @classmethod
-    def of(cls, fusion: Any) -> Self:
-        """From a `Fusion`, a fitted estimator or its file, or the dict that "json" returns."""
-        query_map = None
-        if isinstance(fusion, (RankingEstimator, LearnedMap)):
-            learned = LearnedMap.from_estimator(fusion)
-            fusion, query_map = learned.scores, learned.components
-        elif isinstance(fusion, Fusion):
-            fusion = {"weights": fusion.weights, "normalization": fusion.normalization}
-        if not isinstance(fusion, Mapping) or not {"weights", "normalization"} <= set(fusion):
-            raise TypeError(
-                f"fusion is {type(fusion).__name__}; give what fuse returns, or a QueryAdapter or "
-                "RelevanceMetric fitted with scores, or loaded from a file."
-            )
-        weights = {name: float(weight) for name, weight in fusion["weights"].items() if weight > 0}
-        if not set(weights) - {EMBEDDING} and fusion.get("target") is None:
-            raise ValueError(
-                "no column has a weight: there is nothing to add up. Search by the embedding, "
-                "with its queries mapped (transform_queries)."
-            )
-        similarity = fusion.get("similarity") if EMBEDDING in weights else None
-        learned_for = fusion.get("target"), fusion.get("window")
-        return cls(weights, fusion["normalization"], similarity, *learned_for, query_map)
-
-    @property
-    def columns(self) -> list[str]:
-        """Names of the columns with a weight, without the embedding."""
-        return [name for name in self.weights if not (name == EMBEDDING and self.similarity)]
-
-    @property
-    def width(self) -> int | None:
-        """Dimensions of the documents' vectors."""
-        return None if self.query_map is None else len(self.query_map)
-
-    @property
-    def described(self) -> str:
-        """What was learned, in a line."""
-        of = {name: f"{self.normalization}({name})" for name in self.columns}
-        mapped = f"{self.similarity} of the mapped query"
-        terms = (f"{weight:.4g} {of.get(name, mapped)}" for name, weight in self.weights.items())
-        return f"{' + '.join(terms)}, learned by conemetric"
+    given, query_map = fusion, None
+    if isinstance(fusion, (RankingEstimator, LearnedMap)):
+        learned = LearnedMap.from_estimator(fusion)
+        given, query_map = learned.scores, learned.components
+    elif isinstance(fusion, Fusion):
+        given = {"weights": fusion.weights, "normalization": fusion.normalization}
+    if not isinstance(given, Mapping) or not {"weights", "normalization"} <= set(given):
+        raise TypeError(
+            f"fusion is {type(given).__name__}; give what fuse returns, or a QueryAdapter or "
+            "RelevanceMetric fitted with scores, or loaded from a file."
+        )
+    weights = {name: float(weight) for name, weight in given["weights"].items() if weight > 0}
+    kept = ("similarity", "normalization", "target", "window")
+    how: dict[str, Any] = {name: given.get(name) for name in kept}
+    if not set(weights) - {EMBEDDING} and how["target"] is None:
+        raise ValueError(
+            "no column has a weight: there is nothing to add up. Search by the embedding, "
+            "with its queries mapped (transform_queries)."
+        )
+    if EMBEDDING not in weights:
+        how["similarity"] = None
+    return RankingModel(query_map, None, weights=weights, **how)
 
 
 def to_hybrid_query(
@@ -141,7 +111,7 @@ def to_hybrid_query(
     >>> to_hybrid_query(learned, "opensearch")["description"]
     'Weights of bm25, dense'
     """
-    scores = ScoreSum.of(fusion)
+    scores = score_sum(fusion)
     system = scores.target if system is None else system
     if system is None or system not in SYSTEMS:
         raise ValueError(f"system={system!r} is not known; use one of {', '.join(SYSTEMS)}.")
@@ -149,7 +119,8 @@ def to_hybrid_query(
     for name, number in {"limit": limit, "window": window}.items():
         check_depth(number, name)
     if system == JSON:
-        return {name: value for name, value in vars(scores).items() if name != "query_map"}
+        named = ("weights", "normalization", "similarity", "target", "window")
+        return {name: getattr(scores, name) for name in named}
     _check_computes(scores, system)
     if system != "pgvector":
         return SYSTEMS[system](scores, limit, window)

@@ -1,6 +1,4 @@
-"""PostgreSQL with pgvector: its scores of words, to learn weights from, and a file of SQL that makes
-it rank by them.
-"""
+"""PostgreSQL with pgvector: its scores of words, and a file that makes it rank by a sum."""
 
 import tempfile
 import warnings
@@ -13,7 +11,8 @@ from scipy import sparse
 
 from ..core.extras import require
 from ..ranking.lexical import LISTED, engine_scores
-from .sql import numbers, quoted, sum_statement
+from ..ranking.model import RankingModel
+from .sql import described, numbers, quoted, sum_statement, width
 
 __all__ = ["Examples", "postgres_connection", "postgres_scores"]
 
@@ -193,7 +192,7 @@ def _words_sql(words, field, language, window, items="items", kind="MATERIALIZED
 
 
 def postgres_file(
-    scores: Any,
+    scores: RankingModel,
     limit: int,
     window: int,
     *,
@@ -204,8 +203,8 @@ def postgres_file(
     """A file for psql: the map, the function ``learned_rank`` and ``learned_verify``."""
     fields = "".join(f", {quoted(name)} tsvector" for name in scores.columns)
     header = [
-        scores.described,
-        f"PostgreSQL with pgvector, for items (id, embedding vector({scores.width}){fields}).",
+        described(scores),
+        f"PostgreSQL with pgvector, for items (id, embedding vector({width(scores)}){fields}).",
         f"Words: {words} of to_tsvector('{language}', ...), any word of the query; lists of {window}.",
         "Run this file by psql -f; then: SELECT * FROM learned_rank($1, $2, 10);",
         "$1 the query as the encoder gives it, $2 its words.",

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..ranking.columns import EMBEDDING
+from ..ranking.model import RankingModel
 from .base import vector_map
 
 __all__ = ["to_sql"]
@@ -104,7 +105,22 @@ def quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def sum_statement(scores: Any, lists: dict[str, str], value: str, near: str, limit: Any) -> str:
+def described(scores: RankingModel) -> str:
+    """What was learned, in a line."""
+    of = {name: f"{scores.normalization}({name})" for name in scores.columns}
+    of[EMBEDDING] = f"{scores.similarity} of the mapped query"
+    terms = (f"{weight:.4g} {of[name]}" for name, weight in scores.weights.items())
+    return f"{' + '.join(terms)}, learned by conemetric"
+
+
+def width(scores: RankingModel) -> int | None:
+    """Dimensions of the documents' vectors."""
+    return None if scores.query_map is None else len(scores.query_map)
+
+
+def sum_statement(
+    scores: RankingModel, lists: dict[str, str], value: str, near: str, limit: Any
+) -> str:
     """The sum: ``lists`` of the columns by name, the embedding's ``value`` and ``near`` list."""
     tables, terms, joins = {}, [], []
     for i, (name, weight) in enumerate(scores.weights.items()):
@@ -113,7 +129,7 @@ def sum_statement(scores: Any, lists: dict[str, str], value: str, near: str, lim
             terms.append(f"{weight!r} * ({value})")
             continue
         tables[f"scores_{i}"] = lists[name]
-        scaled = SCALED[scores.normalization].format(f"scores_{i}")
+        scaled = SCALED[scores.normalization or "raw"].format(f"scores_{i}")
         terms.append(f"{weight!r} * COALESCE({scaled}, 0)")
         joins.append(f"LEFT JOIN scores_{i} USING (id)")
     tables["listed"] = " UNION ".join(f"SELECT id FROM {name}" for name in tables)
@@ -131,12 +147,12 @@ def _statement(scores, limit, window, header, values, listed):
     lists = {name: listed.format(table=quoted(name), window=window) for name in scores.columns}
     near = f"SELECT id FROM items ORDER BY {value} DESC, id LIMIT {window + limit}"
     statement = sum_statement(scores, lists, value, near, limit)
-    return f"-- {scores.described}\n-- {header}\n{statement};\n"
+    return f"-- {described(scores)}\n-- {header}\n{statement};\n"
 
 
-def duckdb_statement(scores: Any, limit: int, window: int) -> str:
+def duckdb_statement(scores: RankingModel, limit: int, window: int) -> str:
     """DuckDB: ``$1`` the mapped vector, ``$2`` the words of the query (a list)."""
-    q = f"$1::FLOAT[{scores.width}]"
+    q = f"$1::FLOAT[{width(scores)}]"
     values = {
         "cosine": f"sqrt(array_inner_product({q}, {q})) * array_cosine_similarity(embedding, {q})",
         "inner": f"array_inner_product(embedding, {q})",
@@ -147,14 +163,14 @@ def duckdb_statement(scores: Any, limit: int, window: int) -> str:
         "GROUP BY id ORDER BY score DESC, id LIMIT {window}"
     )
     fields = "".join(f"; {name} (word, id, score) of BM25Vectors" for name in scores.columns)
-    items = f"items (id, embedding FLOAT[{scores.width}]){fields}"
+    items = f"items (id, embedding FLOAT[{width(scores)}]){fields}"
     header = f"DuckDB: $1 a mapped query, $2 its words; {items}"
     return _statement(scores, limit, window, header, values, listed)
 
 
-def sqlite_statement(scores: Any, limit: int, window: int) -> str:
+def sqlite_statement(scores: RankingModel, limit: int, window: int) -> str:
     """SQLite with sqlite-vec and FTS5: ``?1`` the mapped vector, ``?2`` the words, by OR."""
-    norm = f"vec_distance_L2(?1, zeroblob({4 * (scores.width or 0)}))"
+    norm = f"vec_distance_L2(?1, zeroblob({4 * (width(scores) or 0)}))"
     values = {
         "cosine": f"{norm} * (1 - vec_distance_cosine(embedding, ?1))",
         "euclidean": "-vec_distance_L2(embedding, ?1) * vec_distance_L2(embedding, ?1)",

@@ -1,6 +1,4 @@
-"""The base of the estimators that learn from relevance judgements: held-out queries choose the
-setting, a certified solve learns the map and the weights, and `rank` uses them.
-"""
+"""Estimators that learn from relevance judgements: choose a setting, solve, certify, rank."""
 
 from abc import ABCMeta, abstractmethod
 from dataclasses import replace
@@ -21,7 +19,7 @@ from ..evaluation.thresholds import check_share
 from ..problems.base import Bounds
 from ..solvers.base import Certificate, SolveResult, Status
 from ..solvers.dual_quasi_newton import DualQuasiNewton
-from .candidates import DEPTH, Candidate, Setting
+from .candidates import DEPTH
 from .choice import Choice
 from .columns import AUTO, EMBEDDING, NORMALIZATIONS, check_scores, picked
 from .comparisons import Remembered, TrainingData
@@ -31,8 +29,6 @@ from .judgements import check_relevance
 from .measures import ndcg
 from .model import RankingModel, check_rows
 from .program import RankingProgram
-
-__all__ = ["Candidate", "RankingEstimator", "Setting"]
 
 RANKING_PARAMETERS = {
     "C": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"})],
@@ -47,10 +43,7 @@ STORED, LEAST_MEMORY, MOST_MEMORY = 1 << 22, 10, 100
 
 
 class RankingEstimator(CertifiedEstimator, metaclass=ABCMeta):
-    """Base of the estimators that learn from relevance judgements.
-
-    What is learned is a `RankingModel`, by the `RankingProgram` of a `ScoreForm`.
-    """
+    """Learns a `RankingModel` from judgements, by the `RankingProgram` of a `ScoreForm`."""
 
     model_: RankingModel
     target: str | None = None  # a search engine, where the estimator has such a parameter
@@ -175,9 +168,7 @@ class RankingEstimator(CertifiedEstimator, metaclass=ABCMeta):
         )
 
     def _solve(self, data, remembered, setting):
-        """Fit what is remembered, and certify the map and the weights as they are stored;
-        ``data`` are the documents as they are now.
-        """
+        """Fit what is remembered, and certify what is stored; ``data`` has all documents of now."""
         comparisons, model = remembered.comparisons, RankingProgram(self._form)
 
         def keep(point):

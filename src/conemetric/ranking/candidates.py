@@ -13,8 +13,6 @@ from typing import Self
 import numpy as np
 from scipy.stats import t as student
 
-__all__ = ["Candidate", "Setting", "best_candidate", "crossed_mix"]
-
 DEPTH = 10  # of the nDCG that chooses and scores
 # weights of a column, relative to the ratio of spreads, by which a mix is tuned
 MIX_GRID = tuple(2.0 ** np.arange(-4, 4))

@@ -37,8 +37,6 @@ from .comparisons import Comparisons, Remembered, TrainingData, query_weights
 from .measures import ndcg
 from .program import RankingProgram
 
-__all__ = ["FIRST_C", "Choice"]
-
 FIRST_C, LEAST_C, MOST_C = 0.1, 0.03, 320.0  # where the path of C begins, and its ends
 STEP = 0.5  # of the path, in decades
 FLAT = 0.2  # standard errors of a gain by which another C has to be better
@@ -57,9 +55,7 @@ MOST_COMPARISONS = 200  # of a query in such a fit, drawn from all
 
 @dataclass(eq=False)
 class Choice:
-    """The candidates on held-out queries; see the module docstring. ``normalization``, ``n_hard``
-    and ``n_random`` are those of the estimator, and no solve is closer than ``tol``.
-    """
+    """The candidates on held-out queries; options of the estimator. See the module docstring."""
 
     model: RankingProgram
     data: TrainingData
@@ -121,9 +117,7 @@ class Choice:
         return replace(self.later(start), C=C)
 
     def later(self, setting: Setting) -> Setting:
-        """The program to which feedback adds: the chosen one, or where nothing was learned that
-        of FIRST_C from the scores that were chosen.
-        """
+        """The program to which feedback adds: the chosen one, or one of FIRST_C from its scores."""
         if setting.C:
             return setting
         if not setting.embedding:
@@ -255,9 +249,7 @@ class Choice:
         return self._add(setting, self._ndcg(pool, setting, self._pools[setting][1]))
 
     def _compared_in(self, fold, comparisons, mapped):
-        """What the training queries of a fold compare: operator, comparisons, and those and
-        the basis of their span.
-        """
+        """Operator and comparisons of a fold's training queries, those of their span, its basis."""
         kept = self.training[fold][comparisons.triplets[:, 0]]
         part = Remembered.of(mapped, mapped.comparisons.take(kept))
         spanned, basis = self.model.form.spanned(part)
@@ -321,7 +313,5 @@ class Choice:
 
 
 def _worth(tried: Candidate, best: Candidate) -> bool:
-    """Whether one candidate gains clearly more than another: where the curve is flat, the
-    cheaper one that was tried first will do.
-    """
+    """Whether a candidate gains clearly more than a cheaper one that was tried before."""
     return tried.sure_gain - best.sure_gain > FLAT * best.standard_error

@@ -24,8 +24,6 @@ from .engines import ENGINES, EVERY, as_listed
 from .judgements import Judgements, ListedDocuments
 from .top_k import Found, best_of
 
-__all__ = ["AUTO", "NORMALIZATIONS", "Columns", "Pool", "check_scores", "picked"]
-
 NORMALIZATIONS = ("raw", "range", "spread")  # simplest first
 AUTO = "auto"  # the best of them on held-out queries
 RERANKED = 200  # nearest documents of a query that a callable scores, as many as people rerank
@@ -138,9 +136,7 @@ class Columns(ListedDocuments):
 
 @dataclass(frozen=True)
 class Pool:
-    """The documents that can be among the first of a mix: those listed (n, L), with their
-    scores by the embedding, and the nearest others. Everything on the host.
-    """
+    """What can be among the first of a mix: documents listed (n, L), and the nearest others."""
 
     columns: Any  # Columns, or None for the embedding alone
     documents: np.ndarray
@@ -226,12 +222,11 @@ def check_scores(
     given the ``nearest`` documents by the embedding (n_queries, k) and all listed ones. Without
     an embedding there are no callables.
     """
-    is_named = isinstance(scores, Mapping) and all(isinstance(n, str) and n for n in scores)
-    if not is_named or not scores:
-        names = f" with names {list(scores)}" if isinstance(scores, Mapping) else ""
+    names = list(scores) if isinstance(scores, Mapping) else []
+    if not names or not all(isinstance(name, str) and name for name in names):
         raise TypeError(
-            f"scores is {type(scores).__name__}{names}; give a dict of columns by name, such as "
-            "{'bm25': sparse matrix}."
+            f"scores is {type(scores).__name__} with names {names}; give a dict of columns by name, "
+            "such as {'bm25': sparse matrix}."
         )
     if EMBEDDING in scores:
         raise ValueError(f"scores names a column {EMBEDDING!r}, the embedding's own; rename it.")

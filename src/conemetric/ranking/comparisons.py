@@ -13,12 +13,12 @@ from .columns import Columns
 from .judgements import Judgements
 from .top_k import tie_ranks
 
-__all__ = ["Comparisons", "Remembered", "TrainingData", "query_weights"]
-
 SAMPLED_DOCUMENTS = 1 << 16  # bounds the time for the covariance
 SPREAD_POWER = -0.25  # T = covariance**SPREAD_POWER (docs/mathematics.md)
 FORGOTTEN = 1e-3  # weight of a query, one when it is new, below which it is dropped
 LEAST_SPREAD = 1e-3  # variances are raised to this fraction of the largest
+# mapping by T and back, on both sides, amplifies rounding by its condition number squared
+STRETCH = LEAST_SPREAD ** (2 * SPREAD_POWER)
 
 
 @dataclass(frozen=True)
@@ -69,8 +69,8 @@ class TrainingData:
         """T and its inverse, up to scale: see `ranking.program`."""
         variance, axes = spectral.eigh(self.covariance)
         variance = namespace(variance).clip(variance / variance[0], LEAST_SPREAD, None)
-        T, inverse = ((axes * variance**power) @ axes.T for power in (SPREAD_POWER, -SPREAD_POWER))
-        return T, inverse
+        spread = variance**SPREAD_POWER
+        return (axes * spread) @ axes.T, (axes * variance**-SPREAD_POWER) @ axes.T
 
 
 @dataclass(frozen=True)
@@ -102,9 +102,7 @@ class Comparisons:
 
 @dataclass(frozen=True)
 class Remembered:
-    """What a program is about, without the rest of the collection: the queries and documents
-    that are compared, and their comparisons, numbered accordingly.
-    """
+    """The queries and documents that a program compares, and their comparisons, renumbered."""
 
     queries: Any
     documents: Any

@@ -116,9 +116,7 @@ def calibrate_cutoff(
 
 
 def _needed_depth(ranking, judgements, tolerated):
-    """For each query with a relevant document, how many documents it takes to miss no more
-    than the share ``tolerated``; infinity where the ranking is too short.
-    """
+    """Documents that each query takes to miss no more than ``tolerated``; infinity if too many."""
     answered = judgements.n_relevant > 0
     found = np.cumsum(judgements.grades_of(ranking) > 0, axis=1)[answered]
     n_relevant = judgements.n_relevant[answered]

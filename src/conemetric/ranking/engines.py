@@ -17,8 +17,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["ENGINES", "EVERY", "Engine", "as_listed", "check_target"]
-
 PRODUCTS = ("cosine", "inner")
 SIMILARITIES = (*PRODUCTS, "euclidean")
 SCALES = ("raw", "range", "spread")

@@ -24,14 +24,10 @@ from ..problems.mixed import MixedProgram
 from .comparisons import Remembered, TrainingData
 from .top_k import search, unit_rows
 
-__all__ = ["BilinearForm", "DistanceForm", "ScoreForm"]
-
 
 @dataclass(frozen=True)
 class BilinearForm:
-    """q'W d, of unit rows if the similarity is the cosine: the length of a query does not affect
-    its ranking, and unit length weighs all the same.
-    """
+    """q'W d, of unit rows if the similarity is the cosine: all queries weigh the same."""
 
     similarity: str
     margins = (0.1, 0.03)  # tried by C="auto"; the first goes with a fixed C

@@ -20,9 +20,7 @@ __all__ = ["Judgements", "check_relevance", "graded_triplets", "judgements_from_
 
 @dataclass(frozen=True)
 class ListedDocuments:
-    """Documents by query: ``document[start[i]:start[i + 1]]`` are those of query i, distinct and
-    in ascending order.
-    """
+    """``document[start[i]:start[i + 1]]`` are those of query i, distinct and ascending."""
 
     start: np.ndarray
     document: np.ndarray
@@ -53,9 +51,7 @@ class ListedDocuments:
         return self.query * self.n_documents + self.document
 
     def at(self, values: np.ndarray, query: np.ndarray, document: np.ndarray) -> np.ndarray:
-        """Of ``values``, one or a row for each entry, those of pairs of a query and a document;
-        0 if not listed.
-        """
+        """The ``values`` of entries for pairs of a query and a document; 0 if not listed."""
         wanted = query * self.n_documents + document
         place = np.searchsorted(self._key, wanted)
         found = (document >= 0) & (np.append(self._key, -1)[place] == wanted)

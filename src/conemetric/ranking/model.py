@@ -115,7 +115,7 @@ class RankingModel:
                 f"documents has {documents.shape[1]} features, but mapped queries have "
                 f"{queries.shape[1]}; map the documents as when the ranking was learned."
             )
-        listed, depth = (None, k) if columns is None else (columns.listed, columns.depth(k))
+        listed, depth = (columns.listed, columns.depth(k)) if columns else (None, k)
         found = search(queries, documents, depth, self.similarity, listed=listed, ties=ties)
         weights = np.array([self.weights[name] for name in (columns.names if columns else ())])
         pool, k = Pool.of(columns, [found], ties), min(k, len(documents))

@@ -11,8 +11,6 @@ from ..core.slices import slices
 from ..core.threads import threaded
 from ..neighbours.ties import row_keys
 
-__all__ = ["Found", "best_of", "search"]
-
 SIMILARITIES = ("euclidean", "inner", "cosine")
 
 
@@ -41,9 +39,9 @@ def search(
     (integer arrays on the host). ``listed`` (n, L; -1 for none) are documents of which the scores
     are wanted and which are not searched; ``ties`` are `tie_ranks` computed before.
     """
-    xp, k = namespace(queries, documents), min(k, len(documents))
-    found = xp.empty((len(queries), k), dtype=xp.int64, device=queries.device)
-    values = xp.empty((len(queries), k), dtype=documents.dtype, device=queries.device)
+    xp, shape = namespace(queries, documents), (len(queries), min(k, len(documents)))
+    found = xp.empty(shape, dtype=xp.int64, device=queries.device)
+    values = xp.empty(shape, dtype=documents.dtype, device=queries.device)
     ties = tie_ranks(documents) if ties is None else ties
     left, right, shift = _as_products(queries, documents, similarity)
     scored = np.full((len(queries), 0) if listed is None else listed.shape, -np.inf)
@@ -59,7 +57,7 @@ def search(
             row = np.repeat(np.arange(len(start) - 1), np.diff(start))
             place = tuple(like(part, found) for part in (row, excluded[1][start[0] : start[-1]]))
             scores[place] = -np.inf
-        found[rows], values[rows] = _top_columns(scores, k, ties)
+        found[rows], values[rows] = _top_columns(scores, shape[1], ties)
         values[rows] += shift[rows, None]
     return Found(found, values, scored)
 
@@ -101,9 +99,7 @@ def unit_rows(X: Any) -> Any:
 
 
 def _top_columns(scores, k, ties):
-    """(columns, values) of the ``k`` largest entries of each row, largest first, ties by rank;
-    -1 for entries of minus infinity.
-    """
+    """(columns, values) of the ``k`` largest of each row, ties by rank; -1 for minus infinity."""
     if not is_torch(scores):
         return best_of(scores, np.broadcast_to(np.arange(scores.shape[1]), scores.shape), ties, k)
     order = like(np.argsort(ties), arange(1, scores))

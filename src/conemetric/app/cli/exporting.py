@@ -92,10 +92,10 @@ def _export_weights(learned, to, out):
     """Learned weights of scores, as a query of another system."""
     from ...export import to_hybrid_query
     from ...export.base import write_json
-    from ...export.hybrid import ScoreSum
+    from ...export.hybrid import score_sum
     from ...storage import atomic_path
 
-    query, weights = to_hybrid_query(learned, to), ScoreSum.of(learned).weights
+    query, weights = to_hybrid_query(learned, to), score_sum(learned).weights
     if isinstance(query, str):
         with atomic_path(out) as temporary:
             temporary.write_text(query, encoding="utf-8")
