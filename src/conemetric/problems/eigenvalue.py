@@ -113,12 +113,10 @@ class EigenvalueProgram(Problem):
     def start(self) -> tuple[Any, Any, float]:
         """Feasible multipliers, a factor of the zero matrix, and a first sigma."""
         operator, unit = self.operator, self.unit
-        adjoint, (most, sum_) = operator.adjoint_and(
-            unit, greatest(largest_ratio, unit, self.slack_penalty), total(weighted_sum, unit)
-        )
+        adjoint, (most, gain) = operator.adjoint_and(unit, *self._of_multipliers(unit))
         scale = self._scale(adjoint, most)
         center = zeros((operator.n_features, 0), operator.reference)
-        return scale * unit, center, scale * sum_ / self.trace_weight**2
+        return scale * unit, center, scale * gain / self.trace_weight**2
 
     @cached_property
     def unit(self) -> Any:
@@ -140,19 +138,15 @@ class ProximalDual(SpectralDual):
         self.upper = program.loss_weight
         self.lower = 0.0 if is_scalar(self.upper) else 0.0 * self.upper
         one = identity(program.operator.n_features, center)
-        self.unit, self.offset = (
-            program.unit,
-            center @ center.T / sigma - program.trace_weight * one,
-        )
+        self.unit = program.unit
+        self.offset = center @ center.T / sigma - program.trace_weight * one
         self.constant = float((float64(center.T @ center) ** 2).sum()) / (2 * sigma)
 
     def primal_terms(self, margins: Any) -> Total:
         return self.program.terms(margins)
 
     def primal_value(self, terms: Any, squared_norm: Any, factor: Any) -> tuple[float, float]:
-        scale = 1.0
-        if self.program.hard:
-            scale = -1 / terms if terms < 0 else math.inf
+        scale = 1.0 if not self.program.hard else -1 / terms if terms < 0 else math.inf
         overlap = float((float64(self.center.T @ factor) ** 2).sum())
         change = (scale**2 * squared_norm - 2 * scale * overlap) / (2 * self.sigma)
         return self.program.objective(factor, terms) + (self.constant + change), 0.0

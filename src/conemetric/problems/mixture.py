@@ -1,14 +1,12 @@
 """Convex combinations of the primal points that a dual ascent meets.
 
-D rises smoothly while P(M(u)) swings high above it: a loss has its kink wherever a multiplier is
-inside its bounds, and ||M(u) - M*||^2 <= 2 (D* - D(u)) bounds P(M(u)) - P* only by the root of D* -
-D(u). The swings cancel in
+D rises smoothly while P(M(u)) swings high above it: ||M(u) - M*||^2 <= 2 (D* - D(u)) bounds P(M(u))
+- P* only by the root of D* - D(u). The swings cancel in
 
     B <- B + t (M(u) - B),      t the best of some shares for P(B)
 
 whose margins are linear in t, so that no constraint is visited. On MNIST triplets P(B) is three to
-seven times nearer to the optimum than the last P(M(u)), and within a third of the best combination
-of the last twenty points.
+seven times nearer to the optimum than the last P(M(u)).
 """
 
 from dataclasses import dataclass

@@ -22,7 +22,6 @@ from ..operators.bilinear import from_comparisons
 from ..operators.columns import concatenated, partitioned
 from ..problems.bilinear import BilinearProgram
 from ..problems.frobenius import FrobeniusProgram
-from ..problems.mixed import MixedProgram
 from .comparisons import Remembered, TrainingData
 from .top_k import Found, search, unit_rows
 
@@ -35,7 +34,6 @@ class ScoreForm(ABC):
     similarity: str  # ranks mapped documents
     margins: ClassVar[tuple[float, ...]]  # tried by C="auto"; the first goes with a fixed C
     program_type: ClassVar[type[FrobeniusProgram]]
-    joint_type: ClassVar[type[FrobeniusProgram]]  # with columns of scores
 
     def prepared(self, X: Any) -> Any:
         """Rows as they are compared."""
@@ -108,7 +106,7 @@ class BilinearForm(ScoreForm):
 
     similarity: str
     margins = (0.1, 0.03)
-    program_type, joint_type = BilinearProgram, MixedProgram
+    program_type = BilinearProgram
 
     def prepared(self, X):
         return unit_rows(X) if self.similarity == "cosine" else X
@@ -180,7 +178,7 @@ class DistanceForm(ScoreForm):
     prior: Any
     similarity = "euclidean"
     margins = (0.1,)
-    program_type = joint_type = FrobeniusProgram
+    program_type = FrobeniusProgram
 
     def initial_map(self, reference):
         M0 = prior_matrix(self.prior, reference, reference.shape[1], 1.0)

@@ -159,7 +159,7 @@ class RankingProgram:
         prior, kind = comparisons.prior / setting.margin, self.form.program_type
         if comparisons.columns is not None:
             start = np.array(setting.weights) * comparisons.unit / setting.margin
-            prior, kind = concatenated(prior, start * comparisons.scale), self.form.joint_type
+            prior = concatenated(prior, start * comparisons.scale)
         D = len(comparisons.T)
         program = kind(
             operator, setting.C * D / setting.margin, prior=prior, weights=comparisons.weights
