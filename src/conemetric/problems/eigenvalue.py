@@ -24,6 +24,7 @@ import numpy as np
 from ..core import spectral
 from ..core.arrays import float64, identity, is_scalar, zeros
 from ..core.vectors import Total, clipped, greatest, minus_least, total
+from ..operators.base import Operator
 from ..operators.entries import EntryOperator
 from .base import Bounds, Problem, SpectralDual
 from .losses import weighted_sum
@@ -38,7 +39,7 @@ class EigenvalueProgram(Problem):
 
     def __init__(
         self,
-        operator: Any,
+        operator: Operator,
         trace_weight: float,
         loss_weight: Any,
         dtype: Any = None,
@@ -164,7 +165,7 @@ class DMLEigProgram(EigenvalueProgram):
     distance zero the optimum is 0, every M is optimal, and the bounds are 0.
     """
 
-    def __init__(self, operator: Any, dtype: Any = None):
+    def __init__(self, operator: Operator, dtype: Any = None):
         super().__init__(operator, 1.0, math.inf, dtype)
         if operator.space.sum(_coinciding, self._squared_lengths()):
             self.operator = operator  # rounding to ``dtype`` would join the points of a pair
@@ -194,7 +195,7 @@ class LMNNEigProgram(EigenvalueProgram):
     w = gamma, b = 1 over the whitened points.
     """
 
-    def __init__(self, operator: Any, gamma: float, dtype: Any = None, weights: Any = None):
+    def __init__(self, operator: Operator, gamma: float, dtype: Any = None, weights: Any = None):
         loss_weight = 1.0 - gamma if weights is None else (1 - gamma) * weights
         super().__init__(operator, gamma, loss_weight, dtype)
 
@@ -215,6 +216,8 @@ class MMMFProgram(EigenvalueProgram):
     above it, s = -1 and b = 1 - theta for one below. Two levels and theta = 0 are the +-1
     observations of the paper.
     """
+
+    operator: EntryOperator
 
     def __init__(
         self, rows: Any, columns: Any, levels: Any, shape: Any, thresholds: Any, gamma: float

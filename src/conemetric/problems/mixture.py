@@ -14,6 +14,8 @@ from typing import Any, Self
 
 from ..core.arrays import float64, like, namespace
 from ..core.vectors import on_host
+from .base import Evaluation
+from .frobenius import FrobeniusProgram
 
 SHARES = [0.7**k for k in range(10)]  # of a new point: from all of it to 4 %
 
@@ -22,20 +24,20 @@ SHARES = [0.7**k for k in range(10)]  # of a new point: from all of it to 4 %
 class Mixture:
     """B = ``matrix`` with its margins in a `FrobeniusProgram` and its objective there."""
 
-    problem: Any
+    problem: FrobeniusProgram
     matrix: Any
     margins: Any
     value: float
 
     @classmethod
-    def of(cls, problem: Any, matrix: Any, margins: Any) -> Self:
+    def of(cls, problem: FrobeniusProgram, matrix: Any, margins: Any) -> Self:
         """The mixture with this matrix and margins."""
         distance = matrix if problem.prior is None else matrix - problem.prior
         squared = (float64(distance) ** 2).sum()
         squared, losses = on_host([squared, _losses(problem, margins[None])[0]])
         return cls(problem, matrix, margins, problem.constant + 0.5 * squared + losses)
 
-    def extended(self, point: Any) -> Self:
+    def extended(self, point: Evaluation) -> Self:
         """With the best share of the primal point of an evaluation; unchanged if none helps."""
         p = self.problem
         change, further = point.matrix - self.matrix, point.margins - self.margins

@@ -16,6 +16,7 @@ from scipy import optimize
 
 from ..core import spectral
 from ..core.arrays import float64, to_numpy
+from ..operators.base import Operator
 from .base import Bounds, Problem
 from .frobenius import EIGH_ERROR
 
@@ -29,7 +30,7 @@ class SoftMarginProgram(Problem):
     are w, positive (None: ones).
     """
 
-    def __init__(self, operator: Any, v: float, weights: Any = None):
+    def __init__(self, operator: Operator, v: float, weights: Any = None):
         m = operator.n_constraints if weights is None else float(float64(weights).sum())
         if v * m < 1:
             raise ValueError(

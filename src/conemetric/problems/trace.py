@@ -33,6 +33,7 @@ from scipy import optimize
 from ..core import spectral
 from ..core.arrays import float64, is_scalar, like, namespace
 from ..core.vectors import greatest, minus_least, total
+from ..operators.base import Operator
 from .base import Bounds, Problem
 from .losses import Loss, weighted_sum
 
@@ -46,7 +47,7 @@ class TraceProgram(Problem):
     the module docstring. ``operator`` has one row per triplet, ``weights`` are w > 0 (None: ones).
     """
 
-    def __init__(self, operator: Any, v: float, loss: Any, weights: Any = None):
+    def __init__(self, operator: Operator, v: float, loss: Any, weights: Any = None):
         self.operator, self.v, self.loss = operator, float(v), loss
         self.weights = 1.0 if weights is None else operator.constraint_vector(weights)
 

@@ -173,7 +173,7 @@ class SmoothedMemory:
 class Line:
     """The augmented Lagrangian at Y, along lines from Y."""
 
-    def __init__(self, problem: Any, Y: Any, u: Any, mu: float):
+    def __init__(self, problem: UnfoldingProgram, Y: Any, u: Any, mu: float):
         self.problem, self.Y, self.u, self.mu = problem, Y, u, mu
         self.margins = problem.operator.forward_factor(Y)
 
@@ -202,7 +202,7 @@ class Section:
     multipliers are free.
     """
 
-    def __init__(self, line: Any, Z: Any, gradient: Any):
+    def __init__(self, line: Line, Z: Any, gradient: Any):
         self.problem, self.mu, Y = line.problem, line.mu, line.Y
         xp, forward = line.problem.operator.xp, line.problem.operator.forward_factor
         self.A0, self.A2 = line.margins, forward(Z)
