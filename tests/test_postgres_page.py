@@ -18,4 +18,4 @@ def test_the_page_runs_and_prints_what_it_shows(capsys):
     for code, output in blocks:
         exec(code, names)
         assert capsys.readouterr().out == output
-    assert len(blocks) == 6 and names["adapter"].score_weights_["words"] > 0
+    assert len(blocks) == 7 and names["adapter"].score_weights_["words"] > 0

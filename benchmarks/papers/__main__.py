@@ -78,9 +78,15 @@ def main(arguments=None):
 def _measured(options):
     def progress(record):
         cell = f"{record['dataset']}, {record['method']}, run {record['run'] + 1}"
-        print(f"\r\033[K{record['done']}/{record['total']}: {cell}", end="", file=sys.stderr)
+        line = f"{record['done']}/{record['total']}: {cell}"
+        if sys.stderr.isatty():
+            print(f"\r\033[K{line}", end="", file=sys.stderr, flush=True)
+        else:
+            print(line, file=sys.stderr, flush=True)
 
-    shown = sys.stderr.isatty() and not options.json
+    shown = not options.json
+    if shown:
+        print(f"measuring {options.table}, a line for each cell", file=sys.stderr, flush=True)
     datasets = options.datasets and [
         name.strip() for names in options.datasets for name in names.split(",")
     ]
@@ -93,7 +99,7 @@ def _measured(options):
         options.jobs,
         progress if shown else None,
     )
-    if shown:
+    if shown and sys.stderr.isatty():
         print("\r\033[K", end="", file=sys.stderr)
     return table
 

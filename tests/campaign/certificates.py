@@ -27,7 +27,7 @@ from conemetric import (
     RelevanceMetric,
     solve_frobenius_sdp,
 )
-from conemetric.ranking.base import Setting
+from conemetric.ranking.candidates import Setting
 from conemetric.ranking.program import RankingProgram
 from conemetric.solvers.base import Certificate
 

@@ -251,7 +251,7 @@ def test_evidence(seed):
     assert evidence.chosen == str(model.blend_) and evidence.chosen in evidence.error
     assert evidence.usual == "plain metric, 3 nearest neighbours, uniform weights"
     assert 0 <= evidence.p_value <= 1 and 0 <= evidence.calibration_error <= 1
-    assert f"on {len(X)} held-out rows" in str(evidence)
+    assert f"cross-validated on {len(X)} rows" in str(evidence)
     if model.certificate_ is not None:
         assert model.certificate_.status == "converged"
 

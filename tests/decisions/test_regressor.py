@@ -153,7 +153,7 @@ def test_a_learned_metric_is_stored_fitted(metric):
     assert isinstance(model.metric_, FrobMetric)
     assert model.metric_.transform(X).shape[0] == len(X)
     assert {trial.metric for trial in model.trials_} >= {"plain", "learned"}
-    assert f"{len(X)} held-out rows" in str(model.evidence_)
+    assert f"cross-validated on {len(X)} rows" in str(model.evidence_)
 
 
 @pytest.mark.parametrize("n", [5, 60])

@@ -467,7 +467,7 @@ def test_a_metric_of_zero_is_left_out():
 
 def test_many_features_are_too_many_for_nca(monkeypatch):
     rng = np.random.default_rng(0)
-    points, labels = two_classes(60, rng, noise=automatic.MOST_FEATURES_FOR_NCA)
+    points, labels = two_classes(60, rng, noise=automatic.MOST_FEATURES)
     candidates = {name: default_candidates()[name] for name in ("lda", "nca")}
     monkeypatch.setattr(automatic, "default_candidates", lambda: candidates)
     assert "too many" in AutoMetric(random_state=0).fit(points, labels).left_out_["nca"]

@@ -104,12 +104,9 @@ def summed(query, lists):
             found, values = listed(scores, query["limit"])
             add(weight if name == "embedding" else 1 - weight, found, scaled("range", values))
     else:
-        weights = query.get("retriever_weights")
-        how = "range" if weights else query["normalization"]
-        weights = weights or [query["weights"][name] for name in lists]
-        for weight, scores in zip(weights, lists.values(), strict=True):
+        for name, scores in lists.items():
             found, values = listed(scores, WINDOW)
-            add(weight, found, scaled(how, values))
+            add(query["weights"][name], found, scaled(query["normalization"], values))
     return total
 
 
@@ -191,39 +188,6 @@ def test_a_longer_list_of_an_engine_does_not_change_what_rank_uses(data, system)
         adapter.rank(queries, documents, {"bm25": sparse.csr_array(S)}) for S in (longer, shorter)
     ]
     np.testing.assert_array_equal(both[0][0], both[1][0])
-
-
-def test_llama_index_itself_ranks_as_we_do(data):
-    pytest.importorskip("llama_index.core")
-    from llama_index.core.llms import MockLLM
-    from llama_index.core.retrievers import BaseRetriever, QueryFusionRetriever
-    from llama_index.core.schema import NodeWithScore, TextNode
-
-    queries, documents, relevance, columns = data
-    adapter = QueryAdapter(1.0, target="llama-index", random_state=0)
-    adapter.fit(queries, documents, relevance, scores=columns)
-    found, _ = adapter.rank(queries, documents, columns)
-    unit = queries / np.linalg.norm(queries, axis=1, keepdims=True)
-    dense = adapter.transform_queries(unit) @ documents.T
-    rows = [{"embedding": dense[q], **columns_of(columns, q)} for q in range(N)]
-    arguments = to_hybrid_query(adapter)
-
-    class Listed(BaseRetriever):
-        def __init__(self, name):
-            self.name = name
-            super().__init__()
-
-        def _retrieve(self, query_bundle):
-            best, scores = listed(rows[int(query_bundle.query_str)][self.name], WINDOW)
-            return [
-                NodeWithScore(node=TextNode(text=str(document)), score=float(score))
-                for document, score in zip(best, scores, strict=True)
-            ]
-
-    arguments["retrievers"] = [Listed(name) for name in arguments["retrievers"]]
-    retriever = QueryFusionRetriever(**arguments, llm=MockLLM(), use_async=False)
-    for q in range(N):
-        assert [int(node.text) for node in retriever.retrieve(str(q))] == found[q].tolist()
 
 
 @pytest.mark.parametrize("system", ENGINES)

@@ -12,13 +12,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from conemetric import FrobMetric, LearnedMetric, TableEncoder, load_metric, save_metric
-from conemetric.export import (
-    to_faiss,
-    to_llama_index,
-    to_onnx,
-    to_sentence_transformers,
-    to_sql,
-)
+from conemetric.export import to_faiss, to_onnx, to_sentence_transformers, to_sql
 
 X, y = load_wine(return_X_y=True)
 
@@ -32,7 +26,6 @@ def model_folder(folder):
 
 EXPORTS = {
     "FAISS": ("faiss", lambda metric, path: to_faiss(metric)),
-    "LlamaIndex": ("torch", lambda metric, path: to_llama_index(metric, path, inner_product=True)),
     "sentence-transformers": (
         "json",
         lambda metric, path: to_sentence_transformers(metric, model_folder(path)),

@@ -95,7 +95,7 @@ def faulty():
     return {
         "give two index arrays": (targets,),
         r"targets has shape \(10, 3\)": (targets[:10], impostors),
-        "impostors has dtype float64": (targets, impostors.astype(float)),
+        r"impostors has shape \(90, 3\) and dtype float64": (targets, impostors.astype(float)),
         r"targets\[7, 1\] = 90 is neither a row": (with_entry(targets, 90), impostors),
         r"targets\[7, 1\] = 7 is the point itself": (with_entry(targets, 7), impostors),
         f"= {other} has another label": (with_entry(targets, other), impostors),

@@ -9,7 +9,7 @@ from scipy.spatial.distance import cdist
 
 from conemetric.core.arrays import is_torch, to_numpy
 from conemetric.neighbours.ranks import LabelledRows, SearchQuery
-from conemetric.neighbours.search import exact_search, neighbours_by_label
+from conemetric.neighbours.search import exact_search, neighbours_by_label, sample_classes
 
 from . import oracle
 
@@ -85,3 +85,9 @@ def test_the_answer_is_where_the_points_are(asarray):
 def test_no_neighbours_asked_for_is_an_error():
     with pytest.raises(ValueError, match="n_targets=0"):
         neighbours_by_label(np.eye(4), np.array([0, 0, 1, 1]), 0, 1)
+
+
+def test_a_sample_has_the_classes_in_proportion_and_enough_of_each():
+    chosen = sample_classes([1000, 100, 2], 110, 3, random_state=0)
+    assert [len(numbers) for numbers in chosen] == [100, 10, 2]
+    assert all((np.diff(numbers) > 0).all() for numbers in chosen)

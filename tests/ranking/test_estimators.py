@@ -27,8 +27,7 @@ from conemetric import (
 from conemetric.core.arrays import to_numpy
 from conemetric.export import to_sql
 from conemetric.ranking import base, choice
-from conemetric.ranking.base import Setting
-from conemetric.ranking.candidates import CONFIDENCE
+from conemetric.ranking.candidates import CONFIDENCE, Setting
 from conemetric.ranking.measures import ndcg, rank
 from conemetric.ranking.model import RankingModel
 from conemetric.ranking.program import RankingProgram

@@ -196,9 +196,9 @@ def test_callables_score_pairs_of_the_nearest(kind):
 
 @BOTH
 def test_several_columns(kind, asarray):
-    data, words = hybrid()
-    _, other = hybrid(seed=0, strength=1.0)
-    _, noise = hybrid(seed=5, strength=0.0)
+    data, words = hybrid(n_queries=24)
+    _, other = hybrid(n_queries=24, strength=1.0)
+    _, noise = hybrid(seed=5, n_queries=24, strength=0.0)
     scores = {"words": words, "other": other, "noise": noise}
     points = [asarray(X) for X in data[:2]]
     with warnings.catch_warnings():
@@ -310,7 +310,7 @@ def test_feedback_learns_where_nothing_was_learned_before(kind, chosen, asarray)
 @pytest.mark.parametrize("how", ["raw", "range", "spread"])
 @pytest.mark.parametrize("C", ["auto", 0.3])
 def test_a_given_normalisation_is_the_only_one_tried(kind, how, C):
-    data, column = hybrid(n_queries=40)
+    data, column = hybrid(n_queries=16)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         fitted = kind(C, normalization=how, random_state=0).fit(*data, scores={"words": column})

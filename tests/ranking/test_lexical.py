@@ -3,9 +3,13 @@
 import numpy as np
 import pytest
 
-from conemetric.ranking.lexical import LANGUAGES, bm25
+from conemetric.ranking.lexical import LANGUAGES, LISTED, BM25Vectors
 
 pytest.importorskip("bm25s")
+
+
+def bm25(queries, documents, language="english", n_listed=LISTED):
+    return BM25Vectors(documents, language).listed(queries, n_listed)
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -80,9 +80,14 @@ def test_pipelines_with_different_preprocessing_meet_in_the_features_they_share(
     [
         ([], {}, ValueError, "metrics is empty"),
         ([np.eye(2), np.eye(3)], {}, ValueError, r"\[2, 3\] features"),
-        ([np.eye(2)], {"weights": [1, 2]}, ValueError, r"shape \(2,\); give one for each of 1"),
-        ([np.eye(2)], {"weights": [-1]}, ValueError, "nonnegative"),
-        ([np.eye(2)], {"weights": [0]}, ValueError, "at least one positive"),
+        (
+            [np.eye(2)],
+            {"weights": [1, 2]},
+            ValueError,
+            r"weights has shape \(2,\); give one number for each of the 1 metrics",
+        ),
+        ([np.eye(2)], {"weights": [-1]}, ValueError, "weights holds -1.0"),
+        ([np.eye(2)], {"weights": [0]}, ValueError, "weights is zero for all 1 metrics"),
         ([np.eye(2)], {"X": np.eye(3)}, ValueError, "X has 3 features"),
         ([np.zeros((1, 2))], {}, ValueError, "is zero, so it has no scale"),
         ([[[1.0, 0.0]]], {"X": [[0, 1], [0, 2]]}, ValueError, "zero between all rows of X"),
@@ -96,9 +101,8 @@ def test_what_cannot_be_blended(metrics, arguments, error, message):
 def test_other_estimators_are_refused():
     with pytest.raises(TypeError, match="StandardScaler, which is not a metric"):
         blend([StandardScaler().fit(X)])
-    kernel = RelativeComparisons(basis=rbf_kernel, tol=0.1).fit(
-        StandardScaler().fit_transform(X), y
-    )
+    rows = StandardScaler().fit_transform(X)[::6]
+    kernel = RelativeComparisons(basis=rbf_kernel, tol=0.1).fit(rows, y[::6])
     with pytest.raises((TypeError, ValueError, AttributeError), match="kernel"):
         blend([kernel])
 

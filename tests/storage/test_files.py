@@ -37,8 +37,7 @@ from conemetric import (
 from conemetric.core.arrays import to_numpy
 from conemetric.solvers.base import Certificate, Status
 from conemetric.storage import MetricFileError, atomic_path
-from conemetric.storage.checked import digest
-from conemetric.storage.states import same_state, split_state
+from conemetric.storage.checked import digest, same_state, split_state
 
 X, y = load_iris(return_X_y=True)
 NAMES = ["sepal length", "sepal width", "Blütenlänge", "petal width"]

@@ -11,10 +11,11 @@ from conemetric.storage.checked import (
     MetricFileError,
     digest,
     fields_of_file,
+    join_state,
     read_state,
+    split_state,
     write_state,
 )
-from conemetric.storage.states import join_state, split_state
 
 
 def state():

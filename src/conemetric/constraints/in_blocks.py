@@ -1,16 +1,15 @@
 """Constraints in blocks: pairs and triplets of the rows of Dask collections.
 
-A block holds the rows of one partition, copies of the rows of other blocks that its
-constraints need, and the constraints as row numbers among these. Constraints given by row
-numbers go to the block of their first row, and the other rows follow; tuples of points
-stay where they are.
+A block holds the rows of one partition, copies of the rows of other blocks that its constraints
+need, and the constraints as row numbers among these. Constraints given by row numbers go to the
+block of their first row, and the other rows follow; tuples of points stay where they are.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from operator import attrgetter, itemgetter
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -21,17 +20,16 @@ from ..core.extras import require
 from ..core.vectors import same
 from ..operators.span import Coordinates, Matrix
 from ..operators.whitening import amount, ridge_of_spread, scatter, whitening
-from .base import Constraints
 from .block_rows import BlockRows, checked_partitions, is_dask, without_zeros
-from .in_memory import check_pairs, check_similar, check_triplets
+from .in_memory import ConstraintsInMemory, check_pairs, check_similar, check_triplets
 
 
 @dataclass(frozen=True)
-class ConstraintsInBlocks(Constraints):
-    """Constraints in blocks, none of them empty.
+class ConstraintsInBlocks:
+    """Constraints in blocks, none of them empty, with the methods of `ConstraintsInMemory`.
 
-    ``far`` holds copies of rows of other blocks, numbered after the block's own rows; None
-    if there are none.
+    ``index``, ``similar`` and ``weights`` are vectors in blocks. ``far`` holds copies of rows of
+    other blocks, numbered after the block's own rows; None if there are none.
     """
 
     rows: BlockRows
@@ -39,9 +37,11 @@ class ConstraintsInBlocks(Constraints):
     index: BlockVector
     similar: BlockVector | None = None
     weights: BlockVector | None = None
-    total: int = 0
+    n_constraints: int = 0
     from_labels: bool = False
     n_references: int | None = None
+    labels: ClassVar[None] = None  # neighbours are searched once
+    row_numbers: ClassVar[None] = None  # blocks keep no such list
 
     @property
     def dtype(self) -> Any:
@@ -51,15 +51,9 @@ class ConstraintsInBlocks(Constraints):
     def space(self) -> BlockSpace:
         return self.rows.space
 
-    @property
-    def n_constraints(self) -> int:
-        return self.total
-
-    def coordinates(self) -> Coordinates:
+    def coordinates(self, spanned: bool = False) -> Coordinates:
+        """A sample of the rows, of which there are more than features."""
         return Coordinates(self.rows.sample)
-
-    def span(self) -> Coordinates:
-        return self.coordinates()
 
     def whitened(self, similar_pairs: Callable, ridge: float) -> tuple[Coordinates, Any]:
         rows, space = self.rows, self.space
@@ -100,6 +94,9 @@ class ConstraintsInBlocks(Constraints):
             dtype, keep = np.dtype(np.float64), self.dtype == np.float64
         pieces = self.over(_made, keep=keep, make=make, **how)
         return BlockOperator(pieces, self.n_constraints, self.rows.n_features, dtype)
+
+
+Constraints = ConstraintsInMemory | ConstraintsInBlocks
 
 
 def from_numbers(
@@ -159,7 +156,7 @@ def _without_empty_blocks(constraints):
             "or more of each class."
         )
     there = np.flatnonzero(counts)
-    constraints = replace(constraints, total=int(counts.sum()))
+    constraints = replace(constraints, n_constraints=int(counts.sum()))
     if len(there) == len(counts):
         return constraints
     vectors = {name: getattr(constraints, name) for name in ("far", "index", "similar", "weights")}

@@ -7,7 +7,7 @@ away), by Euclidean distance; its triplets are all (point, target, impostor).
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -19,7 +19,6 @@ from ..neighbours.ties import row_keys
 from ..operators.base import Operator
 from ..operators.span import Coordinates, in_span
 from ..operators.whitening import similar_scatter, whiten
-from .base import Constraints
 from .labels import encode_labels
 
 # neighbours among which a quantity y chooses targets and impostors, relative to the number of
@@ -29,30 +28,27 @@ NEAR = 3
 
 
 @dataclass(frozen=True)
-class ConstraintsInMemory(Constraints):
-    """Constraints among the rows of an array, a tensor or `SparseRows`.
+class ConstraintsInMemory:
+    """Pairs, triplets or quadruplets of the rows of an array, a tensor or `SparseRows`.
 
-    ``point_weights`` are those of the points, if the constraints come from labels; ``rows``
-    are the row numbers of the points in the user's X, or None if no row was left out.
+    An estimator is written once for these and for `in_blocks.ConstraintsInBlocks`, which has the same
+    attributes and methods, with vectors in blocks.
     """
 
     points: Any
-    index: Any
-    weights: Any = None
-    similar: Any = None
-    labels: Any = None
-    point_weights: Any = None
-    rows: Any = None
-    from_labels: bool = False
-    n_references: int | None = None
+    index: Any  # integers (m, 2), (m, 3) or (m, 4)
+    weights: Any = None  # positive ones; None means one each
+    similar: Any = None  # which pairs are similar
+    labels: Any = None  # classes of the points, if neighbours can be searched again by them
+    point_weights: Any = None  # those of the points, if constraints come from labels
+    rows: Any = None  # numbers of the points in the user's X; None if no row was left out
+    from_labels: bool = False  # each constraint then weighs as much as its first row
+    n_references: int | None = None  # rows sampled to search among; None: all, or no search
+    space: ClassVar[VectorSpace] = ARRAYS
 
     @property
     def dtype(self) -> Any:
         return self.points.dtype
-
-    @property
-    def space(self) -> VectorSpace:
-        return ARRAYS
 
     @property
     def n_constraints(self) -> int:
@@ -60,15 +56,18 @@ class ConstraintsInMemory(Constraints):
 
     @property
     def row_numbers(self) -> Any:
+        """``index`` by row numbers of the user's X."""
         return self.index if self.rows is None else self.rows[self.index]
 
-    def coordinates(self) -> Coordinates:
-        return Coordinates(self.points)
-
-    def span(self) -> Coordinates:
-        return in_span(self.points)
+    def coordinates(self, spanned: bool = False) -> Coordinates:
+        """The points as they are, or in the span of their differences (`operators.span`)."""
+        return in_span(self.points) if spanned else Coordinates(self.points)
 
     def whitened(self, similar_pairs: Callable, ridge: float) -> tuple[Coordinates, Any]:
+        """Coordinates in which the scatter of the similar pairs is the identity, and the scatter
+        with its ridge, or None if that would be larger than the data. ``similar_pairs(index,
+        similar, weights)`` returns the pairs and their weights.
+        """
         n_points, n_features = self.points.shape
         pairs, weights = similar_pairs(self.index, self.similar, self.weights)
         scatter = None
@@ -77,13 +76,18 @@ class ConstraintsInMemory(Constraints):
         return whiten(self.points, pairs, ridge, weights), scatter
 
     def over(self, function: Callable, /) -> Any:
+        """The vector of ``function(points, index, similar)``."""
         return function(self.points, self.index, self.similar)
 
     def narrowed(self, function: Callable, /) -> "ConstraintsInMemory | None":
+        """The same points with ``function(points, index, similar)`` for their index, without
+        weights; None if nothing is left.
+        """
         index = self.over(function)
         return replace(self, index=index, similar=None, weights=None) if len(index) else None
 
     def operator(self, make: Callable, coordinates: Coordinates) -> Operator:
+        """The operator ``make(points, index)`` over the points in these coordinates."""
         return make(coordinates.points, self.index)
 
     def subset(self, which: Any) -> "ConstraintsInMemory":
@@ -134,16 +138,6 @@ def triplets_from_values(X: Any, y: Any, n_targets: int = 3, n_impostors: int | 
     Among the `NEAR` (n_targets + n_impostors) rows of X nearest to each point, those
     nearest to it in y are its targets and those farthest in y its impostors; its
     triplets are all (point, target, impostor) whose target is nearer in y.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from conemetric.constraints.in_memory import triplets_from_values
-    >>> X = np.array([[0.0], [1.0], [2.0]])
-    >>> triplets_from_values(X, np.array([0.0, 5.0, 0.5]), n_targets=1, n_impostors=1)
-    array([[0, 2, 1],
-           [1, 2, 0],
-           [2, 0, 1]])
     """
     n_farthest = FEWEST_IMPOSTORS if n_impostors == "auto" else int(n_impostors)
     y = np.ravel(to_numpy(y)).astype(np.float64)

@@ -47,7 +47,7 @@ def check_class_sizes(
     if n_unlabelled:
         warn_user(
             f"{n_unlabelled} of {n_rows} rows have the label -1, which means unlabelled: they "
-            "are left out of all constraints. If -1 is one of the classes, number them from 0.",
+            "are left out of all constraints. If -1 is one of the classes, number them from 0."
         )
     may_be_quantity = takes_quantities and classes.dtype.kind in "iuf"
     quantity = ", or give target='continuous' if y is a quantity" if may_be_quantity else ""
@@ -61,7 +61,7 @@ def check_class_sizes(
         warn_user(
             f"{len(small)} of {len(classes)} classes have {n_same} or fewer rows (first: "
             f"{small.tolist()[0]!r}), so their rows have fewer than {n_same} others of their "
-            f"class; {remedy}{quantity if len(classes) > MAX_CLASS_VALUES else ''}.",
+            f"class; {remedy}{quantity if len(classes) > MAX_CLASS_VALUES else ''}."
         )
 
 
@@ -100,8 +100,9 @@ def _is_missing(value):
     return value is None or type(value).__name__ == "NAType" or value != value
 
 
-def is_continuous(y: Any, target: str = "auto") -> bool:
-    """Whether y is a quantity rather than class labels.
+def is_continuous(y: Any, target: str = "auto", counts: np.ndarray | None = None) -> bool:
+    """Whether y is a quantity rather than class labels. With ``counts``, y holds sorted values and
+    these their numbers of rows.
 
     ``target`` is "classes", "continuous" or "auto", which takes numbers with a fractional
     part for a quantity, and strings, truth values and categories for classes. Whole
@@ -110,25 +111,21 @@ def is_continuous(y: Any, target: str = "auto") -> bool:
     largest are missing (labels are mostly numbered without gaps).
     """
     y = np.ravel(to_numpy(y))
+    if target not in ("auto", "classes", "continuous"):
+        raise ValueError(f"target={target!r} is not known; use 'auto', 'classes' or 'continuous'.")
     if target == "auto" and y.dtype.kind not in "iuf":
         return False
     refuse_missing_labels(y)
-    return holds_quantity(*np.unique(y, return_counts=True), target)
-
-
-def holds_quantity(values: np.ndarray, counts: np.ndarray, target: str = "auto") -> bool:
-    """`is_continuous`, given the sorted values of y and their numbers of rows."""
-    if target not in ("auto", "classes", "continuous"):
-        raise ValueError(f"target={target!r} is not known; use 'auto', 'classes' or 'continuous'.")
+    if target == "continuous" and y.dtype.kind not in "iufb":
+        raise ValueError(
+            f"target='continuous' is for numbers, and y holds {y.tolist()[0]!r}; give numbers, or "
+            "target='classes'."
+        )
     if target != "auto":
-        if target == "continuous" and values.dtype.kind not in "iufb":
-            raise ValueError(
-                f"target='continuous' is for numbers, and y holds {values.tolist()[0]!r}; give "
-                "numbers, or target='classes'."
-            )
         return target == "continuous"
-    if values.dtype.kind not in "iuf":
-        return False
+    values = y
+    if counts is None:
+        values, counts = np.unique(y, return_counts=True)
     if values.dtype.kind == "f" and type_of_target(values) == "continuous":
         return True
     if first_means_none(values) and counts[0] > counts[1:].max():
@@ -145,10 +142,8 @@ def holds_quantity(values: np.ndarray, counts: np.ndarray, target: str = "auto")
 def refuse_continuous(
     y: np.ndarray, target: str, name: str, counts: np.ndarray | None = None
 ) -> None:
-    """Refuse a quantity if classes are needed; ``name`` is the estimator's. With ``counts``, y holds
-    sorted values and these their numbers of rows.
-    """
-    if is_continuous(y, target) if counts is None else holds_quantity(y, counts, target):
+    """Refuse a quantity if classes are needed; ``name`` is the estimator's."""
+    if is_continuous(y, target, counts):
         n_rows = len(y) if counts is None else counts.sum()
         raise ValueError(
             f"{name} learns between classes, and y is a quantity, with {len(np.unique(y))} values "

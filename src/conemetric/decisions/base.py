@@ -45,8 +45,6 @@ from .parts import Blend, Explanation, Part
 from .rule import Judge, Training, Trial, mapped
 from .rules import RULES, rules_for
 
-__all__ = ["MetricDecision"]
-
 # rows up to which one BLAS thread is fastest: 1,500 x 20 takes 3.0 s with one and 6.0 with two on two
 # Neoverse-N1 cores, 2.6 with one and 3.9 with 16 on 16 x86 cores
 MOST_ROWS_SINGLE_THREADED = 2000
@@ -107,7 +105,7 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
         if reset:
             self.encoder_ = self._new_encoder(X)
         if self.encoder_ is None:
-            return dense(self, validate_points(self, X, reset=reset, sparse=True))
+            return dense(self, validate_points(self, X, reset=reset))
         refuse_unusable(self, X)
         if not reset:
             return self.encoder_.transform(X)
@@ -173,6 +171,10 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
         """All rows in a random order whose leading part represents the rest."""
 
     @abstractmethod
+    def _targets(self, y: np.ndarray) -> np.ndarray:
+        """What the rules are fitted to (n, n_targets), scaled as in ``fit``."""
+
+    @abstractmethod
     def _tie_keys(self, X: Any) -> np.ndarray:
         """Order of rows at equal distances."""
 
@@ -213,7 +215,7 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
             self._judged = fitted.judged
             judge = Judge(Y[self._judged], weights[self._judged], self._row_losses)
             self.trials_, blends = choose(
-                rows, fitted.folds, candidates, searched, judge, self._n_landmarks, rng
+                rows, fitted.folds, candidates, searched, judge, self._n_landmarks(len(y)), rng
             )
             if self.verbose:
                 for trial in self.trials_:
@@ -256,7 +258,7 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
 
     def _fit_parts(self, parts, rows, rng, certificate=None):
         """Fit the rules of the parts to all rows, and keep the rows that they need."""
-        landmarks = draw_landmarks(rows.keys, self._n_landmarks, rng)
+        landmarks = draw_landmarks(rows.keys, self._n_landmarks(len(rows.Y)), rng)
         every = np.arange(len(rows.Y))
         kept = every if any(trial.rule.many for trial, _, _ in parts) else landmarks
         fitted = []
@@ -283,10 +285,35 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
     def _n_landmarks(self, n):
         """How many of n rows the kernel sum is over: all of a few, some of many."""
         if self.n_landmarks != "auto":
-            return min(n, int(self.n_landmarks))
+            return int(self.n_landmarks)
         if n <= MOST_EXACT:
             return n
         return N_LANDMARKS_ON_GPU if on_device(self.scale_) else N_LANDMARKS
+
+    def refit(self, X: Any, y: Any) -> Self:
+        """Fit the chosen rules to other rows, in the metrics that were learned. The choice, its
+        weights, the evidence and the promises stay: this is for the rows that a first fit left out,
+        together with its own.
+
+        Parameters
+        ----------
+        X : data frame, array-like, sparse matrix or tensor (n, n_features)
+        y : array-like (n,)
+
+        Returns
+        -------
+        self
+        """
+        X = self._scaled(X)
+        Y = self._targets(column_or_1d(to_numpy(y)))
+        if len(Y) != len(X):
+            raise ValueError(f"y has {len(Y)} entries for {len(X)} rows of X; give one for each.")
+        self._given = np.arange(len(Y))
+        parts = [(part.trial, part.weight, part.L) for part in self.blend_.parts]
+        rows = Training(X, Y, np.ones(len(Y)), self._tie_keys(X))
+        rng = check_random_state(self.random_state)
+        self._fit_parts(parts, rows, rng, self.blend_.certificate)
+        return self
 
     # ---- use
 

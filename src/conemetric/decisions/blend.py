@@ -25,8 +25,6 @@ from ..problems.base import Bounds
 from ..solvers.base import Certificate, Status
 from .rule import Judge, Trial
 
-__all__ = ["Blended", "blend_trials", "simplex_weights"]
-
 LEAST_WEIGHT = 0.05  # a part that weighs less is left out: it costs time and decides little
 TOL = 1e-9  # relative gap that counts as solved
 

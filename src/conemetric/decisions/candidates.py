@@ -16,8 +16,6 @@ from ..solvers.kernel_ridge import CITY_BLOCK, EUCLIDEAN
 from .held_out import Candidate
 from .rule import Training
 
-__all__ = ["PLAIN", "families"]
-
 PLAIN, LEARNED = "plain", "learned"
 MOST_FEATURES = 200  # of rows for which city block distances are tried: each loops over them
 MOST_FEATURES_FULL = 600  # of gradient metrics: a decomposition of that size in every round

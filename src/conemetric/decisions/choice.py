@@ -1,6 +1,6 @@
 """The choice of a decision by held-out rows: of each kind the best, and their blend."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -13,8 +13,6 @@ from .kernel import coarse_loss
 from .neighbors import NeighborVote
 from .rule import Judge, Rule, Training, Trial
 
-__all__ = ["choose", "draw_landmarks"]
-
 
 def choose(
     rows: Training,
@@ -22,7 +20,7 @@ def choose(
     candidates: Sequence[Sequence[Candidate]],
     rules: Sequence[type[Rule]],
     judge: Judge,
-    n_landmarks: Callable[[int], int],
+    n_landmarks: int,
     rng: np.random.RandomState,
 ) -> tuple[list[Trial], list[Blended]]:
     """Search every rule in the best metric of each family, and blend what was found.
@@ -37,8 +35,8 @@ def choose(
     rules : sequence of rules
     judge : Judge
         Of the held-out rows, fold by fold.
-    n_landmarks : callable
-        How many of so many rows a kernel sum is over.
+    n_landmarks : int
+        Rows that a kernel sum is over at most.
     rng : RandomState
         Draws them.
 
@@ -63,7 +61,7 @@ def choose(
     ends = np.cumsum([len(fold.held_out) for fold in folds])
     places = [slice(end - len(fold.held_out), end) for end, fold in zip(ends, folds, strict=True)]
     largest = max(len(fold.train) for fold in folds)
-    again = largest > min(MOST_ROWS, n_landmarks(largest))
+    again = largest > min(MOST_ROWS, n_landmarks)
 
     def at_full_size(trial: Trial) -> Trial:
         """The trial with scores by a rule learned from all rows of the other folds."""
@@ -85,9 +83,6 @@ def choose(
     return trials, blends
 
 
-def draw_landmarks(
-    keys: np.ndarray, n_landmarks: Callable[[int], int], rng: np.random.RandomState
-) -> np.ndarray:
+def draw_landmarks(keys: np.ndarray, most: int, rng: np.random.RandomState) -> np.ndarray:
     """Rows that a kernel sum is over, drawn whatever the order of the rows."""
-    n = len(keys)
-    return np.sort(np.argsort(keys, kind="stable")[rng.permutation(n)[: n_landmarks(n)]])
+    return np.sort(np.argsort(keys, kind="stable")[rng.permutation(len(keys))[:most]])

@@ -28,6 +28,7 @@ from .parts import Explanation
 
 __all__ = ["DecisionEvidence", "MetricClassifier"]
 
+MOST_LEARNED_FROM = 4000  # rows of a fold, by each candidate of the metric
 SQUARES = 0.5  # weight of the mean squared error beside the error rate, which alone is coarse
 TEMPERATURES = (-3.0, 6.0)  # range of the logarithm of the factor that calibrates scores
 SURE = 1.0  # standard errors by which a vote must err less: kernels extrapolate better
@@ -66,8 +67,8 @@ class DecisionEvidence(Stored):
 
     def __str__(self) -> str:
         return (
-            f"{self.chosen}: {100 * self.error[self.chosen]:.1f} % wrong on {self.n_rows} held-out "
-            f"rows, against {100 * self.error[self.usual]:.1f} % of {self.usual} "
+            f"{self.chosen}: {100 * self.error[self.chosen]:.1f} % wrong, cross-validated on "
+            f"{self.n_rows} rows, against {100 * self.error[self.usual]:.1f} % of {self.usual} "
             f"(p = {self.p_value:.2g})"
         )
 
@@ -95,9 +96,8 @@ class MetricClassifier(ClassifierMixin, MetricDecision):
     categorical_features : array-like, "from_dtype" or None, default="from_dtype"
         Columns of words, as in `TableEncoder`, which encodes data frames, words and gaps.
     n_landmarks : int or "auto", default="auto"
-        Kernel ridge regression sums over this many rows only. "auto" means all up to 5,000
-        rows, and 2,000 drawn at random beyond (tensors on a GPU: all up to 20,000, 10,000
-        beyond).
+        Kernel ridge regression sums over this many rows only. "auto" means all up to 20,000
+        rows, and 2,000 drawn at random beyond (tensors on a GPU: 10,000).
     random_state : int, RandomState or None
         Draws folds and landmarks.
     n_jobs : int, default=None
@@ -194,11 +194,17 @@ class MetricClassifier(ClassifierMixin, MetricDecision):
             raise ValueError(
                 f"y has one class, {y.tolist()[0]!r}; a classifier needs two classes or more."
             )
-        self._code = code
-        Y = 2.0 * np.eye(len(self.classes_))[code] - 1
+        Y = self._targets(y)
         blended = self._fit_decision(X, code, Y, weights / weights.mean(), self.classifier)
         self._calibrate(blended, code, weights)
         return self
+
+    def _targets(self, y):
+        unknown = np.setdiff1d(y, self.classes_)
+        if len(unknown):
+            raise ValueError(f"y has {unknown.tolist()[0]!r}, a class that fit did not see.")
+        self._code = np.searchsorted(self.classes_, y)
+        return 2.0 * np.eye(len(self.classes_))[self._code] - 1
 
     def _checked(self, X, y, sample_weight):
         X, y = self._rows_and_targets(X, y, sample_weight)
@@ -218,7 +224,10 @@ class MetricClassifier(ClassifierMixin, MetricDecision):
             # warnings name labels as the user wrote them, unless a metric would read -1 as "none"
             labels = y if first_means_none(self.classes_) else self.classes_[y]
             self.metric_ = AutoMetric(
-                random_state=rng.randint(2**31 - 1), n_jobs=self.n_jobs, verbose=self.verbose
+                max_rows=MOST_LEARNED_FROM,
+                random_state=rng.randint(2**31 - 1),
+                n_jobs=self.n_jobs,
+                verbose=self.verbose,
             ).fit(X, labels, target="classes")
             self._linear_map = self.metric_.components_.T
             return self.metric_._cross_fitted

@@ -19,8 +19,6 @@ from ..neighbours.search import nearest
 from ..solvers.kernel_ridge import KERNELS
 from .rule import Judge, Rule, Training, Trial, mapped
 
-__all__ = ["MOST_ROWS", "Candidate", "HeldOut"]
-
 MOST_ROWS = 2000  # rows of each fold that a rule learns from in the search
 
 

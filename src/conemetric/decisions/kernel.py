@@ -27,8 +27,6 @@ from .rule import Judge, Training, Trial
 if TYPE_CHECKING:
     from .held_out import HeldOut
 
-__all__ = ["KernelRule", "coarse_loss"]
-
 # Relative to the mean squared distance; powers of two for the Gaussian kernel, of four for the
 # Laplacian, which depends on the root. Relative to the mean distance for the city block.
 WIDTHS = {

@@ -14,8 +14,6 @@ from .rule import Judge, Training, Trial
 if TYPE_CHECKING:
     from .held_out import HeldOut
 
-__all__ = ["NeighborVote"]
-
 NEIGHBOURS = (1, 3, 5, 9, 15)
 VOTE_WEIGHTS = ("uniform", "distance")
 TIE = 1e-9  # by which the nearest row counts more, the next half of that and so on

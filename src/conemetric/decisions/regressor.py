@@ -47,8 +47,9 @@ class RegressionEvidence(Stored):
 
     def __str__(self) -> str:
         return (
-            f"{self.chosen}: error {self.error[self.chosen]:.3g} (R2 {self.r2:.2f}) on "
-            f"{self.n_rows} held-out rows, against {self.error[self.usual]:.3g} of {self.usual}"
+            f"{self.chosen}: error {self.error[self.chosen]:.3g} (R2 {self.r2:.2f}), "
+            f"cross-validated on {self.n_rows} rows, against {self.error[self.usual]:.3g} of "
+            f"{self.usual}"
         )
 
 
@@ -141,10 +142,13 @@ class MetricRegressor(RegressorMixin, MetricDecision):
         X, y, weights = self._weighted(X, y, sample_weight)
         self._y_mean = float(np.average(y, weights=weights))
         self._y_scale = float(y.std()) or 1.0
-        Y = ((y - self._y_mean) / self._y_scale)[:, None]
+        Y = self._targets(y)
         blended = self._fit_decision(X, y, Y, weights / weights.mean(), self.regressor)
         self._store_evidence(blended, Y[:, 0])
         return self
+
+    def _targets(self, y):
+        return ((_numbers(y) - self._y_mean) / self._y_scale)[:, None]
 
     def _cross_fit(self, X, y, rng):
         n = len(y)

@@ -4,8 +4,6 @@ from .kernel import KernelRule
 from .neighbors import NeighborVote
 from .rule import Rule
 
-__all__ = ["RULES", "rules_for"]
-
 RULES: dict[str, type[Rule]] = {rule.name: rule for rule in (NeighborVote, KernelRule)}
 
 

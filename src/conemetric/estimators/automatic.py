@@ -3,25 +3,22 @@
     M = sum over methods k and folds f of a_k M_kf / s_kf
 
 Method k learns M_kf without the rows of fold f. Those rows then judge it by the vote of their
-nearest neighbours and give its scale s_kf: their mean squared distance to those neighbours, plus
-a fraction of that to all rows, so that a metric of few directions, in which neighbours nearly
-coincide, is not inflated. The weight falls with the distance to the best method, in standard
-errors of that distance:
+nearest neighbours and give its scale s_kf: their mean squared distance to those neighbours, plus a
+fraction of that to all rows, so that a metric of few directions, in which neighbours nearly
+coincide, is not inflated. The weight falls with the distance to the best method, in standard errors:
 
     a_k = exp(-c z(k, best)),    z(k, j) = (n_k - n_j) / sqrt(n_k + n_j + 1)
 
 where n_k and n_j count the rows that only k and only j gets wrong. The best method alone would
-follow noise on small data; equal weights would let a bad method spoil the mean. The plain
-distance is one of the candidates, and the blend as a whole must earn its place too: its own
-error on held-out rows decides how much of it is kept,
+follow noise on small data; equal weights would let a bad method spoil the mean. The plain distance
+is one of the candidates, and the blend's own error on held-out rows decides how much of it is kept,
 
     M <- p M + (1 - p) plain,    p = 1 / (1 + exp(-c (z(plain, blend) + 1 - 60 / n)))
 
 with n held-out rows. With many, the blend weighs as much as the plain distance if it is worse by
-one standard error; with 60 it must be as good, with 30 better by one standard error and with 4 by
-14. Few rows cannot show that: p below 0.05 counts as 0, and the result is the plain distance. Nothing is refitted: the metrics
-that were judged are the ones blended. On small data and on large, the mean of three metrics
-learned from two thirds of the rows each was found to err no more than one learned from all rows.
+one standard error; with 60 it must be as good, with 30 better by one standard error. p below 0.05
+counts as 0: the result is the plain distance. Nothing is refitted: the mean of three metrics learned
+from two thirds of the rows each was found to err no more than one learned from all rows.
 """
 
 from dataclasses import KW_ONLY, dataclass
@@ -44,41 +41,27 @@ from ..solvers.base import Certificate
 from .base import MahalanobisMetric
 from .boostmetric import BoostMetric
 from .discriminant import PooledDiscriminant
-from .folds import (
-    BLEND,
-    PLAIN,
-    TOL,
-    VOTES,
-    CandidateMethod,
-    LabelledFolds,
-    fit_linear_map,
-)
+from .folds import BLEND, PLAIN, TOL, VOTES, CandidateMethod, LabelledFolds, fit_linear_map
 from .frobmetric import FrobMetric
 from .relative_comparisons import RelativeComparisons
 from .validation import validate_labelled_points
 
-# each step of NCA is quadratic in rows and in features
-MOST_ROWS_FOR_NCA, MOST_FEATURES_FOR_NCA = 800, 200
-# BoostMetric adds a direction per step: 100 take 0.1 to 0.3 s a fold of 1,000 rows and 64 features
-MOST_LEARNERS, MOST_FEATURES_FOR_BOOST = 100, 200
-MOST_FEATURES_FOR_PRIOR = 200  # with more it takes seconds and equals "frob" on embeddings
+# a step of NCA is quadratic in rows and features, BoostMetric adds a direction per step (100 take 0.1
+# to 0.3 s a fold of 1,000 rows and 64 features), and "prior" then equals "frob" on embeddings
+MOST_ROWS_FOR_NCA, MOST_LEARNERS, MOST_FEATURES = 800, 100, 200
 
 
 def default_candidates() -> dict[str, CandidateMethod]:
     """The candidates of ``candidates="auto"``, cheap ones first."""
-    nca = NeighborhoodComponentsAnalysis(max_iter=10)
+    prior, nca = FrobMetric(prior="identity", tol=TOL), NeighborhoodComponentsAnalysis(max_iter=10)
+    boost = BoostMetric(1e-7, loss="exponential", solver="stagewise", max_iter=MOST_LEARNERS)
     return {
         "relative": CandidateMethod(RelativeComparisons()),
         "lda": CandidateMethod(PooledDiscriminant()),
         "frob": CandidateMethod(FrobMetric(tol=TOL)),
-        "prior": CandidateMethod(
-            FrobMetric(prior="identity", tol=TOL), most_features=MOST_FEATURES_FOR_PRIOR
-        ),
-        "boost": CandidateMethod(
-            BoostMetric(1e-7, loss="exponential", solver="stagewise", max_iter=MOST_LEARNERS),
-            most_features=MOST_FEATURES_FOR_BOOST,
-        ),
-        "nca": CandidateMethod(nca, MOST_ROWS_FOR_NCA, MOST_FEATURES_FOR_NCA),
+        "prior": CandidateMethod(prior, most_features=MOST_FEATURES),
+        "boost": CandidateMethod(boost, most_features=MOST_FEATURES),
+        "nca": CandidateMethod(nca, MOST_ROWS_FOR_NCA, MOST_FEATURES),
     }
 
 
@@ -200,10 +183,9 @@ class AutoMetric(MahalanobisMetric):
         rng = check_random_state(self.random_state)
         fewest = self.n_neighbors if isinstance(self.n_neighbors, Integral) else VOTES[0]
         rows = LabelledFolds(X, check_labels(y, fewest), self.n_neighbors, rng)
-        found: dict[str, Any] = {
-            PLAIN: [rows.judge(np.eye(X.shape[1]), fold) for fold in rows.folds]
-        }
-        if None in found[PLAIN]:
+        plain = [rows.judge(np.eye(X.shape[1]), fold) for fold in rows.folds]
+        found: dict[str, Any] = {PLAIN: plain}
+        if None in plain:
             raise ValueError(
                 f"all {len(X)} rows of X coincide, so there is no distance to learn; give columns "
                 "that vary."
@@ -252,9 +234,8 @@ class AutoMetric(MahalanobisMetric):
             return self._leave_out(name, f"{len(rows.varying)} features are too many for it")
         began = stopwatch()
         n_rows = min(rows.n_train, candidate.most_rows, self.max_rows or rows.n_train)
-        threads = {"prefer": "threads"} if is_torch(rows.X) else {}
         try:
-            fits = Parallel(n_jobs=self.n_jobs, **threads)(
+            fits = Parallel(self.n_jobs, prefer="threads" if is_torch(rows.X) else None)(
                 delayed(fit_linear_map)(
                     candidate.estimator, *rows.training(fold, n_rows, candidate), rows.seed
                 )

@@ -9,8 +9,8 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from ..constraints.base import Constraints
-from ..constraints.in_memory import triplets_from_neighbours
+from ..constraints.in_blocks import Constraints
+from ..constraints.in_memory import ConstraintsInMemory, triplets_from_neighbours
 from ..core import spectral
 from ..core.arrays import float64, like, to_numpy
 from ..core.sklearn_private import Interval, StrOptions
@@ -80,8 +80,7 @@ class BoostMetric(TripletMetric):
     n_references, class_weight, n_components, preprocessor
         As in `FrobMetric`.
     tol : float, default=1e-3
-        Certified relative gap, and relative excess of lambda_max(A*(u)) over v, at which to
-        stop.
+        Certified relative gap, and relative excess of lambda_max(A*(u)) over v, at which to stop.
     random_state : int, RandomState or None, default=None
         For references; the rest is deterministic.
     verbose : int, default=0
@@ -150,53 +149,44 @@ class BoostMetric(TripletMetric):
                 f"n_passes={self.n_passes} finds new triplets from labels; give y alone, with "
                 "classes, or n_passes=1 with triplets or neighbors."
             )
-        problem, results, points = self._boost_in_passes(given)
-        self.n_passes_ = len(results)
-        return self._store(problem, _concatenated(results), points)
-
-    def _boost_in_passes(self, given):
-        """(problem of the last pass, results of all passes, points of the last)"""
-        coordinates, self._passes = given.span(), []
+        coordinates, self._passes = given.coordinates(spanned=True), []
+        stops = self.tol, self.max_iter
+        solver: Solver = ColumnGeneration(*stops, corrective=self.solver == "corrective")
         if self._fixed_trace:  # one more direction, for any trace better left unused
-            coordinates = coordinates.with_spare()
+            coordinates, solver = coordinates.with_spare(), LinearColumnGeneration(*stops)
         results: list[SolveResult] = []
         while len(results) < self.n_passes:
             if results:
+                assert isinstance(given, ConstraintsInMemory)  # blocks have no labels
                 last = given.index
                 neighbours = self._neighbours(coordinates.points, given.labels)
                 given = given.relisted(triplets_from_neighbours(*neighbours))
                 if _same(last, given.index):
                     break
             operator = given.operator(from_triplets, coordinates).astype(given.dtype)
-            problem = self._program(operator, given.weights)
+            self.v_ = float(
+                self._scaled_v(operator, given.weights) if self.v == "scale" else self.v
+            )
+            problem = PROGRAMS[self.loss](operator, self.v_, weights=given.weights)
             keep = self._keep(operator.reference, coordinates)
-            result = self._run(self._solver(), problem, keep=keep)
+            result = self._run(solver, problem, keep=keep)
             self._passes.append((coordinates.maps, result.state))
             results.append(result)
             points, L = coordinates.points, result.kept
             mapped = points @ like(result.primal_point, points)
             coordinates = Coordinates(mapped, (Matrix(float64(L)),))
             stopped = L.shape[1] == 0 or result.status is Status.INTERRUPTED
-            if stopped or (len(results) > 1 and _objective_is_steady(results, self.tol)):
+            values = [each.certificate.primal for each in results[-2:]]
+            if stopped or (len(values) > 1 and abs(relative_gap(*values)) <= self.tol):
                 break
         if given.row_numbers is not None:
             self.triplets_ = given.row_numbers
-        return problem, results, points
+        self.n_passes_ = len(results)
+        return self._store(problem, _concatenated(results), points)
 
     @property
     def _fixed_trace(self) -> bool:
         return self.loss == "hinge"
-
-    def _solver(self) -> Solver:
-        if self.loss == "hinge":
-            return LinearColumnGeneration(tol=self.tol, max_iter=self.max_iter)
-        return ColumnGeneration(
-            tol=self.tol, max_iter=self.max_iter, corrective=self.solver == "corrective"
-        )
-
-    def _program(self, operator, weights):
-        self.v_ = self._scaled_v(operator, weights) if self.v == "scale" else float(self.v)
-        return PROGRAMS[self.loss](operator, self.v_, weights=weights)
 
     def _scaled_v(self, operator, weights):
         """`SCALE_FREE_V` times the v from which M = 0 is optimal, lambda_max(A*(u)) at M = 0."""
@@ -233,11 +223,6 @@ def _same(triplets, others):
         return False
     triplets, others = (np.unique(to_numpy(rows), axis=0) for rows in (triplets, others))
     return np.array_equal(triplets, others)
-
-
-def _objective_is_steady(results, tol):
-    before, after = (result.certificate.primal for result in results[-2:])
-    return abs(relative_gap(before, after)) <= tol
 
 
 def _concatenated(results):

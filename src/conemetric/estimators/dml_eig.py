@@ -15,15 +15,6 @@ from .eigenvalue import EigenvalueMetric
 from .supervised import Supervision
 from .tuples import check_calibration
 
-_ALL_COINCIDE = (
-    "all {} dissimilar pairs join coinciding points, so no metric can separate them; give "
-    "dissimilar pairs of different rows of X."
-)
-_SOME_COINCIDE = (
-    "{} of the {} dissimilar pairs join coinciding points, so the optimum is 0 for any metric; the "
-    "one returned is that of the other pairs. Drop contradicting duplicates from X to certify it."
-)
-
 
 @dataclass(eq=False, repr=False)
 class DMLEig(EigenvalueMetric):
@@ -99,11 +90,8 @@ class DMLEig(EigenvalueMetric):
 
     _meant_for = "pairs"
     _widths = (2,)
+    _fixed_trace = True
     _learns_from_quantities = False
-
-    @property
-    def _fixed_trace(self) -> bool:
-        return True
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(
@@ -161,13 +149,20 @@ class DMLEig(EigenvalueMetric):
         coincide, n_pairs = dissimilar.over(_coincide), dissimilar.n_constraints
         n_coinciding = int(dissimilar.space.sum(_sum, coincide))
         if n_coinciding == n_pairs:
-            raise ValueError(_ALL_COINCIDE.format(n_pairs))
+            raise ValueError(
+                f"all {n_pairs} dissimilar pairs join coinciding points, so no metric can separate "
+                "them; give dissimilar pairs of different rows of X."
+            )
         whitened, self.similar_scatter_ = given.whitened(_similar_pairs, self.ridge)
         problem = DMLEigProgram(dissimilar.operator(from_pairs, whitened), given.dtype)
         if not n_coinciding:
             result = self._solve(problem, whitened)
         else:
-            warn_user(_SOME_COINCIDE.format(n_coinciding, n_pairs))
+            warn_user(
+                f"{n_coinciding} of the {n_pairs} dissimilar pairs join coinciding points, so the "
+                "optimum is 0 for any metric; the one returned is that of the other pairs. Drop "
+                "contradicting duplicates from X to certify it."
+            )
             apart = dissimilar.narrowed(_apart)
             assert apart is not None
             rest = DMLEigProgram(apart.operator(from_pairs, whitened), given.dtype)

@@ -91,10 +91,8 @@ class Evidence:
 
     def _repr_html_(self) -> str:
         best_first = sorted(self.error, key=lambda name: self.error[name])
-        errors = {
-            name: f"{100 * self.error[name]:.2f} ± {100 * self.standard_error[name]:.2f} %"
-            for name in best_first
-        }
+        spread = {name: f"± {100 * error:.2f} %" for name, error in self.standard_error.items()}
+        errors = {name: f"{100 * self.error[name]:.2f} {spread[name]}" for name in best_first}
         return html_table(f"Held-out error on {self.n_rows:,} rows: {self}", errors)
 
 
@@ -162,11 +160,7 @@ class LabelledFolds:
     """Labelled rows divided into folds, each of which judges the metrics learned without it."""
 
     def __init__(
-        self,
-        X: Any,
-        labels: np.ndarray,
-        n_neighbors: int | str,
-        rng: np.random.RandomState,
+        self, X: Any, labels: np.ndarray, n_neighbors: int | str, rng: np.random.RandomState
     ) -> None:
         self.X, self.labels = X, labels
         # only differences matter, and a constant feature must be exactly constant: a rounded
@@ -204,10 +198,8 @@ class LabelledFolds:
         Z = self.host @ L
         train, held_out = Z[fold.train], Z[fold.held_out]
         distances, labels = self._nearest(Z, fold, self.n_neighbors)
-        centre = train.mean(axis=0)
-        spread = sum(
-            float(np.mean(((rows - centre) ** 2).sum(axis=1))) for rows in (train, held_out)
-        )
+        squares = [((part - train.mean(axis=0)) ** 2).sum(axis=1) for part in (train, held_out)]
+        spread = sum(float(np.mean(each)) for each in squares)
         scale = float(np.mean(distances**2)) + SPREAD * spread
         if not scale > 0:
             return None
@@ -217,10 +209,9 @@ class LabelledFolds:
         """Distances and labels of the training rows nearest to each held-out row of Z. Ties
         are broken by the rows before any metric, so alike for every metric.
         """
-        keys = labelled_keys(self.host[fold.train], self.labels[fold.train])
-        return nearest_labels(
-            Z[fold.train], self.labels[fold.train], Z[fold.held_out], n_neighbors, keys
-        )
+        train, labels = fold.train, self.labels[fold.train]
+        keys = labelled_keys(self.host[train], labels)
+        return nearest_labels(Z[train], labels, Z[fold.held_out], n_neighbors, keys)
 
     def _best_vote(self):
         """The k of `VOTES` with the fewest held-out errors of the plain distance."""

@@ -4,7 +4,7 @@ from dataclasses import KW_ONLY, dataclass
 from numbers import Real
 from typing import Any, Self
 
-from ..constraints.base import Constraints
+from ..constraints.in_blocks import Constraints
 from ..constraints.in_memory import find_rows
 from ..core import spectral
 from ..core.advice import AdviceError
@@ -49,9 +49,8 @@ class FrobMetric(TripletMetric):
         From labels: nearest points of other classes. "auto" takes 3, or up to 10 where
         classes overlap; the guide has the rule.
     n_references : int, "auto" or None, default="auto"
-        Search for neighbours among a random sample of this many rows, stratified by class;
-        None for all rows. "auto" takes all, or 20,000 of a dask collection of more than
-        200,000.
+        Search for neighbours among a random sample of this many rows, stratified by class; None for
+        all rows. "auto" takes all, or 20,000 of a dask collection of more than 200,000.
     class_weight : "balanced", dict or None, default=None
         From labels: factors of the weights of the classes. "balanced" gives every class the
         same total weight.
@@ -141,7 +140,7 @@ class FrobMetric(TripletMetric):
         features.
         """
         plain = self.prior is None or isinstance(self.prior, str)
-        span = given.span() if plain else given.coordinates()
+        span = given.coordinates(spanned=plain)
         return span, given.operator(from_triplets, span).astype(given.dtype)
 
     def _fit_operator(self, span, operator, given, C, start):

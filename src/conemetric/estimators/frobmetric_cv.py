@@ -108,17 +108,16 @@ preprocessor, tol, max_iter, random_state, verbose
             )
         given = self._constraints(Supervision(X, y, sample_weight=sample_weight, target=target))
         span, operator = self._operator(given)
-        self.Cs_ = self._grid(operator, given.weights)
+        if isinstance(self.Cs, Integral):
+            size = mean_impostor_distance(operator, given.weights)
+            self.Cs_ = np.geomspace(*GRID, self.Cs) / size**2
+        else:
+            self.Cs_ = _ascending(self.Cs)
         with all_or_nothing():
             self.scores_ = np.array(self._cross_validate(given, y, sample_weight))
         best = int(self.scores_.mean(axis=0).argmax())
         self._fit_operator(span, operator, given, self.Cs_[best], None)
         return self
-
-    def _grid(self, operator, weights):
-        if isinstance(self.Cs, Integral):
-            return np.geomspace(*GRID, self.Cs) / mean_impostor_distance(operator, weights) ** 2
-        return _ascending(self.Cs)
 
     def _cross_validate(self, given, y, sample_weight):
         """Held-out accuracies (n_folds, n_Cs), of the rows that have a label and a weight."""

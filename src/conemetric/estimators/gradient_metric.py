@@ -268,16 +268,13 @@ class GradientMetric(MahalanobisMetric):
             ordered = rows[canonical_order(take(X, rows), labels[rows])]
             rows = evenly_by_class(rng.permutation(ordered), labels)[:most]
         with few_blas_threads(len(rows) * X.shape[1]):
-            rounds = gradient_rounds(
-                float64(take(X, rows)),
-                Y[rows],
-                weights[rows] / weights[rows].mean(),
-                self.kernel,
-                n_rounds=self.n_rounds,
-                ridge=self.ridge,
-                width=self.width,
-                diagonal=blocks,
-            )
+            options: dict[str, Any] = {
+                "n_rounds": self.n_rounds,
+                "ridge": self.ridge,
+                "width": self.width,
+            }
+            given = float64(take(X, rows)), Y[rows], weights[rows] / weights[rows].mean()
+            rounds = gradient_rounds(*given, self.kernel, diagonal=blocks, **options)
         if self.verbose:
             for number, each in enumerate(rounds, 1):
                 print(f"[GradientMetric] round {number}: objective {each.certificate.primal:.6e}")

@@ -5,7 +5,7 @@ from functools import partial
 from numbers import Real
 from typing import Self
 
-from ..constraints.base import Constraints
+from ..constraints.in_blocks import Constraints
 from ..core.arrays import like, namespace, zeros
 from ..core.sklearn_private import Interval
 from ..operators import from_triplets

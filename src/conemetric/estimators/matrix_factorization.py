@@ -42,9 +42,8 @@ class MaxMarginMatrixFactorization(CertifiedEstimator):
         Weight of the nuclear norm. From the spectral norm of Y upwards, X = 0 is
         optimal (+-1 observations).
     thresholds : increasing array-like (n_levels - 1,), default=None
-        Where X passes from one level to the next. None puts them two apart around zero,
-        so that every margin can be met: 0 for two levels, -1 and 1 for three, and so
-        on.
+        Where X passes from one level to the next. None puts them two apart around zero, so that
+        every margin can be met: 0 for two levels, -1 and 1 for three, and so on.
     tol : float, default=1e-3
         Certified relative gap at which to stop.
     max_iter : int, default=500
@@ -129,12 +128,9 @@ class MaxMarginMatrixFactorization(CertifiedEstimator):
 
     def _check_levels(self, levels):
         if not 2 <= len(levels) <= MAX_LEVELS:
-            remedy = (
-                "give both kinds of observation" if len(levels) < 2 else "round or bin the values"
-            )
             raise ValueError(
-                f"Y has {len(levels)} distinct value(s); between 2 and {MAX_LEVELS} are needed: "
-                f"{remedy}."
+                f"Y has {len(levels)} distinct value(s); give between 2 and {MAX_LEVELS}: "
+                "observations of both kinds; round or bin others."
             )
         if self.thresholds is None:
             return 2.0 * np.arange(len(levels) - 1) - (len(levels) - 2)
@@ -197,14 +193,6 @@ class MaxMarginMatrixFactorization(CertifiedEstimator):
 def balanced(L: np.ndarray, n: int) -> np.ndarray:
     """The factors U = L[:n] and V = L[n:] of the same X = U V' whose squares are least:
     ||U||^2 + ||V||^2 = 2 ||X||_*.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from conemetric.estimators.matrix_factorization import balanced
-    >>> abs(balanced(np.array([[8.0], [2.0]]), 1))
-    array([[4.],
-           [4.]])
     """
     (Q, R), (S, T) = (np.linalg.qr(part) for part in np.vsplit(L, [n]))
     left, values, right = np.linalg.svd(R @ T.T, full_matrices=False)

@@ -22,17 +22,8 @@ from ..problems.unfolding import UnfoldingOnFace, UnfoldingProgram
 from ..solvers.base import SHORT_OF_TOL, Certificate, Status
 from ..solvers.interior_point import InteriorPoint
 from ..solvers.low_rank_lagrangian import LowRankLagrangian
+from . import neighbour_graph
 from .base import SOLVER_PARAMETERS, CertifiedEstimator, Seed
-from .neighbour_graph import (
-    RIDGE,
-    coincidence_basis,
-    coincident_pieces,
-    distinct_edges,
-    joined_face,
-    landmark_basis,
-    neighbour_edges,
-    variance_bound,
-)
 from .validation import rows_coincide, validate_points
 
 ROUNDINGS = 8  # of a squared distance, at most, beside one per feature
@@ -164,15 +155,15 @@ class MaximumVarianceUnfolding(
         """
         X = self._validate(X)
         points = to_numpy(X).astype(np.float64)
-        edges, lengths = neighbour_edges(points, self.n_neighbors)
+        edges, lengths = neighbour_graph.neighbour_edges(points, self.n_neighbors)
         self.sigma_ = (
-            SIGMA_FACTOR * variance_bound(edges, lengths, len(X))
+            SIGMA_FACTOR * neighbour_graph.variance_bound(edges, lengths, len(X))
             if self.sigma == "auto"
             else float(self.sigma)
         )
         reference = zeros(1, float64(X[:1]))
         first, basis = self._basis(points, edges, lengths)
-        self.edges_ = distinct_edges(first[edges])
+        self.edges_ = neighbour_graph.distinct_edges(first[edges])
         a, b = self.edges_.T
         lengths = np.linalg.norm(points[a] - points[b], axis=1)
         nodes = EdgeOperator(self.edges_, len(X), reference)
@@ -202,9 +193,9 @@ class MaximumVarianceUnfolding(
             order = check_random_state(self.random_state).permutation(len(points))
             self.landmarks_ = order[: self.n_landmarks]
             centred = points - points.mean(0)
-            return rows, landmark_basis(centred, self.landmarks_, self.n_neighbors)
-        first = coincident_pieces(edges, lengths, points)
-        return first, None if (first == rows).all() else coincidence_basis(first)
+            return rows, neighbour_graph.landmark_basis(centred, self.landmarks_, self.n_neighbors)
+        first = neighbour_graph.coincident_pieces(edges, lengths, points)
+        return first, None if (first == rows).all() else neighbour_graph.coincidence_basis(first)
 
     def _face(self, points, lengths, first):
         if self.constraint == "equal":
@@ -213,7 +204,7 @@ class MaximumVarianceUnfolding(
             return rigid_face(np.vstack([self.edges_, copied]), points)
         if self.landmarks_ is not None:
             return None
-        return joined_face(self.edges_, lengths, first, points)
+        return neighbour_graph.joined_face(self.edges_, lengths, first, points)
 
     def _solve_on_face(self, problem, basis, face):
         """Solve on the face that flat cliques leave the kernels, if any, else on all of them."""
@@ -273,17 +264,13 @@ class MaximumVarianceUnfolding(
     def _validate(self, X):
         X = validate_points(self, X, reset=True, min_samples=3)
         n = X.shape[0]
-        if self.n_neighbors >= n:
-            raise ValueError(
-                f"n_neighbors={self.n_neighbors} needs more than the {n} samples of X; lower it."
-            )
+        for name in ("n_neighbors", "n_components"):
+            if getattr(self, name) >= n:
+                raise ValueError(
+                    f"{name}={getattr(self, name)} must be less than the {n} samples of X; lower it."
+                )
         if rows_coincide(X):
             raise ValueError("All samples of X coincide; there is nothing to unfold.")
-        if self.n_components >= n:
-            raise ValueError(
-                f"n_components={self.n_components} must be less than the {n} samples of X; lower "
-                "it."
-            )
         if self.n_landmarks is not None:
             if self.constraint == "equal":
                 raise ValueError(
@@ -303,8 +290,7 @@ class MaximumVarianceUnfolding(
         if factor.shape[1] < self.n_components:
             missing = like(np.zeros((len(factor), self.n_components - factor.shape[1])), factor)
             factor = spectral.namespace(factor).concatenate([factor, missing], 1)
-        self._factor = factor
-        self._X = to_numpy(X)
+        self._factor, self._X = factor, to_numpy(X)
         self.embedding_ = like(factor[:, : self.n_components], X)
         self.eigenvalues_ = to_numpy((factor**2).sum(0))
         self.multipliers_ = result.dual_point
@@ -337,7 +323,7 @@ class MaximumVarianceUnfolding(
         centre = self._X.mean(0, dtype=np.float64)
         X, known_points = X - centre, self._X - centre
         neighbour, distance = nearest(X, known_points, self.n_neighbors)
-        weights = barycenter_weights(X, known_points, neighbour, reg=RIDGE)
+        weights = barycenter_weights(X, known_points, neighbour, reg=neighbour_graph.RIDGE)
         known = distance[:, 0] == 0
         weights[known] = np.eye(1, weights.shape[1])
         placed = np.einsum(

@@ -27,8 +27,7 @@ LEAST_SINGULAR = 1e-4
 def neighbour_edges(X: np.ndarray, n_neighbors: int) -> tuple[np.ndarray, np.ndarray]:
     """Union of the k-nearest-neighbour relations as pairs (a < b), and their Euclidean lengths.
 
-    A graph in several pieces is joined by the shortest edges between them, with a
-    warning.
+    A graph in several pieces is joined by the shortest edges between them, with a warning.
     """
     n, order = len(X), np.argsort(row_keys(X))  # ties must not depend on the order of rows
     centred = X[order] - X[order].mean(0)  # far from the origin, rounding would hide distances
@@ -39,7 +38,7 @@ def neighbour_edges(X: np.ndarray, n_neighbors: int) -> tuple[np.ndarray, np.nda
     if n_pieces > 1:
         warn_user(
             f"The neighbour graph falls into {n_pieces} pieces; they are joined by the shortest "
-            "edges between them. Raise n_neighbors to connect them by more.",
+            "edges between them. Raise n_neighbors to connect them by more."
         )
         graph = fix_connected_components(
             centred, graph.tolil(), n_pieces, piece, mode="connectivity"

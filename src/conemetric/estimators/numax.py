@@ -117,13 +117,7 @@ class NuMax(MahalanobisMetric):
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(
-        self,
-        X: Any,
-        y: Any = None,
-        *,
-        pairs: Any = None,
-        similar: Any = None,
-        target: str = "auto",
+        self, X: Any, y: Any = None, *, pairs: Any = None, similar: Any = None, target: str = "auto"
     ) -> Self:
         """Learn the embedding from all pairs of rows, or from the pairs given.
 
@@ -135,8 +129,7 @@ class NuMax(MahalanobisMetric):
         pairs : integer array-like (m, 2), default=None
             Keep the distances of these pairs only.
         similar : boolean array-like (m,), default=None
-            With ``class_aware`` and ``pairs``, instead of y: which pairs are within a
-            class.
+            With ``class_aware`` and ``pairs``, instead of y: which pairs are within a class.
         target : {"auto", "classes"}, default="auto"
             As in `FrobMetric.fit`; where y is used, a quantity is refused.
 
@@ -235,16 +228,21 @@ class NuMax(MahalanobisMetric):
             try:
                 # the rank of an interrupted solution tells nothing about its delta
                 with all_or_nothing():
-                    trial = self._solve(
-                        span, secants, middle, None if best is None else _point(best)
-                    )
+                    trial = self._solve(span, secants, middle, best and _point(best))
                     # only now solve the other end, which is slow
                     if best is None and _rank(trial) > self.n_components:
                         best = self._solve(span, secants, high, _point(trial))
             except KeyboardInterrupt:
                 if best is None:
                     raise
-                return self._interrupted(*best)
+                problem, result = best
+                warn_user(
+                    "Ctrl-C ended the search for the smallest delta; "
+                    f"delta={problem.delta:.3g} is the smallest found.",
+                    ConvergenceWarning,
+                )
+                interrupted = replace(result.certificate, status=Status.INTERRUPTED)
+                return problem, replace(result, certificate=interrupted)
             if best is not None and _rank(best) > self.n_components:
                 return self._cut_short(*best)
             if _rank(trial) <= self.n_components:
@@ -252,17 +250,6 @@ class NuMax(MahalanobisMetric):
             else:
                 low = middle
         return best
-
-    def _interrupted(self, problem, result):
-        """The best solution when Ctrl-C ended the search, with a warning."""
-        warn_user(
-            f"Ctrl-C ended the search for the smallest delta; delta={problem.delta:.3g} is the "
-            "smallest found.",
-            ConvergenceWarning,
-        )
-        return problem, replace(
-            result, certificate=replace(result.certificate, status=Status.INTERRUPTED)
-        )
 
     def _cut_short(self, problem, result):
         """The leading directions of a solution of too high a rank, with their own certificate
@@ -288,7 +275,7 @@ class NuMax(MahalanobisMetric):
             warn_user(
                 f"{self.n_near_duplicates_} pairs of rows coincide (squared distance at most "
                 f"{DUPLICATE:g} of the largest squared distance from the mean) and have no "
-                "secant; the embedding preserves all other pairs.",
+                "secant; the embedding preserves all other pairs."
             )
         keys, self.multipliers_ = result.dual_point
         secants = problem.secants

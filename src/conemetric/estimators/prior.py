@@ -10,12 +10,7 @@ from ..core.arrays import as_array, float64, like, namespace
 from ..core.sklearn_private import HasMethods, StrOptions
 
 PRIOR_PARAMETERS = {
-    "prior": [
-        StrOptions({"identity"}),
-        "array-like",
-        HasMethods(["get_mahalanobis_matrix"]),
-        None,
-    ]
+    "prior": [StrOptions({"identity"}), "array-like", HasMethods(["get_mahalanobis_matrix"]), None]
 }
 # Asymmetry and negative eigenvalues allowed, relative to the largest entry and per feature:
 # a metric learned in float32, multiplied out, stays below it.

@@ -155,14 +155,10 @@ class RelativeComparisons(SupervisedMetric):
         operator = from_triplets(mapped, triplets)
         # a stored metric is measured over the features, or over the rows of the kernel
         stored = operator if A is None else from_triplets(host, triplets)
+        kernel, memory = gram if callable(self.basis) else None, get_config()["working_memory"]
+        C = self._scaled_C(operator, host, gram, triplets, weights)
         problem = MeasuredComparisonProgram(
-            stored,
-            gram if callable(self.basis) else None,
-            operator,
-            self._scaled_C(operator, host, gram, triplets, weights),
-            gram,
-            get_config()["working_memory"] * 2**20,
-            weights,
+            stored, kernel, operator, C, gram, memory * 2**20, weights
         )
         seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
         solver = DualCoordinate(tol=self.tol, max_iter=self.max_iter, seed=seed)

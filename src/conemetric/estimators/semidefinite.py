@@ -87,8 +87,7 @@ def solve_frobenius_sdp(
     start : array (m,), default=None
         Multipliers to start from.
     callback : callable, default=None
-        Called with a dict of scalars after each iteration; a true return value stops
-        the solve.
+        Called with a dict of scalars after each iteration; a true return value stops the solve.
 
     Returns
     -------
@@ -110,8 +109,8 @@ def solve_frobenius_sdp(
            [ 0.5,  1. ,  0.5],
            [-0.5,  0.5,  1. ]])
     """
-    _check_real(C, "C")
-    _check_real(b, "b")
+    _check_numbers(C, "C")
+    _check_numbers(b, "b")
     C = C if is_torch(C) else np.asarray(C.toarray() if sparse.issparse(C) else C, dtype=np.float64)
     if C.ndim != 2 or C.shape[0] != C.shape[1]:
         raise ValueError(f"C has shape {tuple(C.shape)}; give a square matrix.")
@@ -131,8 +130,6 @@ def solve_frobenius_sdp(
         shape = tuple(np.shape(values))
         if values is not None and shape not in shapes:
             raise ValueError(f"{name} has shape {shape}; give {wanted}.")
-    if not (np.isfinite(to_numpy(C)).all() and np.isfinite(to_numpy(b)).all()):
-        raise ValueError("C and b must be finite; drop constraints without a bound.")
     equality = np.zeros(m, dtype=bool) | _check_truth(equality)
     problem = SemidefiniteProgram(operator, (C + C.T) / 2, b, sigma, equality)
     result = DualQuasiNewton(tol=tol, max_iter=max_iter).solve(
@@ -144,10 +141,13 @@ def solve_frobenius_sdp(
     )
 
 
-def _check_real(values, name):
-    array = values if sparse.issparse(values) else np.asarray(to_numpy(values))
+def _check_numbers(values, name):
+    """Refuse what are not real, finite numbers."""
+    array = values.data if sparse.issparse(values) else np.asarray(to_numpy(values))
     if array.dtype.kind not in "iuf":
         raise TypeError(f"{name} has dtype {array.dtype}; give real numbers.")
+    if not np.isfinite(array).all():
+        raise ValueError(f"{name} contains numbers that are not finite; drop such constraints.")
 
 
 def _check_truth(equality):
@@ -163,13 +163,10 @@ def _check_matrices(A, C):
     if len(A) == 0:
         raise ValueError("A is empty; give at least one constraint matrix.")
     for i, matrix in enumerate(A):
-        _check_real(matrix, f"A[{i}]")
+        _check_numbers(matrix, f"A[{i}]")
         if tuple(matrix.shape) != tuple(C.shape):
             raise ValueError(
                 f"A[{i}] has shape {tuple(matrix.shape)}, but C is {tuple(C.shape)}; make them "
                 "agree."
             )
-        values = matrix.data if sparse.issparse(matrix) else to_numpy(matrix)
-        if not np.isfinite(values).all():
-            raise ValueError(f"A[{i}] contains NaN or infinity; drop that constraint.")
     return A

@@ -8,9 +8,8 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from ..constraints import block_labels, in_blocks, in_memory
-from ..constraints.base import Constraints
 from ..constraints.block_rows import is_dask, read
-from ..constraints.in_blocks import ConstraintsInBlocks
+from ..constraints.in_blocks import Constraints, ConstraintsInBlocks
 from ..constraints.in_memory import ConstraintsInMemory
 from ..constraints.labels import (
     LOWER_TARGETS,
@@ -229,8 +228,7 @@ class SupervisedMetric(MahalanobisMetric):
         name = f"{type(self).__name__} from dask collections"
         assert rows.classes is not None and rows.class_counts is not None
         refuse_continuous(rows.classes, given.target, name, rows.class_counts.sum(0))
-        counts = self.n_targets, self.n_impostors, self.n_references
-        pairs = 2 in self._widths
+        counts, pairs = (self.n_targets, self.n_impostors, self.n_references), 2 in self._widths
         return block_labels.from_labels(rows, *counts, self.random_state, pairs, self.class_weight)
 
     def _is_continuous(self, y, target):

@@ -3,7 +3,7 @@
 from abc import abstractmethod
 from typing import Any, Self
 
-from ..constraints.base import Constraints
+from ..constraints.in_blocks import Constraints
 from ..core.sklearn_private import fit_context
 from .supervised import SupervisedMetric, Supervision
 
@@ -37,9 +37,8 @@ class TripletMetric(SupervisedMetric):
             Used instead of y: (i, j, k) means that row i of X is closer to row j than to row
             k; (i, j, k, l) that row i is closer to row j than row k to row l.
         neighbors : (targets, impostors) or sparse matrix (n, n), default=None
-            With labels y, neighbours found elsewhere: integer arrays (n, k) of row numbers,
-            -1 for none, or a graph of distances as `sklearn.neighbors.KNeighborsTransformer`
-            makes it.
+            With labels y, neighbours found elsewhere: integer arrays (n, k) of row numbers, -1 for
+            none, or a graph of distances as `sklearn.neighbors.KNeighborsTransformer` makes it.
         sample_weight : array-like (n,) or (m,), default=None
             Weights of the rows, with labels: a triplet weighs as much as its first row. Or
             weights of the triplets: 2 counts twice, 0 not at all.

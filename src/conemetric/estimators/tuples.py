@@ -221,11 +221,10 @@ class TupleMethods(BaseEstimator):
     ) -> Self:
         """Choose the threshold of `predict` that does best on labelled pairs.
 
-        With strategy "max_fpr" or "min_tpr" the threshold keeps a promise for new pairs:
-        with probability ``confidence`` over draws of ``pairs``, the rate of errors among new
-        pairs is at most ``alpha``. This needs pairs that were drawn independently and that
-        the metric was not learned from. ``threshold_promise_`` records the promise, and a
-        metric file keeps it.
+        With strategy "max_fpr" or "min_tpr" the threshold keeps a promise for new pairs: with
+        probability ``confidence`` over draws of ``pairs``, the rate of errors among new pairs is at
+        most ``alpha``. This needs pairs that were drawn independently and that the metric was not
+        learned from. ``threshold_promise_`` records the promise, and a metric file keeps it.
 
         Parameters
         ----------

@@ -21,32 +21,18 @@ MAX_DENSE_ENTRIES = 1 << 27  # of a sparse X made dense: 1 GiB in float64
 LARGEST_EXTENT = {4: 1e15, 8: 1e60}
 
 
-def validate_points(
-    estimator: Any,
-    X: Any,
-    *,
-    reset: bool = False,
-    min_samples: int = 1,
-    sparse: bool | None = None,
-) -> Any:
+def validate_points(estimator: Any, X: Any, *, reset: bool = False, min_samples: int = 1) -> Any:
     """Valid points, a sparse matrix as `SparseRows`; with ``reset`` as in a fit, else refused
-    unless they have the features of the fit. ``sparse`` tells whether the estimator takes sparse
-    ones (default: its tag).
+    unless they have the features of the fit.
     """
     refuse_unusable(estimator, X)
     if not is_torch(X):
-        rules = {"ensure_min_samples": min_samples, **_rules(estimator, sparse)}
+        rules = {"ensure_min_samples": min_samples, **_rules(estimator)}
         return _points(estimator, validate_data(estimator, _matrix(X), reset=reset, **rules), reset)
     X = check_tensor(X, min_samples)
     if reset:
         check_extent(X)
-        estimator.n_features_in_ = X.shape[1]
-    elif X.shape[1] != estimator.n_features_in_:
-        raise ValueError(
-            f"X has {X.shape[1]} features, but {type(estimator).__name__} is expecting "
-            f"{estimator.n_features_in_} features as input."
-        )
-    return X
+    return validate_data(estimator, X, reset=reset, skip_check_array=True)
 
 
 def validate_labelled_points(estimator: Any, X: Any, y: Any) -> tuple[Any, np.ndarray]:
@@ -79,8 +65,8 @@ def _matrix(X):
     return X.matrix if isinstance(X, SparseRows) else X
 
 
-def _rules(estimator, sparse=None):
-    sparse = get_tags(estimator).input_tags.sparse if sparse is None else sparse
+def _rules(estimator):
+    sparse = get_tags(estimator).input_tags.sparse
     return {"dtype": [np.float64, np.float32], "accept_sparse": "csr" if sparse else False}
 
 

@@ -1,17 +1,15 @@
-"""A learned metric in the formats of other systems: FAISS, ONNX, sentence-transformers,
-LlamaIndex and SQL; and learned weights of scores as queries of search systems.
+"""A learned metric in the formats of other systems, and learned weights of scores as queries of
+search engines.
 
-Each of the first holds the affine map z = components x + offset in float32; the Euclidean distance of
-mapped vectors is the learned one. `conemetric.storage` keeps the metric itself, in float64
-and with its certificate. Only ONNX fills missing values; the others warn if the metric
-does.
+FAISS, ONNX, sentence-transformers and SQL get the affine map z = components x + offset in float32;
+the Euclidean distance of mapped vectors is the learned one. Only ONNX fills missing values; the
+others warn if the metric does. `conemetric.storage` keeps the metric itself, in float64.
 """
 
 from .faiss import to_faiss
-from .hybrid import Examples, to_hybrid_query
-from .llama_index import to_llama_index
+from .hybrid import to_hybrid_query
 from .onnx import register_onnx_converters, to_onnx
-from .postgres import postgres_connection, postgres_scores
+from .postgres import Examples, postgres_connection, postgres_scores
 from .sentence_transformers import to_sentence_transformers
 from .sql import to_sql
 
@@ -22,7 +20,6 @@ __all__ = [
     "register_onnx_converters",
     "to_faiss",
     "to_hybrid_query",
-    "to_llama_index",
     "to_onnx",
     "to_sentence_transformers",
     "to_sql",

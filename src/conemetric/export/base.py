@@ -5,14 +5,14 @@ from pathlib import Path
 from typing import Any
 
 from ..core.warn import warn_user
-from ..storage import LearnedMap, atomic_path
-
-__all__ = ["complete_rows_map", "vector_map", "write_json"]
+from ..storage import LearnedMap, LearnedMetric, atomic_path
 
 
-def vector_map(metric: Any, system: str, kind: type[LearnedMap] = LearnedMap) -> Any:
-    """``metric`` as one affine map of a ``kind``; refuses one that encodes tables, which ``system``
-    cannot.
+def vector_map(
+    metric: Any, system: str, kind: type[LearnedMap] = LearnedMetric, *, fills: bool = False
+) -> Any:
+    """``metric`` as one affine map of a ``kind``; refuses one that encodes tables, and warns of one
+    that fills missing values, unless ``system`` ``fills`` them too.
     """
     metric = kind.from_estimator(metric)
     if metric.encoder is not None:
@@ -21,13 +21,7 @@ def vector_map(metric: Any, system: str, kind: type[LearnedMap] = LearnedMap) ->
             "LearnedMap.from_estimator(metric).of_features(), and give it rows encoded by "
             "metric.encoder.transform(table)."
         )
-    return metric
-
-
-def complete_rows_map(metric: Any, system: str, kind: type[LearnedMap] = LearnedMap) -> Any:
-    """`vector_map` of ``metric``; warns if it fills missing values, which ``system`` cannot."""
-    metric = vector_map(metric, system, kind)
-    if metric.fill is not None:
+    if metric.fill is not None and not fills:
         warn_user(
             f"this metric fills missing values, and {system} does not; give it complete rows "
             "(LearnedMetric.from_estimator(metric).fill_missing(X)), or use export.to_onnx, which "

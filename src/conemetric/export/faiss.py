@@ -5,8 +5,7 @@ from typing import Any
 import numpy as np
 
 from ..core.extras import require
-from ..storage import LearnedMetric
-from .base import complete_rows_map
+from .base import vector_map
 
 __all__ = ["to_faiss"]
 
@@ -43,7 +42,7 @@ def to_faiss(metric: Any, index: Any = None) -> Any:
     True
     """
     faiss = require("faiss", "ann")
-    metric = complete_rows_map(metric, "FAISS", LearnedMetric)
+    metric = vector_map(metric, "FAISS")
     rank, n_features = metric.components.shape
     if index is not None and index.d != rank:
         raise ValueError(
@@ -56,12 +55,8 @@ def to_faiss(metric: Any, index: Any = None) -> Any:
             "Euclidean one of transformed vectors: give an index that compares by L2."
         )
     transform = faiss.LinearTransform(n_features, rank, True)
-    faiss.copy_array_to_vector(_flat(metric.components), transform.A)
-    faiss.copy_array_to_vector(_flat(metric.offset), transform.b)
+    for array, place in ((metric.components, transform.A), (metric.offset, transform.b)):
+        faiss.copy_array_to_vector(np.ascontiguousarray(array, np.float32).ravel(), place)
     transform.set_is_orthonormal()  # computed from A; allows the reverse map if it is exact
     transform.is_trained = True
     return transform if index is None else faiss.IndexPreTransform(transform, index)
-
-
-def _flat(array):
-    return np.ascontiguousarray(array, np.float32).ravel()

@@ -1,87 +1,51 @@
 """Learned weights of several scores, as queries of search engines."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, Self
-
-import numpy as np
+from typing import Any
 
 from ..ranking.base import RankingEstimator
 from ..ranking.columns import EMBEDDING
 from ..ranking.engines import ENGINES, EVERY
 from ..ranking.fusion import Fusion
 from ..ranking.lexical import LISTED
+from ..ranking.model import RankingModel
 from ..ranking.top_k import check_depth
 from ..storage import LearnedMap
-from .statements import Examples, duckdb_statement, postgres_file, sqlite_statement
+from .postgres import Examples, postgres_file
+from .sql import duckdb_statement, sqlite_statement
 
-__all__ = ["SYSTEMS", "Examples", "to_hybrid_query"]
+__all__ = ["to_hybrid_query"]
 
 MOST_CLAUSES = 5  # of OpenSearch's hybrid query ("Hybrid query")
+JSON = "json"
 
 
-@dataclass(frozen=True)
-class ScoreSum:
-    """Weights above 0, how the columns are scaled, and how an embedding among them compares
-    (None without one); the engine they were learned for and the length of its lists, if any.
+def score_sum(fusion: Any) -> RankingModel:
+    """What a `Fusion`, a fitted estimator or its file, or the dict that "json" returns adds up:
+    weights above 0, and of an embedding among them how it compares (None without one).
     """
-
-    weights: dict[str, float]
-    normalization: str
-    similarity: str | None = None
-    target: str | None = None
-    window: int | None = None
-    query_map: np.ndarray | None = None  # (rank, n_features)
-
-    @classmethod
-    def of(cls, fusion: Any) -> Self:
-        """From a `Fusion`, a fitted estimator or its file, or the dict that "json" returns."""
-        query_map = None
-        if isinstance(fusion, (RankingEstimator, LearnedMap)):
-            learned = LearnedMap.from_estimator(fusion)
-            fusion, query_map = learned.scores, learned.components
-        elif isinstance(fusion, Fusion):
-            fusion = {"weights": fusion.weights, "normalization": fusion.normalization}
-        if not isinstance(fusion, Mapping) or not {"weights", "normalization"} <= set(fusion):
-            raise TypeError(
-                f"fusion is {type(fusion).__name__}; give what fuse returns, or a QueryAdapter or "
-                "RelevanceMetric fitted with scores, or loaded from a file."
-            )
-        weights = {name: float(weight) for name, weight in fusion["weights"].items() if weight > 0}
-        if not set(weights) - {EMBEDDING} and fusion.get("target") is None:
-            raise ValueError(
-                "no column has a weight: there is nothing to add up. Search by the embedding, "
-                "with its queries mapped (transform_queries)."
-            )
-        similarity = fusion.get("similarity") if EMBEDDING in weights else None
-        learned_for = fusion.get("target"), fusion.get("window")
-        return cls(weights, fusion["normalization"], similarity, *learned_for, query_map)
-
-    @property
-    def columns(self) -> list[str]:
-        """Names of the columns with a weight, without the embedding."""
-        return [name for name in self.weights if not (name == EMBEDDING and self.similarity)]
-
-    @property
-    def width(self) -> int | None:
-        """Dimensions of the documents' vectors."""
-        return None if self.query_map is None else len(self.query_map)
-
-    @property
-    def shares(self) -> list[float]:
-        """The weights, divided by their sum."""
-        return [weight / sum(self.weights.values()) for weight in self.weights.values()]
-
-    @property
-    def described(self) -> str:
-        """What was learned, in a line."""
-        terms = (
-            f"{weight:.4g} {self.similarity} of the mapped query"
-            if name not in self.columns
-            else f"{weight:.4g} {self.normalization}({name})"
-            for name, weight in self.weights.items()
+    given, query_map = fusion, None
+    if isinstance(fusion, (RankingEstimator, LearnedMap)):
+        learned = LearnedMap.from_estimator(fusion)
+        given, query_map = learned.scores, learned.components
+    elif isinstance(fusion, Fusion):
+        given = {"weights": fusion.weights, "normalization": fusion.normalization}
+    if not isinstance(given, Mapping) or not {"weights", "normalization"} <= set(given):
+        raise TypeError(
+            f"fusion is {type(given).__name__}; give what fuse returns, or a QueryAdapter or "
+            "RelevanceMetric fitted with scores, or loaded from a file."
         )
-        return f"{' + '.join(terms)}, learned by conemetric"
+    weights = {name: float(weight) for name, weight in given["weights"].items() if weight > 0}
+    kept = ("similarity", "normalization", "target", "window")
+    how: dict[str, Any] = {name: given.get(name) for name in kept}
+    if not set(weights) - {EMBEDDING} and how["target"] is None:
+        raise ValueError(
+            "no column has a weight: there is nothing to add up. Search by the embedding, "
+            "with its queries mapped (transform_queries)."
+        )
+    if EMBEDDING not in weights:
+        how["similarity"] = None
+    return RankingModel(query_map, None, weights=weights, **how)
 
 
 def to_hybrid_query(
@@ -106,30 +70,19 @@ def to_hybrid_query(
     system : str, default=None
         The ``target`` that it was learned for, if None.
 
-        "pgvector"
-            A file for psql that creates the map, the function ``learned_rank(vector, words, n)``
-            and, with ``examples``, the view ``learned_verify``.
-        "duckdb", "sqlite"
-            A statement of SQL.
-        "qdrant"
-            A formula over prefetches (page "Search Relevance", section Score Boosting); the
-            embedding is compared by ``Dot``, words are sparse vectors (`BM25Vectors`).
-        "milvus"
-            Searches of a hybrid search and the parameters of its reranking function (page
-            "Weighted Ranker"), without its arctan; compared by ``IP``.
-        "lancedb"
-            Arguments of ``LinearCombinationReranker`` and the limit of the hybrid query.
-        "llama-index"
-            Arguments of ``QueryFusionRetriever`` (its reference), mode ``relative_score``.
-        "elasticsearch"
-            A ``linear`` retriever (page "Linear retriever"), ``none`` or ``minmax`` for each
-            score. The embedding's field has the similarity ``max_inner_product``, whose score
-            is the product plus 1, or 1 / (1 - product) below 0 (page "Dense vector field type").
-        "opensearch"
-            A search pipeline (page "Normalization processor"): ``min_max`` and a weighted
-            ``arithmetic_mean``, for a hybrid query with a clause for each score in this order.
-        "json"
-            Weights, normalisation, similarity, target and window.
+        - "pgvector": a file for psql that creates the map, the function ``learned_rank(vector,
+          words, n)`` and, with ``examples``, the view ``learned_verify``
+        - "duckdb", "sqlite": a statement of SQL
+        - "qdrant": a formula over prefetches (page "Search Relevance", section Score Boosting); the
+          embedding is compared by ``Dot``, words are sparse vectors (`BM25Vectors`)
+        - "milvus": searches of a hybrid search and parameters of its reranking function (page
+          "Weighted Ranker"), without its arctan; compared by ``IP``
+        - "lancedb": arguments of ``LinearCombinationReranker``, and the limit of the hybrid query
+        - "elasticsearch": a ``linear`` retriever (page "Linear retriever"), ``none`` or ``minmax``
+          for each score; the embedding's field has the similarity ``max_inner_product``
+        - "opensearch": a search pipeline (page "Normalization processor"), ``min_max`` and a weighted
+          ``arithmetic_mean``, for a hybrid query with a clause for each score in this order
+        - "json": weights, normalisation, similarity, target and window
     limit : int, default=10
         Documents to return.
     window : int, default=None
@@ -155,10 +108,10 @@ def to_hybrid_query(
     --------
     >>> from conemetric.export import to_hybrid_query
     >>> learned = {"weights": {"bm25": 1.0, "dense": 3.0}, "normalization": "range"}
-    >>> to_hybrid_query(learned, "llama-index")["retriever_weights"]
-    [0.25, 0.75]
+    >>> to_hybrid_query(learned, "opensearch")["description"]
+    'Weights of bm25, dense'
     """
-    scores = ScoreSum.of(fusion)
+    scores = score_sum(fusion)
     system = scores.target if system is None else system
     if system is None or system not in SYSTEMS:
         raise ValueError(f"system={system!r} is not known; use one of {', '.join(SYSTEMS)}.")
@@ -166,16 +119,12 @@ def to_hybrid_query(
     for name, number in {"limit": limit, "window": window}.items():
         check_depth(number, name)
     if system == JSON:
-        return {
-            **{"weights": scores.weights, "normalization": scores.normalization},
-            **{"similarity": scores.similarity, "target": scores.target, "window": scores.window},
-        }
+        named = ("weights", "normalization", "similarity", "target", "window")
+        return {name: getattr(scores, name) for name in named}
     _check_computes(scores, system)
-    if system == "pgvector":
-        return postgres_file(
-            scores, limit, window, words=words, language=language, examples=examples
-        )
-    return SYSTEMS[system](scores, limit, window)
+    if system != "pgvector":
+        return SYSTEMS[system](scores, limit, window)
+    return postgres_file(scores, limit, window, words=words, language=language, examples=examples)
 
 
 def _check_computes(scores, system):
@@ -207,7 +156,8 @@ def _opensearch(scores, limit, window):
             f"{len(scores.weights)} scores have a weight, but a hybrid query of OpenSearch has at "
             f"most {MOST_CLAUSES} clauses; fuse fewer columns."
         )
-    combination = {"technique": "arithmetic_mean", "parameters": {"weights": scores.shares}}
+    shares = [weight / sum(scores.weights.values()) for weight in scores.weights.values()]
+    combination = {"technique": "arithmetic_mean", "parameters": {"weights": shares}}
     processor = {"normalization": {"technique": "min_max"}, "combination": combination}
     return {
         "description": f"Weights of {', '.join(scores.weights)}",
@@ -218,19 +168,14 @@ def _opensearch(scores, limit, window):
 def _elasticsearch(scores, limit, window):
     # elastic.co/docs/reference/elasticsearch/mapping-reference/dense-vector, max_inner_product:
     # _score is product + 1, and 1 / (1 + -1 * product) below 0
-    vector = {"field": EMBEDDING, "query_vector": "{{query_vector}}", "k": window}
-    retrievers = [
-        {
-            "retriever": {"standard": {"query": {"match": {name: "{{query}}"}}}}
-            if name in scores.columns
-            else {"knn": vector | {"num_candidates": window}},
-            "weight": weight,
-            "normalizer": "minmax"
-            if name in scores.columns and scores.normalization == "range"
-            else "none",
-        }
-        for name, weight in scores.weights.items()
-    ]
+    vector = {"field": EMBEDDING, "query_vector": "{{query_vector}}"}
+    retrievers = []
+    for name, weight in scores.weights.items():
+        kind, scaled = {"knn": vector | {"k": window, "num_candidates": window}}, "none"
+        if name in scores.columns:
+            kind = {"standard": {"query": {"match": {name: "{{query}}"}}}}
+            scaled = "minmax" if scores.normalization == "range" else "none"
+        retrievers.append({"retriever": kind, "weight": weight, "normalizer": scaled})
     linear = {"retrievers": retrievers, "rank_window_size": window}
     return {"retriever": {"linear": linear}, "size": limit}
 
@@ -275,17 +220,6 @@ def _lancedb(scores, limit, window):
     return {"reranker": {"weight": weight, "fill": 1.0}, "limit": window}
 
 
-def _llama_index(scores, limit, window):
-    return {
-        "retrievers": list(scores.weights),
-        "retriever_weights": scores.shares,
-        "mode": "relative_score",
-        "num_queries": 1,
-        "similarity_top_k": limit,
-    }
-
-
-JSON = "json"
 SYSTEMS: dict[str, Callable[..., Any]] = {
     "pgvector": postgres_file,
     "duckdb": duckdb_statement,
@@ -293,7 +227,6 @@ SYSTEMS: dict[str, Callable[..., Any]] = {
     "qdrant": _qdrant,
     "milvus": _milvus,
     "lancedb": _lancedb,
-    "llama-index": _llama_index,
     "elasticsearch": _elasticsearch,
     "opensearch": _opensearch,
     JSON: dict,

@@ -48,33 +48,24 @@ def to_onnx(metric: Any, path: str | Path) -> None:
     onnx = require("onnx", "export")
     from onnx import TensorProto, helper, numpy_helper
 
-    metric = vector_map(metric, "ONNX")
+    metric = vector_map(metric, "ONNX", LearnedMap, fills=True)
     rank, n_features = metric.components.shape
     arrays, nodes = _map(metric)
+    single = {name: np.ascontiguousarray(array, np.float32) for name, array in arrays.items()}
     graph = helper.make_graph(
         [helper.make_node(kind, inputs, [output], **more) for kind, inputs, output, more in nodes],
         "conemetric",
         [helper.make_tensor_value_info("X", TensorProto.FLOAT, ["n", n_features])],
         [helper.make_tensor_value_info("embedding", TensorProto.FLOAT, ["n", rank])],
-        [
-            numpy_helper.from_array(np.ascontiguousarray(array, np.float32), name)
-            for name, array in arrays.items()
-        ],
+        [numpy_helper.from_array(array, name) for name, array in single.items()],
     )
-    model = helper.make_model(
-        graph,
-        producer_name="conemetric",
-        ir_version=IR_VERSION,
-        opset_imports=[helper.make_opsetid("", OPSET)],
-    )
-    facts = {
-        "method": metric.method,
-        "certificate": certificate_values(metric.certificate),
-        "feature_names": metric.feature_names,
-    }
-    helper.set_model_props(
-        model, {f"conemetric.{name}": json.dumps(fact) for name, fact in facts.items()}
-    )
+    opsets = {"ir_version": IR_VERSION, "opset_imports": [helper.make_opsetid("", OPSET)]}
+    model = helper.make_model(graph, producer_name="conemetric", **opsets)
+    certificate = certificate_values(metric.certificate)
+    facts = {"method": metric.method, "certificate": certificate}
+    facts["feature_names"] = metric.feature_names
+    props = {f"conemetric.{name}": json.dumps(fact) for name, fact in facts.items()}
+    helper.set_model_props(model, props)
     onnx.checker.check_model(model)
     with atomic_path(path) as temporary:
         temporary.write_bytes(model.SerializeToString())
@@ -83,13 +74,13 @@ def to_onnx(metric: Any, path: str | Path) -> None:
 def _map(metric):
     """Arrays by name, and nodes (operator, inputs, output, attributes) from X to embedding."""
     arrays = {"components": metric.components, "offset": metric.offset}
+    rows = "X" if metric.fill is None else "complete"
+    gemm = ("Gemm", [rows, "components", "offset"], "embedding", {"transB": 1})
     if metric.fill is None:
-        return arrays, [("Gemm", ["X", "components", "offset"], "embedding", {"transB": 1})]
-    return {**arrays, "fill": metric.fill}, [
-        ("IsNaN", ["X"], "missing", {}),
-        ("Where", ["missing", "fill", "X"], "complete", {}),
-        ("Gemm", ["complete", "components", "offset"], "embedding", {"transB": 1}),
-    ]
+        return arrays, [gemm]
+    filled: list[tuple] = [("IsNaN", ["X"], "missing", {})]
+    filled.append(("Where", ["missing", "fill", "X"], rows, {}))
+    return arrays | {"fill": metric.fill}, [*filled, gemm]
 
 
 def register_onnx_converters() -> None:
@@ -112,9 +103,8 @@ def register_onnx_converters() -> None:
     """
     skl2onnx = require("skl2onnx", "export")
     for kind in _subclasses(MahalanobisMetric):
-        skl2onnx.update_registered_converter(
-            kind, f"Conemetric{kind.__name__}", _output_shape, _convert
-        )
+        alias = f"Conemetric{kind.__name__}"
+        skl2onnx.update_registered_converter(kind, alias, _output_shape, _convert)
 
 
 def _subclasses(kind) -> set[Any]:
@@ -134,24 +124,14 @@ def _convert(scope, operator, container):
 
     arrays, nodes = _map(LearnedMap.from_estimator(operator.raw_operator))
     double = isinstance(operator.inputs[0].type, DoubleTensorType)
-    tensor = onnx_proto.TensorProto
+    kind = onnx_proto.TensorProto.DOUBLE if double else onnx_proto.TensorProto.FLOAT
+    dtype = np.dtype("f8" if double else "f4")
     names = {"X": operator.inputs[0].full_name, "embedding": operator.outputs[0].full_name}
     for name, array in arrays.items():
         names[name] = scope.get_unique_variable_name(name)
-        container.add_initializer(
-            names[name],
-            tensor.DOUBLE if double else tensor.FLOAT,
-            array.shape,
-            array.astype(np.float64 if double else np.float32).ravel(),
-        )
-    for kind, inputs, output, more in nodes:
+        container.add_initializer(names[name], kind, array.shape, array.astype(dtype).ravel())
+    for node, inputs, output, more in nodes:
         if output not in names:
             names[output] = scope.get_unique_variable_name(output)
-        container.add_node(
-            kind,
-            [names[name] for name in inputs],
-            names[output],
-            name=scope.get_unique_operator_name("Metric"),
-            op_version=OPSET,
-            **more,
-        )
+        options = {"name": scope.get_unique_operator_name("Metric"), "op_version": OPSET, **more}
+        container.add_node(node, [names[name] for name in inputs], names[output], **options)

@@ -1,20 +1,108 @@
-"""Scores of words by PostgreSQL itself, to learn weights from."""
+"""PostgreSQL with pgvector: its scores of words, and a file that makes it rank by a sum."""
 
 import tempfile
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from scipy import sparse
 
 from ..core.extras import require
 from ..ranking.lexical import LISTED, engine_scores
-from .statements import WORDS, words_sql
+from ..ranking.model import RankingModel
+from .sql import described, numbers, quoted, sum_statement, width
 
-__all__ = ["postgres_connection", "postgres_scores"]
+__all__ = ["Examples", "postgres_connection", "postgres_scores"]
 
 ITEMS = "conemetric_items"  # a temporary table
+MOST_SEARCHED = 1000  # of hnsw.ef_search (github.com/pgvector/pgvector, README, "Query Options")
+# how PostgreSQL scores words, by name: what the file creates first, and the list of a query ($2).
+# Any word of a query may match (OR): to_tsvector drops stop words and stems.
+_TS_RANK = (
+    "SELECT id, {function}({field}, query) AS score FROM {items}, "
+    "(SELECT (SELECT string_agg(quote_literal(word), ' | ')::tsquery "
+    "FROM unnest(tsvector_to_array(to_tsvector('{language}', $2))) AS word) AS query) AS words "
+    "WHERE {field} @@ query ORDER BY score DESC, id LIMIT {window}"
+)
+_BM25_VIEW = """\
+CREATE {kind} IF NOT EXISTS {view} AS
+WITH counted AS (
+  SELECT id, lexeme, cardinality(positions) AS n FROM {items}, unnest({field})
+), sizes AS (
+  SELECT id, sum(n) AS size FROM counted GROUP BY id
+), totals AS (
+  SELECT (SELECT count(*) FROM {items}) AS items, avg(size) AS size FROM sizes
+), rarity AS (
+  SELECT lexeme, ln(1 + (items - count(*) + 0.5) / (count(*) + 0.5)) AS idf
+  FROM counted, totals GROUP BY lexeme, items
+)
+SELECT lexeme, id,
+  (idf * n / (n + 1.5 * (0.25 + 0.75 * sizes.size / totals.size)))::double precision AS score
+FROM counted JOIN sizes USING (id) JOIN rarity USING (lexeme), totals;
+CREATE INDEX IF NOT EXISTS {index} ON {view} (lexeme) INCLUDE (id, score);
+"""
+_BM25_LIST = (
+    "SELECT id, sum(score) AS score FROM {view} "
+    "WHERE lexeme = ANY (tsvector_to_array(to_tsvector('{language}', $2))) "
+    "GROUP BY id ORDER BY score DESC, id LIMIT {window}"
+)
+WORDS = {
+    "bm25": (_BM25_VIEW, _BM25_LIST),
+    "ts_rank": ("", _TS_RANK.replace("{function}", "ts_rank")),
+    "ts_rank_cd": ("", _TS_RANK.replace("{function}", "ts_rank_cd")),
+}
+# scores and orders of documents by the embedding: pgvector's operators (github.com/pgvector/pgvector,
+# README, "Vector Functions": vector_norm(vector) is the Euclidean norm)
+_QUERY = "(SELECT learned_query($1))"
+_VECTOR = {
+    "cosine": (f"vector_norm({_QUERY}) * (1 - (embedding <=> {_QUERY}))", "<=>"),
+    "inner": (f"-(embedding <#> {_QUERY})", "<#>"),
+    "euclidean": (f"-power(embedding <-> {_QUERY}, 2)", "<->"),
+}
+_MAP = """\
+CREATE TABLE IF NOT EXISTS learned_map (row integer PRIMARY KEY, weights vector);
+TRUNCATE learned_map;
+INSERT INTO learned_map VALUES
+{rows};
+CREATE OR REPLACE FUNCTION learned_query(vector) RETURNS vector LANGUAGE sql STABLE STRICT AS $$
+SELECT array_agg(inner_product(weights, {query}) ORDER BY row)::vector FROM learned_map
+$$;
+"""
+_RANK = """\
+CREATE OR REPLACE FUNCTION learned_rank(query vector, query_words text, n integer DEFAULT {limit})
+RETURNS TABLE (id items.id%TYPE, score double precision) LANGUAGE sql STABLE
+SET hnsw.ef_search = {searched} AS $$
+{statement}
+$$;
+"""
+_VERIFY = """\
+CREATE TABLE IF NOT EXISTS learned_examples (
+  query integer PRIMARY KEY, vector vector, words text, documents text[]);
+TRUNCATE learned_examples;
+INSERT INTO learned_examples VALUES
+{rows};
+CREATE OR REPLACE VIEW learned_verify AS
+SELECT query, found.documents = learned_examples.documents AS same, found.documents AS found,
+  learned_examples.documents AS expected
+FROM learned_examples, LATERAL (
+  SELECT array_agg(id::text ORDER BY score DESC, id) AS documents
+  FROM learned_rank(vector, words, cardinality(learned_examples.documents))
+) AS found;
+"""
+_VERIFIED = "SELECT count(*) FILTER (WHERE same) AS same, count(*) AS stored FROM learned_verify;\n"
+
+
+@dataclass(frozen=True)
+class Examples:
+    """Queries whose rankings are stored with an export, so that it can be verified: their
+    vectors as the encoder gives them (n, n_features), words, and the ids of the first documents.
+    """
+
+    vectors: Any
+    words: Sequence[str]
+    documents: Sequence[Sequence[Any]]
 
 
 @contextmanager
@@ -69,7 +157,7 @@ def postgres_scores(
     """
     if words not in WORDS:
         raise ValueError(f"words={words!r} is not known; use one of {', '.join(WORDS)}.")
-    create, listed = words_sql(words, "words", language, n_listed, items=ITEMS, temporary=True)
+    create, listed = _words_sql(words, "words", language, n_listed, ITEMS, "TEMPORARY TABLE")
     listed = listed.replace("$2", "%(text)s")
     with connection.cursor() as cursor:
         cursor.execute(f'CREATE TEMPORARY TABLE {ITEMS} (id integer PRIMARY KEY, "words" tsvector)')
@@ -78,9 +166,7 @@ def postgres_scores(
                 f"INSERT INTO {ITEMS} VALUES (%s, to_tsvector(%s::regconfig, %s))",
                 [(i, language, _text(text)) for i, text in enumerate(documents)],
             )
-            cursor.execute(f"ANALYZE {ITEMS}")
-            if create:
-                cursor.execute(create)
+            cursor.execute(f"ANALYZE {ITEMS}; {create}")
             return engine_scores(
                 lambda text: cursor.execute(listed, {"text": _text(text)}).fetchall(),
                 queries,
@@ -92,3 +178,68 @@ def postgres_scores(
 
 def _text(text):
     return (text or "").replace("\0", " ")  # which PostgreSQL has not
+
+
+def _words_sql(words, field, language, window, items="items", kind="MATERIALIZED VIEW"):
+    """What to create for a lexical score, and the statement of its list."""
+    names = {
+        **{"field": quoted(field), "items": items, "view": quoted(f"{items}_{field}")},
+        **{"index": quoted(f"{items}_{field}_lexeme"), "kind": kind},
+        **{"language": language, "window": window},
+    }
+    create, listed = WORDS[words]
+    return create.format(**names), listed.format(**names)
+
+
+def postgres_file(
+    scores: RankingModel,
+    limit: int,
+    window: int,
+    *,
+    words: str = "bm25",
+    language: str = "english",
+    examples: Examples | None = None,
+) -> str:
+    """A file for psql: the map, the function ``learned_rank`` and ``learned_verify``."""
+    fields = "".join(f", {quoted(name)} tsvector" for name in scores.columns)
+    header = [
+        described(scores),
+        f"PostgreSQL with pgvector, for items (id, embedding vector({width(scores)}){fields}).",
+        f"Words: {words} of to_tsvector('{language}', ...), any word of the query; lists of {window}.",
+        "Run this file by psql -f; then: SELECT * FROM learned_rank($1, $2, 10);",
+        "$1 the query as the encoder gives it, $2 its words.",
+        "An hnsw index is searched with the ef_search set below; for ivfflat set ivfflat.probes.",
+    ]
+    if words == "bm25" and scores.columns:
+        views = ", ".join(quoted(f"items_{name}") for name in scores.columns)
+        header.append(f"After changes of items: REFRESH MATERIALIZED VIEW {views};")
+    if examples is not None:
+        header.append("Whether stored rankings come back: SELECT * FROM learned_verify;")
+    parts = [
+        "".join(f"-- {line}\n" for line in header)
+        + "BEGIN;\nCREATE EXTENSION IF NOT EXISTS vector;\n"
+    ]
+    if scores.similarity:
+        rows = ",\n".join(f"({i}, '[{numbers(row)}]')" for i, row in enumerate(scores.query_map))
+        query = "l2_normalize($1)" if scores.similarity == "cosine" else "$1"
+        parts.append(_MAP.format(rows=rows, query=query))
+    made = {name: _words_sql(words, name, language, window) for name in scores.columns}
+    parts += [create for create, _ in made.values() if create]
+    value, operator = _VECTOR.get(scores.similarity, ("", ""))
+    near = f"SELECT id FROM items ORDER BY embedding {operator} {_QUERY} LIMIT {window} + $3"
+    lists = {name: listed for name, (_, listed) in made.items()}
+    statement = sum_statement(scores, lists, value, near, "$3")
+    searched = min(window + limit, MOST_SEARCHED)
+    parts.append(_RANK.format(limit=limit, searched=searched, statement=statement))
+    if examples is None:
+        return "\n".join([*parts, "COMMIT;\n"])
+    stored = zip(examples.vectors, examples.words, examples.documents, strict=True)
+    rows = ",\n".join(
+        f"({i}, '[{numbers(vector)}]', {_literal(text)}, ARRAY[{', '.join(map(_literal, ids))}])"
+        for i, (vector, text, ids) in enumerate(stored)
+    )
+    return "\n".join([*parts, _VERIFY.format(rows=rows), "COMMIT;\n", _VERIFIED])
+
+
+def _literal(value):
+    return "'" + str(value).replace("'", "''") + "'"

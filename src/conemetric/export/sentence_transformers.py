@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from safetensors.numpy import save_file
 
-from ..storage import LearnedMetric, certificate_values
-from .base import complete_rows_map, write_json
+from ..storage import certificate_values
+from .base import vector_map, write_json
 
 __all__ = ["to_sentence_transformers"]
 
@@ -34,7 +34,7 @@ def to_sentence_transformers(metric: Any, folder: str | Path) -> None:
     certificate in ``conemetric.json`` beside it. Needs neither PyTorch nor
     sentence-transformers.
     """
-    metric = complete_rows_map(metric, "sentence-transformers", LearnedMetric)
+    metric = vector_map(metric, "sentence-transformers")
     folder = Path(folder)
     modules = _modules(folder)
     rank, n_features = metric.components.shape
@@ -42,35 +42,24 @@ def to_sentence_transformers(metric: Any, folder: str | Path) -> None:
     name = f"{len(modules)}_Dense"
     place = folder / name
     place.mkdir()
-    weights = {"linear.weight": metric.components, "linear.bias": metric.offset}
-    save_file(
-        {key: np.ascontiguousarray(array, np.float32) for key, array in weights.items()},
-        place / "model.safetensors",
-    )
-    config = {
-        "in_features": n_features,
-        "out_features": rank,
-        "bias": True,
-        "activation_function": "torch.nn.modules.linear.Identity",
-    }
-    write_json(place / "config.json", config)
+    arrays = {"linear.weight": metric.components, "linear.bias": metric.offset}
+    weights = {key: np.ascontiguousarray(array, np.float32) for key, array in arrays.items()}
+    save_file(weights, place / "model.safetensors")
+    config = {"in_features": n_features, "out_features": rank, "bias": True}
+    identity = {"activation_function": "torch.nn.modules.linear.Identity"}
+    write_json(place / "config.json", config | identity)
     certificate = certificate_values(metric.certificate)
     write_json(place / MARK, {"method": metric.method, "certificate": certificate})
     settings = folder / "config_sentence_transformers.json"
     known = json.loads(settings.read_text("utf-8")) if settings.exists() else {}
     write_json(settings, {**known, "similarity_fn_name": "euclidean"})
     newer = any(module["type"].startswith("sentence_transformers.base.") for module in modules)
-    home = "base.modules.dense" if newer else "models"
-    entry = {
-        "idx": len(modules),
-        "name": str(len(modules)),
-        "path": name,
-        "type": f"sentence_transformers.{home}.Dense",
-    }
+    kind = f"sentence_transformers.{'base.modules.dense' if newer else 'models'}.Dense"
+    entry = {"idx": len(modules), "name": str(len(modules)), "path": name, "type": kind}
     write_json(folder / "modules.json", [*modules, entry])  # last: now the model changes
 
 
-def _modules(folder: Path) -> list[dict[str, Any]]:
+def _modules(folder):
     listing = folder / "modules.json"
     if not listing.is_file():
         raise FileNotFoundError(
@@ -86,7 +75,7 @@ def _modules(folder: Path) -> list[dict[str, Any]]:
     return modules
 
 
-def _check_width(folder: Path, modules: list[dict[str, Any]], n_features: int) -> None:
+def _check_width(folder, modules, n_features):
     """Refuse a metric of another width than the model's vectors, if its files state that."""
     for module in reversed(modules):
         config = folder / module["path"] / "config.json"

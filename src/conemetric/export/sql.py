@@ -1,4 +1,4 @@
-"""SQL: the map as a database function, for pgvector and DuckDB."""
+"""SQL: the map as a function of pgvector or DuckDB, and a learned sum of scores as a statement."""
 
 import re
 from collections.abc import Iterable
@@ -6,13 +6,17 @@ from typing import Any
 
 import numpy as np
 
-from ..storage import LearnedMetric
-from .base import complete_rows_map
+from ..ranking.columns import EMBEDDING
+from ..ranking.model import RankingModel
+from .base import vector_map
 
 __all__ = ["to_sql"]
 
-_POSTGRES = """\
--- pgvector: {method}, {n_features} features to {rank} dimensions, by conemetric
+# what creates the function, and one of its numbers
+DIALECTS = {
+    "pgvector": (
+        """\
+-- pgvector: {method}, {n} features to {rank} dimensions, by conemetric
 CREATE OR REPLACE FUNCTION {name}(v vector) RETURNS vector
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
 RETURN ARRAY[
@@ -23,9 +27,12 @@ RETURN ARRAY[
 --   GENERATED ALWAYS AS ({name}(embedding)) STORED;
 -- CREATE INDEX ON items USING hnsw (learned vector_l2_ops);
 -- SELECT id, learned <-> {name}($1) AS distance FROM items ORDER BY distance LIMIT 10;
-"""
-_DUCKDB = """\
--- DuckDB: {method}, {n_features} features to {rank} dimensions, by conemetric
+""",
+        "  inner_product(v, '[{row}]'::vector) + {shift}",
+    ),
+    "duckdb": (
+        """\
+-- DuckDB: {method}, {n} features to {rank} dimensions, by conemetric
 CREATE OR REPLACE MACRO {name}(v) AS [
 {rows}
 ]::FLOAT[{rank}];
@@ -33,7 +40,17 @@ CREATE OR REPLACE MACRO {name}(v) AS [
 -- ALTER TABLE items ADD COLUMN learned FLOAT[{rank}];
 -- UPDATE items SET learned = {name}(embedding);
 -- SELECT id, array_distance(learned, {name}($1)) AS distance FROM items ORDER BY distance LIMIT 10;
-"""
+""",
+        "  array_inner_product(v::FLOAT[{n}], [{row}]::FLOAT[{n}]) + {shift}",
+    ),
+}
+SCALED = {
+    "raw": "{0}.score",
+    "range": "({0}.score - (SELECT min(score) FROM {0}))"
+    " / NULLIF((SELECT max(score) - min(score) FROM {0}), 0)",
+    "spread": "({0}.score - (SELECT min(score) FROM {0}))"
+    " / NULLIF((SELECT stddev_pop(score) FROM {0}), 0)",
+}
 
 
 def to_sql(metric: Any, dialect: str, *, name: str = "learned_map") -> str:
@@ -64,26 +81,106 @@ def to_sql(metric: Any, dialect: str, *, name: str = "learned_map") -> str:
       array_inner_product(v::FLOAT[2], [2.0, 0.5]::FLOAT[2]) + 1.0
     ]::FLOAT[1];
     """
-    if dialect not in ("pgvector", "duckdb"):
+    if dialect not in DIALECTS:
         raise ValueError(f"dialect={dialect!r} is not known; use 'pgvector' or 'duckdb'.")
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]{0,62}", name):
         raise ValueError(f"name={name!r} is not a plain SQL name; use letters, digits and _.")
-    metric = complete_rows_map(metric, "SQL", LearnedMetric)
-    rank, n_features = metric.components.shape
-    if dialect == "pgvector":
-        template, product = _POSTGRES, "inner_product(v, '[{row}]'::vector)"
-    else:
-        template = _DUCKDB
-        product = f"array_inner_product(v::FLOAT[{n_features}], [{{row}}]::FLOAT[{n_features}])"
+    metric = vector_map(metric, "SQL")
+    template, product = DIALECTS[dialect]
+    rank, n = metric.components.shape
     rows = ",\n".join(
-        f"  {product.format(row=_numbers(row))} + {_numbers([shift])}"
+        product.format(row=numbers(row), shift=numbers([shift]), n=n)
         for row, shift in zip(metric.components, metric.offset, strict=True)
     )
-    return template.format(
-        method=metric.method, n_features=n_features, rank=rank, name=name, rows=rows
+    return template.format(method=metric.method, n=n, rank=rank, name=name, rows=rows)
+
+
+def numbers(values: Iterable[float]) -> str:
+    """The shortest digits that give the same float32."""
+    return ", ".join(str(value) for value in np.asarray(values, np.float32))
+
+
+def quoted(name: str) -> str:
+    """A name in SQL."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def described(scores: RankingModel) -> str:
+    """What was learned, in a line."""
+    of = {name: f"{scores.normalization}({name})" for name in scores.columns}
+    of[EMBEDDING] = f"{scores.similarity} of the mapped query"
+    terms = (f"{weight:.4g} {of[name]}" for name, weight in scores.weights.items())
+    return f"{' + '.join(terms)}, learned by conemetric"
+
+
+def width(scores: RankingModel) -> int | None:
+    """Dimensions of the documents' vectors."""
+    return None if scores.query_map is None else len(scores.query_map)
+
+
+def sum_statement(
+    scores: RankingModel, lists: dict[str, str], value: str, near: str, limit: Any
+) -> str:
+    """The sum: ``lists`` of the columns by name, the embedding's ``value`` and ``near`` list."""
+    tables, terms, joins = {}, [], []
+    for i, (name, weight) in enumerate(scores.weights.items()):
+        if name == EMBEDDING and scores.similarity:
+            tables["near"] = near
+            terms.append(f"{weight!r} * ({value})")
+            continue
+        tables[f"scores_{i}"] = lists[name]
+        scaled = SCALED[scores.normalization or "raw"].format(f"scores_{i}")
+        terms.append(f"{weight!r} * COALESCE({scaled}, 0)")
+        joins.append(f"LEFT JOIN scores_{i} USING (id)")
+    tables["listed"] = " UNION ".join(f"SELECT id FROM {name}" for name in tables)
+    made = ",\n".join(f"{name} AS (\n  {of}\n)" for name, of in tables.items())
+    return (
+        f"WITH {made}\nSELECT id,\n  " + "\n  + ".join(terms) + " AS score\n"
+        f"FROM listed JOIN items USING (id) {' '.join(joins)}\n"
+        f"ORDER BY score DESC, id LIMIT {limit}"
     )
 
 
-def _numbers(values: Iterable[float]) -> str:
-    """The shortest digits that give the same float32."""
-    return ", ".join(str(value) for value in np.asarray(values, np.float32))
+def _statement(scores, limit, window, header, values, listed):
+    """By the embedding's score ``values`` of a similarity, and the list of a column."""
+    value = values.get(scores.similarity, "")
+    lists = {name: listed.format(table=quoted(name), window=window) for name in scores.columns}
+    near = f"SELECT id FROM items ORDER BY {value} DESC, id LIMIT {window + limit}"
+    statement = sum_statement(scores, lists, value, near, limit)
+    return f"-- {described(scores)}\n-- {header}\n{statement};\n"
+
+
+def duckdb_statement(scores: RankingModel, limit: int, window: int) -> str:
+    """DuckDB: ``$1`` the mapped vector, ``$2`` the words of the query (a list)."""
+    q = f"$1::FLOAT[{width(scores)}]"
+    values = {
+        "cosine": f"sqrt(array_inner_product({q}, {q})) * array_cosine_similarity(embedding, {q})",
+        "inner": f"array_inner_product(embedding, {q})",
+        "euclidean": f"-power(array_distance(embedding, {q}), 2)",
+    }
+    listed = (
+        "SELECT id, sum(score) AS score FROM {table} JOIN (SELECT unnest($2) AS word) USING (word) "
+        "GROUP BY id ORDER BY score DESC, id LIMIT {window}"
+    )
+    fields = "".join(f"; {name} (word, id, score) of BM25Vectors" for name in scores.columns)
+    items = f"items (id, embedding FLOAT[{width(scores)}]){fields}"
+    header = f"DuckDB: $1 a mapped query, $2 its words; {items}"
+    return _statement(scores, limit, window, header, values, listed)
+
+
+def sqlite_statement(scores: RankingModel, limit: int, window: int) -> str:
+    """SQLite with sqlite-vec and FTS5: ``?1`` the mapped vector, ``?2`` the words, by OR."""
+    norm = f"vec_distance_L2(?1, zeroblob({4 * (width(scores) or 0)}))"
+    values = {
+        "cosine": f"{norm} * (1 - vec_distance_cosine(embedding, ?1))",
+        "euclidean": "-vec_distance_L2(embedding, ?1) * vec_distance_L2(embedding, ?1)",
+    }
+    listed = (
+        "SELECT rowid AS id, -rank AS score FROM {table} WHERE {table} MATCH ?2 "
+        "ORDER BY score DESC, id LIMIT {window}"
+    )
+    header = (
+        'SQLite: ?1 a mapped query (float32), ?2 its words, \'"one" OR "two"\'; items (id INTEGER '
+        f"PRIMARY KEY, embedding), {', '.join(scores.columns)}: fts5 tables"
+    )
+    return _statement(scores, limit, window, header, values, listed)

@@ -37,8 +37,7 @@ def search(query: SearchQuery) -> Nearest:
         return _search_in_numpy(query)
     state = HostSearch(query)
     blocks = [(part.start, part.stop) for part in slices(len(y), held=TILE)]
-    against_all = [(block, (0, len(R))) for block in blocks]
-    rounds = list(tournament(blocks)) if mutual else [against_all]
+    rounds = list(tournament(blocks)) if mutual else [[(block, (0, len(R))) for block in blocks]]
     with blas_threads(1) if len(blocks) > 1 else nullcontext():
         for played, pairs in enumerate(rounds, 1):
             threaded(_meet, len(pairs), len(y) * R.size, pairs, mutual, state.arrays)
@@ -81,6 +80,8 @@ class HostSearch:
         place[self.reference_order] = np.arange(len(R))
         self.own = place[query.own[self.order]]
         self.lists = [_no_candidates(len(X), count) for count in (query.n_same, query.n_other)]
+        # the argument ``search`` of `kernels.offer`
+        self.arrays = self.queries, self.references, self.own, *self.lists
 
     def _sorted(self, X, y, order):
         """Points relative to the centre of the references, in the unit, in float32; their squared
@@ -90,11 +91,6 @@ class HostSearch:
         threaded(_centre, len(X), Z.size, X, order, centre, self.unit, Z)
         return Z, np.einsum("ij,ij->i", Z, Z, dtype=np.float64).astype(np.float32), y[order]
 
-    @property
-    def arrays(self) -> tuple:
-        """The argument ``search`` of `kernels.offer`."""
-        return self.queries, self.references, self.own, *self.lists
-
     def rank(self, same: bool) -> Found:
         """Rank candidates by exact distances, and search again for queries that may miss
         neighbours through rounding.
@@ -102,9 +98,8 @@ class HostSearch:
         lists, (X, _), (R, _) = self.lists[0 if same else 1], *self.query[:2]
         (Z, squares, labels), (Z_reference, reference_squares, reference_labels) = self.arrays[:2]
         n, width = lists[0].shape
-        found = Found(
-            np.full((n, max(0, width - SPARE)), -1), np.full((n, max(0, width - SPARE)), np.inf)
-        )
+        shape = n, max(0, width - SPARE)
+        found = Found(np.full(shape, -1), np.full(shape, np.inf))
         if width == 0:
             return found
         numbers, known = np.empty(len(R), np.int64), np.zeros(len(R), bool)

@@ -182,9 +182,8 @@ class DeviceSearch:
         """Pairs (place in ``rows``, reference) within ``bound``; None if too many to hold."""
         Z = self._centred(self.X[self.order[rows]].double())
         found, n_found = [], 0
-        for columns in torch.arange(len(self.R), device=self.device).split(
-            max(1, DISTANCES // 8 // len(rows))
-        ):
+        step = max(1, DISTANCES // 8 // len(rows))
+        for columns in torch.arange(len(self.R), device=self.device).split(step):
             Z_reference = self._centred(self.R[self.reference_order[columns]].double())
             tile = (Z * Z).sum(1)[:, None] + (Z_reference * Z_reference).sum(1)
             tile -= 2 * (Z @ Z_reference.T)
@@ -212,11 +211,9 @@ _flags = threading.Lock()
 
 @contextmanager
 def _sums_in_float32():
-    """Sum products in half precision in float32.
-
-    PyTorch offers only process-wide flags for this. They change while a product is launched, in one
-    thread at a time, so that none restores what another has changed; products launched elsewhere
-    meanwhile become more precise.
+    """Sum products in half precision in float32: by process-wide flags, all that PyTorch offers. They
+    change while a product is launched, in one thread at a time, so that none restores what another
+    has changed; products launched elsewhere meanwhile become more precise.
     """
     flags = "allow_fp16_reduced_precision_reduction", "allow_bf16_reduced_precision_reduction"
     matmul = torch.backends.cuda.matmul

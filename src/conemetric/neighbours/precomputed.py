@@ -43,15 +43,11 @@ def precomputed_neighbours(
 
 def _checked(numbers, name, y, same):
     numbers, n = np.asarray(to_numpy(numbers)), len(y)
-    if numbers.ndim != 2 or len(numbers) != n or numbers.shape[1] == 0:
+    wrong_shape = numbers.ndim != 2 or len(numbers) != n or numbers.shape[1] == 0
+    if wrong_shape or numbers.dtype.kind not in "iu":
         raise ValueError(
-            f"neighbors: {name} has shape {numbers.shape}; give an array ({n}, k), a row for each "
-            "row of X."
-        )
-    if numbers.dtype.kind not in "iu":
-        raise ValueError(
-            f"neighbors: {name} has dtype {numbers.dtype}; give row numbers of X as integers, -1 "
-            "for none."
+            f"neighbors: {name} has shape {numbers.shape} and dtype {numbers.dtype}; give row "
+            f"numbers of X as integers ({n}, k), -1 for none."
         )
     numbers = numbers.astype(np.int64)
     inside = np.clip(numbers, 0, n - 1)
@@ -95,7 +91,7 @@ def _from_graph(graph, keys, y, n_targets, n_impostors):
     if short > MAX_SHORT_SHARE:
         warn_user(
             f"{short:.0%} of the points have fewer than {n_targets} neighbours of their label or "
-            f"{impostors.shape[1]} of another in the graph; build it with more neighbours.",
+            f"{impostors.shape[1]} of another in the graph; build it with more neighbours."
         )
     return targets, impostors
 

@@ -6,7 +6,7 @@ import numpy as np
 from scipy.sparse import issparse
 from sklearn.utils import check_array, check_random_state
 
-from ..core.arrays import is_torch, like, namespace, on_device, to_numpy
+from ..core.arrays import is_torch, like, namespace, on_device, take, to_numpy
 from ..core.sparse_rows import SparseRows
 from . import exact, sparse
 from .ranks import Found, LabelledRows, Nearest, SearchQuery
@@ -29,11 +29,7 @@ class Neighbours(NamedTuple):
 
 
 def neighbours_by_label(
-    X: Any,
-    y: Any,
-    n_targets: int,
-    n_impostors: int | str,
-    references: np.ndarray | None = None,
+    X: Any, y: Any, n_targets: int, n_impostors: int | str, references: np.ndarray | None = None
 ) -> Neighbours:
     """Nearest points of the same and of other labels for every row of X, an array, tensor or
     SparseRows; ties are decided by values, not by the order of rows (see `ties`).
@@ -60,7 +56,7 @@ def neighbours_by_label(
     if references is not None:
         rows, own = references, np.full(n, -1)
         own[rows] = np.arange(len(rows))
-        searched = LabelledRows(X[like(rows, X, namespace(X).int64)], points.y[rows])
+        searched = LabelledRows(take(X, rows), points.y[rows])
     numbers = tie_numbers(row_keys(searched.X), rows, n)
     found = exact_search(SearchQuery(points, searched, n_targets, most, own, numbers))
     if n_impostors == "auto":
@@ -71,7 +67,7 @@ def neighbours_by_label(
 
 def _among(rows, X, y, *options):
     """The neighbours of these rows among themselves, in arrays with a row for every point."""
-    found = neighbours_by_label(X[like(rows, X, namespace(X).int64)], to_numpy(y)[rows], *options)
+    found = neighbours_by_label(take(X, rows), to_numpy(y)[rows], *options)
 
     def spread(near):
         at, xp = like(rows, near), namespace(near)
@@ -105,12 +101,11 @@ def exact_search(query: SearchQuery) -> Nearest:
         from . import gpu
 
         return gpu.search(query)
-    return _in_library_of(X, exact.search(_on_host(query)))
+    xp, found = namespace(X), exact.search(_on_host(query))
+    return Nearest(*(Found(like(i, X, xp.int64), like(d, X, xp.float64)) for i, d in found))
 
 
-def nearest(
-    queries: Any, references: Any, k: int, keys: np.ndarray | None = None
-) -> tuple[Any, Any]:
+def nearest(queries: Any, references: Any, k: int, keys: np.ndarray | None = None) -> Found:
     """Row numbers and distances (q, k) of the ``k`` nearest references of every query, nearest
     first, in the library of the queries: arrays, tensors or sparse matrices.
 
@@ -127,7 +122,7 @@ def nearest(
         raise ValueError(f"k={k} must be from 1 to {n_there}, the number of points searched.")
     numbers = numbers_on_demand(searched.X) if keys is None else tie_numbers(keys, np.arange(n), n)
     found = exact_search(SearchQuery(points, searched, k, 0, own, numbers))
-    return rows_of(found.same.numbers, n), found.same.distances
+    return Found(rows_of(found.same.numbers, n), found.same.distances)
 
 
 def _unlabelled(X):
@@ -145,13 +140,6 @@ def _on_host(query):
     if query.references is query.queries:
         references = queries
     return query._replace(queries=queries, references=references)
-
-
-def _in_library_of(X, found):
-    xp = namespace(X)
-    return Nearest(
-        *(Found(like(each[0], X, xp.int64), like(each[1], X, xp.float64)) for each in found)
-    )
 
 
 # ---- among a sample
@@ -174,12 +162,6 @@ def sample_classes(
     """Sample every class in proportion, but at least the rows that its points need for their
     targets: ascending numbers among the rows of each class, independent of partitions. A
     ``random_state`` of None is a fixed seed, so that two fits agree.
-
-    Examples
-    --------
-    >>> from conemetric.neighbours.search import sample_classes
-    >>> [len(chosen) for chosen in sample_classes([1000, 100, 2], 110, 3, random_state=0)]
-    [100, 10, 2]
     """
     rng = check_random_state(0 if random_state is None else random_state)
     class_sizes = np.asarray(class_sizes)
@@ -197,5 +179,6 @@ def sample_rows(y: np.ndarray, n_references: int, n_targets: int, random_state: 
     sizes = np.bincount(y[labelled])
     by_class = np.split(labelled[np.argsort(y[labelled], kind="stable")], np.cumsum(sizes)[:-1])
     chosen = sample_classes(sizes, n_references, n_targets, random_state)
-    picked = [rows[pick] for rows, pick in zip(by_class, chosen, strict=True)]
-    return np.sort(np.concatenate(picked))
+    return np.sort(
+        np.concatenate([rows[pick] for rows, pick in zip(by_class, chosen, strict=True)])
+    )

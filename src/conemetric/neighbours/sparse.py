@@ -20,7 +20,7 @@ def search(query: SearchQuery) -> Nearest:
     found = [Found(np.full((n, count), -1), np.full((n, count), np.inf)) for count in counts]
     for part in slices(n, len(query.references.y)):
         rows = np.arange(n)[part]
-        tile = state.tile(rows)
+        tile = state.squared_distances(rows)
         same = query.queries.y[rows, None] == query.references.y
         for hidden, (numbers, distances), count in zip((~same, same), found, counts, strict=True):
             if count:
@@ -47,13 +47,11 @@ class SparseSearch:
         per_length, self.slope = tie_rule(queries.shape[1], eps)
         self.tie = per_length * _squared_lengths(self.points) ** 0.5
 
-    def tile(self, rows: np.ndarray) -> np.ndarray:
-        """Squared distances from queries to every reference, infinite to themselves."""
+    def squared_distances(self, rows: np.ndarray) -> np.ndarray:
+        """From queries to every reference, infinite to themselves."""
         X, references = self.centred.matrix, slice(self.first_reference, None)
-        tile = (X[rows] @ X[references].T).toarray()
-        tile *= -2
-        tile += self.squares[rows, None]
-        tile += self.squares[references]
+        tile = self.squares[rows, None] + self.squares[references]
+        tile -= 2 * (X[rows] @ X[references].T).toarray()
         mine = np.flatnonzero(self.own[rows] >= 0)
         tile[mine, self.own[rows[mine]]] = np.inf
         return tile

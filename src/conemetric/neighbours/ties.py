@@ -30,9 +30,7 @@ CANONICAL_DIGITS = 8  # of relative squared distances: coarse enough that roundi
 
 
 def row_keys(
-    X: Any,
-    extent: tuple[np.ndarray, np.ndarray] | None = None,
-    means: np.ndarray | None = None,
+    X: Any, extent: tuple[np.ndarray, np.ndarray] | None = None, means: np.ndarray | None = None
 ) -> np.ndarray:
     """A 64-bit hash of each row of an array, tensor or sparse matrix, on the host: equal rows have
     equal keys in every library. ``extent``: `column_extent` of all rows if X is a part of them.

@@ -31,23 +31,22 @@ class QueryAdapter(RankingEstimator):
     Parameters
     ----------
     C : float or "auto", default="auto"
-        Weight of the loss, free of units; near 0 the embedding hardly changes. "auto"
-        chooses C, the margin and the kind of negatives by nDCG@10 on held-out queries, and
-        whether columns of scores help; if no setting surely gains over the embedding
+        Weight of the loss, free of units; near 0 the embedding hardly changes. "auto" chooses C,
+        the margin, the kind of negatives and whether columns of scores help, by nDCG@10 on
+        held-out queries; if no setting surely gains over the embedding
         (`conemetric.ranking.candidates`), it warns and changes nothing.
     similarity : {"cosine", "inner"}, default="cosine"
         How the index compares a query with its documents.
     n_hard, n_random : int, default=10
-        Unjudged documents to rank below each relevant one: the nearest to the query, and
-        random ones. ``C="auto"`` also tries random ones only, because unjudged documents
-        near the query may be relevant.
+        Unjudged documents to rank below each relevant one: the nearest to the query, and random
+        ones. ``C="auto"`` also tries random ones only, because near ones may be relevant.
     normalization : {"auto", "raw", "range", "spread"}, default="auto"
-        How columns of scores are scaled (`conemetric.ranking.columns`): the one that the search
-        system uses (`conemetric.export.to_hybrid_query`), or the best on held-out queries.
+        How columns of scores are scaled (`conemetric.ranking.columns`): as the search system does
+        (`conemetric.export.to_hybrid_query`), or the best on held-out queries.
     target : str, default=None
-        The search engine that will rank (`conemetric.ranking.engines.ENGINES`): "pgvector",
-        "duckdb", "sqlite", "qdrant", "milvus", "lancedb", "llama-index", "elasticsearch" or
-        "opensearch". Columns are then scaled, cut and added up as it can, so that the query that
+        The search engine that will rank: "pgvector", "duckdb", "sqlite", "qdrant", "milvus",
+        "lancedb", "elasticsearch" or "opensearch" (`conemetric.ranking.engines`). Columns are then
+        scaled, cut and added up as it can, so that the query that
         `conemetric.export.to_hybrid_query` writes ranks as `rank` does. Give ``scores`` that the
         engine itself lists. None: nothing is exported, or to an engine that suits.
     n_components : int, default=None
@@ -65,19 +64,15 @@ class QueryAdapter(RankingEstimator):
     components_ : array (n_features, n_features) or (n_components, n_features)
         ``transform_queries(Q) = Q @ components_.T``.
     document_components_ : array (n_components, n_features) or None
-        ``transform_documents(D) = D @ document_components_.T``; None if documents stay
-        unchanged.
+        ``transform_documents(D) = D @ document_components_.T``; None leaves them unchanged.
     model_ : RankingModel
         Maps and weights together: what `rank` uses, without the training data.
     setting_ : Setting
         C, margin and negatives used; C = 0 if the embedding is unchanged.
     C_ : float
-    score_weights_ : dict of str to float
-        Weights of the embedding's own scores ("embedding": 1, or 0 if columns alone do better)
-        and of every column given as ``scores``, in its normalisation. The final score is their
-        weighted sum (`rank`).
-    score_multipliers_ : dict of str to float
-        Multipliers of the columns' weights being at least 0.
+    score_weights_, score_multipliers_ : dict of str to float
+        Weights of the embedding's own scores ("embedding": 1, or 0 if columns alone do better) and
+        of every column in its normalisation; and multipliers of the latter being at least 0.
     normalization_ : str or None
         How columns are scaled; None without columns.
     candidates_ : list of Candidate

@@ -1,6 +1,4 @@
-"""The base of the estimators that learn from relevance judgements: held-out queries choose the
-setting, a certified solve learns the map and the weights, and `rank` uses them.
-"""
+"""Estimators that learn from relevance judgements: choose a setting, solve, certify, rank."""
 
 from abc import ABCMeta, abstractmethod
 from dataclasses import replace
@@ -21,7 +19,7 @@ from ..evaluation.thresholds import check_share
 from ..problems.base import Bounds
 from ..solvers.base import Certificate, SolveResult, Status
 from ..solvers.dual_quasi_newton import DualQuasiNewton
-from .candidates import DEPTH, Candidate, Setting
+from .candidates import DEPTH
 from .choice import Choice
 from .columns import AUTO, EMBEDDING, NORMALIZATIONS, check_scores, picked
 from .comparisons import Remembered, TrainingData
@@ -31,8 +29,6 @@ from .judgements import check_relevance
 from .measures import ndcg
 from .model import RankingModel, check_rows
 from .program import RankingProgram
-
-__all__ = ["Candidate", "RankingEstimator", "Setting"]
 
 RANKING_PARAMETERS = {
     "C": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"})],
@@ -44,14 +40,10 @@ RANKING_PARAMETERS = {
 # curvature pairs of a solve: as many as hold so many numbers, within limits (CISI, 26 queries,
 # C = 10: 596 iterations with 10 pairs, 376 with 40, 224 with 100)
 STORED, LEAST_MEMORY, MOST_MEMORY = 1 << 22, 10, 100
-CHOICE_PARAMETERS = ("normalization", "n_hard", "n_random", "tol")
 
 
 class RankingEstimator(CertifiedEstimator, metaclass=ABCMeta):
-    """Base of the estimators that learn from relevance judgements.
-
-    What is learned is a `RankingModel`, by the `RankingProgram` of a `ScoreForm`.
-    """
+    """Learns a `RankingModel` from judgements, by the `RankingProgram` of a `ScoreForm`."""
 
     model_: RankingModel
     target: str | None = None  # a search engine, where the estimator has such a parameter
@@ -92,8 +84,8 @@ class RankingEstimator(CertifiedEstimator, metaclass=ABCMeta):
         refuse_dask(self, documents, "documents")
         data = self._validate(queries, documents, relevance, scores, reset=True)
         self._column_names = data.columns.names if data.columns else ()
-        options = {name: getattr(self, name) for name in CHOICE_PARAMETERS}
-        choice = Choice(RankingProgram(self._form), data, self._draw(), **options)
+        options = self.normalization, self.n_hard, self.n_random, self.tol
+        choice = Choice(RankingProgram(self._form), data, self._draw(), *options)
         setting = self._chosen(choice)
         later = choice.later(setting)
         comparisons = choice.comparisons(later)
@@ -109,12 +101,7 @@ class RankingEstimator(CertifiedEstimator, metaclass=ABCMeta):
 
     @fit_context(prefer_skip_nested_validation=True)
     def partial_fit(
-        self,
-        queries: Any,
-        documents: Any,
-        relevance: Any,
-        scores: Any = None,
-        forget: float = 0.0,
+        self, queries: Any, documents: Any, relevance: Any, scores: Any = None, forget: float = 0.0
     ) -> Self:
         """Learn from further judgements, without starting again.
 
@@ -181,14 +168,12 @@ class RankingEstimator(CertifiedEstimator, metaclass=ABCMeta):
         )
 
     def _solve(self, data, remembered, setting):
-        """Fit what is remembered, and certify the map and the weights as they are stored;
-        ``data`` are the documents as they are now.
-        """
+        """Fit what is remembered, and certify what is stored; ``data`` has all documents of now."""
         comparisons, model = remembered.comparisons, RankingProgram(self._form)
 
         def keep(point):
-            map_of = partial(self._form.map, data)
-            map_, weights = model.solution(comparisons, float64(point), map_of)
+            solution, weights = model.parts(comparisons, float64(point))
+            map_ = self._form.map(data, like(comparisons.T, solution), solution)
             map_ = like(map_, data.documents)
             return (map_, weights), model.joint_point(comparisons, map_, weights)
 
@@ -211,9 +196,9 @@ class RankingEstimator(CertifiedEstimator, metaclass=ABCMeta):
         counted = model.weights_beside(data.columns, comparisons, setting, weights)
         self._store(data, setting, map_, counted)
         if comparisons.columns is not None:
-            start = np.array(setting.weights) * comparisons.unit / setting.margin
-            pull = comparisons.columns.T @ float64(to_numpy(result.dual_point)) / comparisons.scale
-            pushed = np.maximum(-(start + pull), 0.0) * comparisons.scale * comparisons.scale
+            start, scale = model.start_of(comparisons, setting), comparisons.scale
+            pull = comparisons.columns.T @ float64(to_numpy(result.dual_point)) / scale
+            pushed = np.maximum(-(start + pull), 0.0) * scale * scale
             self.score_multipliers_ |= dict(zip(self._column_names, pushed.tolist(), strict=True))
         multipliers = to_numpy(result.dual_point / program.unit)
         self._remembered, self._later = replace(remembered, multipliers=multipliers), setting
@@ -225,12 +210,11 @@ class RankingEstimator(CertifiedEstimator, metaclass=ABCMeta):
         self.setting_, self.C_, names = setting, setting.C, self._column_names
         weights = np.asarray(weights) if len(weights) else np.zeros(len(names))
         weights = {EMBEDDING: setting.embedding} | dict(zip(names, weights.tolist(), strict=True))
-        maps = self._form.sides(data, map_, self.n_components)
+        maps, how = self._form.sides(data, map_, self.n_components), setting.normalization
         listed = (data.columns.target, data.columns.window or None) if data.columns else ()
-        how = self._form.similarity, weights, setting.normalization, *listed
-        self.model_ = RankingModel(*maps, *how)
+        self.model_ = RankingModel(*maps, self._form.similarity, weights, how, *listed)
         self._store_maps(*maps)
-        self.score_weights_, self.normalization_ = weights, setting.normalization
+        self.score_weights_, self.normalization_ = weights, how
         self.score_multipliers_ = dict.fromkeys(names, 0.0)
 
     def rank(
@@ -255,17 +239,14 @@ class RankingEstimator(CertifiedEstimator, metaclass=ABCMeta):
         """
         check_is_fitted(self)
         queries, documents = self._check_points(queries, documents)
-        return self.model_.rank(queries, documents, scores, k, self._nearest(queries, documents))
+        nearest = partial(self._nearest, queries, documents)
+        return self.model_.rank(queries, documents, scores, k, nearest)
 
-    def _nearest(self, queries, documents):
-        """The function of k that finds the documents for which callables are called."""
-
-        def nearest(k):
-            form = self._form
-            rows = form.prepared(queries), form.prepared(documents)
-            return to_numpy(form.search((form.initial_map(documents),), *rows, k).documents)
-
-        return nearest
+    def _nearest(self, queries, documents, k):
+        """The documents for which callables are called."""
+        form, initial = self._form, (self._form.initial_map(documents),)
+        found = form.search(initial, form.prepared(queries), form.prepared(documents), k)
+        return to_numpy(found.documents)
 
     def score(self, queries: Any, documents: Any, relevance: Any, scores: Any = None) -> float:
         """Mean nDCG@10 of the learned ranking over the queries with a relevant document.
@@ -273,7 +254,6 @@ class RankingEstimator(CertifiedEstimator, metaclass=ABCMeta):
         Takes the same arguments as `fit`.
         """
         check_is_fitted(self)
-        queries, documents = self._check_points(queries, documents)
         judgements = check_relevance(relevance, len(queries), len(documents))
         ranking, _ = self.rank(queries, documents, scores, DEPTH)
         return float(np.nanmean(ndcg(ranking, judgements, DEPTH)))
@@ -286,12 +266,12 @@ class RankingEstimator(CertifiedEstimator, metaclass=ABCMeta):
         if self.target is not None:
             check_target(self.target, self.normalization, self._form.similarity, scores)
         if scores is not None:
-            nearest = self._nearest(queries, documents)
+            nearest = partial(self._nearest, queries, documents)
             columns = check_scores(scores, len(queries), len(documents), nearest).select(answered)
             columns = columns.listed_by(self.target, None if reset else self.model_.window)
             columns.tried(self.normalization)
-        judged = judgements.select(answered), columns
-        return TrainingData(queries[answered], documents, *judged, self._form.prepared)
+        judged = judgements.select(answered)
+        return TrainingData(queries[answered], documents, judged, columns, self._form.prepared)
 
     def _check_points(self, queries, documents, reset=False):
         """Queries and documents in one library and precision."""

@@ -7,12 +7,11 @@ where none is. Gains are paired, query by query.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Self
 
 import numpy as np
 from scipy.stats import t as student
-
-__all__ = ["DEPTH", "Candidate", "Setting", "best_candidate", "crossed_mix", "tuned_mix"]
 
 DEPTH = 10  # of the nDCG that chooses and scores
 # weights of a column, relative to the ratio of spreads, by which a mix is tuned
@@ -105,21 +104,15 @@ def crossed_mix(
     """Weights by `tuned_mix`, and values of every query with the weights tuned on the queries of
     the other ``folds`` (masks; without any, those of all queries).
     """
-    known: dict[tuple[float, ...], np.ndarray] = {}
-
-    def remembered(tried):
-        if tuple(tried) not in known:
-            known[tuple(tried)] = values_of(tried)
-        return known[tuple(tried)]
-
-    tuned, values = tuned_mix(remembered, sizes, weights)
+    remembered = cache(lambda tried: values_of(np.array(tried)))
+    tuned, values = tuned_mix(lambda tried: remembered(tuple(tried)), sizes, weights)
     crossed = values.copy()
     for fold in folds:
 
         def of_others(tried, fold=fold):
-            return remembered(tried)[~fold]
+            return remembered(tuple(tried))[~fold]
 
-        crossed[fold] = remembered(tuned_mix(of_others, sizes, weights)[0])[fold]
+        crossed[fold] = remembered(tuple(tuned_mix(of_others, sizes, weights)[0]))[fold]
     return tuned, crossed
 
 

@@ -16,7 +16,7 @@ need no certificate, and those of few queries run in the span of the queries.
 
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from typing import Any
@@ -33,12 +33,9 @@ from ..solvers.base import relative_gap
 from ..solvers.dual_quasi_newton import DualQuasiNewton
 from .candidates import DEPTH, Candidate, Setting, best_candidate, crossed_mix
 from .columns import Pool
-from .comparisons import Remembered, TrainingData, query_weights
-from .judgements import Judgements
+from .comparisons import Comparisons, Remembered, TrainingData, query_weights
 from .measures import ndcg
 from .program import RankingProgram
-
-__all__ = ["FIRST_C", "Choice"]
 
 FIRST_C, LEAST_C, MOST_C = 0.1, 0.03, 320.0  # where the path of C begins, and its ends
 STEP = 0.5  # of the path, in decades
@@ -56,55 +53,47 @@ CHOICE_ITER = 25  # iterations of such a fit, at most
 MOST_COMPARISONS = 200  # of a query in such a fit, drawn from all
 
 
+@dataclass(eq=False)
 class Choice:
-    """The candidates on held-out queries; see the module docstring. ``normalization``, ``n_hard``
-    and ``n_random`` are those of the estimator, and no solve is closer than ``tol``.
-    """
+    """The candidates on held-out queries; options of the estimator. See the module docstring."""
 
-    def __init__(
-        self,
-        model: RankingProgram,
-        data: TrainingData,
-        seed: int,
-        *,
-        normalization: str,
-        n_hard: int,
-        n_random: int,
-        tol: float,
-    ):
-        self.model, self.data, self.seed, self.tol = model, data, seed, tol
-        self.normalization, self.n_hard, self.n_random = normalization, n_hard, n_random
-        self.options: dict[str, Any] = dict(
-            normalization=normalization, n_hard=n_hard, n_random=n_random, tol=tol
-        )
-        self._splits = [self]  # and further ones of the same queries
-        n = len(data.queries)
-        self.folds: list[tuple[np.ndarray, np.ndarray]] = []
-        self.held_out = np.arange(n)[:MOST_HELD_OUT]
-        self.plain = Setting(0.0, model.form.margins[0], 0, 0)  # the embedding as it is
+    model: RankingProgram
+    data: TrainingData
+    seed: int
+    normalization: str
+    n_hard: int
+    n_random: int
+    tol: float
+
+    def __post_init__(self) -> None:
+        n, tests = len(self.data.queries), []
+        self.training: list[np.ndarray] = []  # masks of the queries that a fold learns from
         if n >= FEWEST_QUERIES:
             used = min(max(round(MOST_HELD_OUT / (n / N_FOLDS)), 2), N_FOLDS)
-            split = KFold(N_FOLDS, shuffle=True, random_state=seed).split(np.arange(n))
-            draw = np.random.default_rng(seed)
+            split = KFold(N_FOLDS, shuffle=True, random_state=self.seed).split(np.arange(n))
+            draw = np.random.default_rng(self.seed)
             for train, test in islice(split, used):
                 train = draw.permutation(train)[:MOST_TRAINING]
-                self.folds.append((np.isin(np.arange(n), train), test[: MOST_HELD_OUT // used]))
-            self.held_out = np.concatenate([test for _, test in self.folds])
-        self.judgements: Judgements = data.judgements.select(self.held_out)
-        self.columns: Any = data.columns and data.columns.select(self.held_out)
+                self.training.append(np.isin(np.arange(n), train))
+                tests.append(test[: MOST_HELD_OUT // used])
+        self.held_out = np.concatenate(tests) if tests else np.arange(n)[:MOST_HELD_OUT]
+        self.fold_of = np.repeat(np.arange(len(tests)), [len(test) for test in tests])
+        self.judgements = self.data.judgements.select(self.held_out)
+        self.columns: Any = self.data.columns and self.data.columns.select(self.held_out)
+        self.plain = Setting(0.0, self.model.form.margins[0], 0, 0)  # the embedding as it is
         self.candidates: list[Candidate] = []
-        self._compared: dict[Setting, Any] = {}
+        self._splits = [self]  # and further ones of the same queries
+        self._compared: dict[Setting, Comparisons] = {}
         self._in_folds: dict[Setting, list] = {}
         self._pools: dict[Setting, tuple[Pool, np.ndarray]] = {}
         self._multipliers: dict[Setting, dict[Setting, list]] = {}
 
     def settle(self) -> Setting:
         """Try what there is to try, and choose."""
-        n = len(self.data.queries)
-        if not self.folds:
+        if not self.training:
             raise AdviceError(
                 f"the choice of C needs {FEWEST_QUERIES} queries with a relevant document, to hold "
-                f"some out, and there are {n}",
+                f"some out, and there are {len(self.data.queries)}",
                 {"": "judge more", "C": "give C as a number"},
             )
         with all_or_nothing():
@@ -128,9 +117,7 @@ class Choice:
         return replace(self.later(start), C=C)
 
     def later(self, setting: Setting) -> Setting:
-        """The program to which feedback adds: the chosen one, or where nothing was learned that
-        of FIRST_C from the scores that were chosen.
-        """
+        """The program to which feedback adds: the chosen one, or one of FIRST_C from its scores."""
         if setting.C:
             return setting
         if not setting.embedding:
@@ -141,25 +128,23 @@ class Choice:
     # ---- without a solve
 
     def _try_unchanged(self):
-        found = self._search((self.model.form.initial_map(self.data.documents),), slice(None))
-        self._unchanged = self._pool(found)
+        initial = self.model.form.initial_map(self.data.documents)
+        found = self._search((initial,), slice(None))
+        self._unchanged = Pool.of(self.columns, [found], self.data.ties)
         self._add(self.plain, self._ndcg(self._unchanged, self.plain, None))
 
     def _try_columns(self):
         """Every column alone, and a tuned mix for each normalisation; the best mix."""
-        c = len(self.columns.names)
-        kinds = self.columns.tried(self.normalization)
+        c, kinds = len(self.columns.names), self.columns.tried(self.normalization)
         for column in np.eye(c):
-            alone_ = replace(
-                self.plain, normalization=kinds[0], weights=tuple(column), embedding=0.0
-            )
-            self._add(alone_, self._ndcg(self._unchanged, alone_, column))
-        mixes = []
+            setting = replace(self.plain, normalization=kinds[0], weights=tuple(column))
+            setting = replace(setting, embedding=0.0)
+            self._add(setting, self._ndcg(self._unchanged, setting, column))
+        mixes, folds = [], [self.fold_of == fold for fold in range(len(self.training))]
         for how in kinds:
             setting = replace(self.plain, normalization=how)
             of_mix = partial(self._ndcg, self._unchanged, setting)
-            sizes = self._unchanged.sizes(how)
-            weights, values = crossed_mix(of_mix, sizes, np.zeros(c), self._test_masks())
+            weights, values = crossed_mix(of_mix, self._unchanged.sizes(how), np.zeros(c), folds)
             mixes.append(self._add(replace(setting, weights=tuple(weights.tolist())), values))
         return max(mixes, key=lambda candidate: candidate.mean).setting
 
@@ -201,33 +186,20 @@ class Choice:
     def _judge_again(self, settings):
         """Replace the values of these candidates by their means over several splits."""
         n = len(self.data.queries)
-        n_splits = min(MOST_SPLITS, -(-REPEATED_QUERIES // n)) if len(self.held_out) == n else 1
-        for split in range(1, n_splits):
-            again = Choice(self.model, self.data, self.seed + split, **self.options)
-            again._try_unchanged()
-            for setting in settings:
-                again._solved(setting)
-            self._splits.append(again)
+        if len(self.held_out) < n:
+            return
+        for split in range(1, min(MOST_SPLITS, -(-REPEATED_QUERIES // n))):
+            self._splits.append(replace(self, seed=self.seed + split))
+            self._splits[-1]._try_unchanged()
         for i, candidate in enumerate(self.candidates):
-            if candidate.setting in settings and self._splits:
-                values = np.mean([s._by_query(candidate.setting) for s in self._splits], axis=0)
-                ours = values[self.held_out]
-                self.candidates[i] = Candidate.from_values(
-                    candidate.setting, ours, self.candidates[0].values
-                )
+            if candidate.setting in settings:
+                again = [(split._solved(candidate.setting), split) for split in self._splits]
+                by_query = [solved.values[np.argsort(split.held_out)] for solved, split in again]
+                values = np.mean(by_query, axis=0)[self.held_out]
+                unchanged = self.candidates[0].values
+                self.candidates[i] = Candidate.from_values(candidate.setting, values, unchanged)
 
-    def _by_query(self, setting):
-        """Values of a candidate in the order of the queries."""
-        values = np.zeros(len(self.data.queries))
-        values[self.held_out] = self._solved(setting).values
-        return values
-
-    def _test_masks(self):
-        """The held-out queries of each fold among all of them."""
-        number = np.repeat(np.arange(len(self.folds)), [len(test) for _, test in self.folds])
-        return [number == fold for fold in range(len(self.folds))]
-
-    def comparisons(self, setting: Setting) -> Any:
+    def comparisons(self, setting: Setting) -> Comparisons:
         """All comparisons of a setting."""
         if setting.kind not in self._compared:
             made = self.model.comparisons(self.data, setting, self.seed)
@@ -251,7 +223,7 @@ class Choice:
         drawn = self._drawn(comparisons)
         query = comparisons.triplets[drawn, 0]
         total, times = np.zeros(len(query)), np.zeros(len(query))
-        for (train, _), multipliers in zip(self.folds, known, strict=True):
+        for train, multipliers in zip(self.training, known, strict=True):
             total[train[query]] += to_numpy(multipliers)
             times[train[query]] += 1
         return (total / np.maximum(times, 1))[np.maximum(np.cumsum(drawn) - 1, 0)]
@@ -269,20 +241,16 @@ class Choice:
             self._in_folds[setting.kind] = self._side_by_side(self._compared_in, made, mapped)
         known = self._multipliers.setdefault(setting.kind, {})
         near = min(known, key=setting.distance, default=None)
-        results = self._side_by_side(
-            self._solved_in, setting, self._in_folds[setting.kind], near and known[near]
-        )
+        compared = self._in_folds[setting.kind]
+        results = self._side_by_side(self._solved_in, setting, compared, near and known[near])
         found, weights, known[setting] = map(list, zip(*results, strict=True))
-        counts = [len(test) for _, test in self.folds]
-        self._pools[setting] = self._pool(found), np.repeat(weights, counts, axis=0)
-        pool, of_query = self._pools[setting]
-        return self._add(setting, self._ndcg(pool, setting, of_query))
+        pool = Pool.of(self.columns, found, self.data.ties)
+        self._pools[setting] = pool, np.asarray(weights)[self.fold_of]
+        return self._add(setting, self._ndcg(pool, setting, self._pools[setting][1]))
 
     def _compared_in(self, fold, comparisons, mapped):
-        """What the training queries of a fold compare: operator, comparisons, and those and
-        the basis of their span.
-        """
-        kept = self.folds[fold][0][comparisons.triplets[:, 0]]
+        """Operator and comparisons of a fold's training queries, those of their span, its basis."""
+        kept = self.training[fold][comparisons.triplets[:, 0]]
         part = Remembered.of(mapped, mapped.comparisons.take(kept))
         spanned, basis = self.model.form.spanned(part)
         return self.model.operator(spanned), part.comparisons, spanned.comparisons, basis
@@ -290,20 +258,16 @@ class Choice:
     def _solved_in(self, fold, setting, compared, multipliers):
         """What the map of a fold finds for its held-out queries, the weights, the multipliers."""
         operator, comparisons, spanned, basis = compared[fold]
-
-        def factors_of(T, point):
-            if basis is not None:  # the prior is all there is outside the span
-                prior = like(comparisons.prior, point) / setting.margin
-                point = prior + basis @ (point - basis.T @ prior)
-            return self.model.form.factors(T, point)
-
         program = self.model.program(operator, spanned, setting)
         start = multipliers and multipliers[fold] * program.unit
         iterate = self._approached(program, start, setting.C)
-        factors, weights = self.model.solution(comparisons, iterate.primal_point, factors_of)
-        counts = np.cumsum([0, *(len(test) for _, test in self.folds)])
-        rows, documents = slice(counts[fold], counts[fold + 1]), self.data.documents
-        found = self._search([like(factor, documents) for factor in factors], rows)
+        point, weights = self.model.parts(comparisons, iterate.primal_point)
+        if basis is not None:  # the prior is all there is outside the span
+            prior = like(comparisons.prior, point) / setting.margin
+            point = prior + basis @ (point - basis.T @ prior)
+        factors = self.model.form.factors(like(comparisons.T, point), point)
+        documents = self.data.documents
+        found = self._search([like(each, documents) for each in factors], self.fold_of == fold)
         weights = self.model.weights_beside(self.columns, comparisons, setting, weights)
         return found, weights, iterate.dual_point / program.unit
 
@@ -319,7 +283,7 @@ class Choice:
 
     def _side_by_side(self, function, *arguments):
         """``function(fold, *arguments)`` of every fold, on as many cores as there are."""
-        numbers = range(len(self.folds))
+        numbers = range(len(self.training))
         if is_torch(self.data.documents):
             return [function(fold, *arguments) for fold in numbers]
         on_one_core = single_threaded()(function)
@@ -332,17 +296,11 @@ class Choice:
     # ---- judging
 
     def _search(self, factors, rows):
-        listed = self.columns and self.columns.listed[rows]
         queries, documents = self.data.rows
-        options = {"listed": listed, "ties": self.data.ties}
-        queries, depth = queries[self.held_out[rows]], DEPTH
-        if self.columns:
-            depth = self.columns.depth(DEPTH)
+        options = {"listed": self.columns and self.columns.listed[rows], "ties": self.data.ties}
+        depth = self.columns.depth(DEPTH) if self.columns else DEPTH
+        queries = queries[self.held_out[rows]]
         return self.model.form.search(factors, queries, documents, depth, **options)
-
-    def _pool(self, found):
-        """What was found on all folds, as one."""
-        return Pool.of(self.columns, found, self.data.ties)
 
     def _ndcg(self, pool, setting, weights):
         ranking = pool.rank(setting.normalization, weights, DEPTH, setting.embedding)[0]
@@ -355,7 +313,5 @@ class Choice:
 
 
 def _worth(tried: Candidate, best: Candidate) -> bool:
-    """Whether one candidate gains clearly more than another: where the curve is flat, the
-    cheaper one that was tried first will do.
-    """
+    """Whether a candidate gains clearly more than a cheaper one that was tried before."""
     return tried.sure_gain - best.sure_gain > FLAT * best.standard_error

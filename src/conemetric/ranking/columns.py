@@ -1,19 +1,17 @@
 """Columns of other scores beside those of the embedding: BM25, a cross-encoder, freshness.
 
-A column lists the documents it has scores for, for each query. What it is divided by is its
-normalisation:
+A column lists the documents it has scores for, for each query; 0 if not listed. Its normalisation:
 
-    raw       the score itself; 0 for documents not listed
-    range     (score - least) / (largest - least) of the query's list; 0 if not listed
-    spread    (score - least) / standard deviation of the query's list; 0 if not listed
+    raw       the score itself
+    range     (score - least) / (largest - least) of the query's list
+    spread    (score - least) / standard deviation of the query's list
 
 In the last two a document that is not listed is worth as much as the last of the list, the
-most that is known of it. The shift is the same for all documents of a query and changes no
-ranking. Normalised scores are never negative, so that the best documents of a mix are
-listed, or among the nearest by the embedding: nothing else has to be ranked.
+most that is known of it. Normalised scores are never negative, so that the best documents of a
+mix are listed, or among the nearest by the embedding: nothing else has to be ranked.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Self
@@ -25,8 +23,6 @@ from ..core.arrays import to_numpy
 from .engines import ENGINES, EVERY, as_listed
 from .judgements import Judgements, ListedDocuments
 from .top_k import Found, best_of
-
-__all__ = ["AUTO", "NORMALIZATIONS", "Columns", "Pool", "check_scores", "picked"]
 
 NORMALIZATIONS = ("raw", "range", "spread")  # simplest first
 AUTO = "auto"  # the best of them on held-out queries
@@ -53,16 +49,15 @@ class Columns(ListedDocuments):
         """
         if target is None:
             return self
-        raw, place, longest = self.raw.copy(), np.arange(len(self.raw)), 0
+        raw, longest = self.raw.copy(), 1
         for column in raw.T:
             order = np.lexsort((self.document, -column, self.query))  # NaN come last
-            listed = place - self.start[self.query]
-            longest = max(longest, int((listed + 1)[~np.isnan(column[order])].max(initial=0)))
-            column[order[listed >= (window or len(raw))]] = np.nan
+            longest = max(longest, int((self.place + 1)[~np.isnan(column[order])].max(initial=0)))
+            column[order[self.place >= (window or len(raw))]] = np.nan
         kept = ~np.isnan(raw).all(1)
         start = np.searchsorted(self.query[kept], np.arange(self.n_queries + 1))
         listed = {"start": start, "document": self.document[kept], "raw": raw[kept]}
-        return replace(self, **listed, target=target, window=window or max(longest, 1))
+        return replace(self, **listed, target=target, window=window or longest)
 
     @property
     def embedding(self) -> str:
@@ -75,34 +70,31 @@ class Columns(ListedDocuments):
 
     @property
     def normalizations(self) -> tuple[str, ...]:
-        """Those that make sense, with negative scores 0 does not mean nothing, and that the
-        target has.
-        """
+        """Those that the target has; without raw where scores are negative: 0 is no neutral one."""
         known = ENGINES[self.target].normalizations if self.target else NORMALIZATIONS
         return tuple(how for how in NORMALIZATIONS[int((self.raw < 0).any()) :] if how in known)
 
     def tried(self, normalization: str) -> tuple[str, ...]:
         """The one given, or with "auto" all that make sense; an error if it does not."""
-        if normalization == AUTO and self.normalizations:
-            return self.normalizations
-        if not self.normalizations:
+        known = self.normalizations
+        if not known:
             raise ValueError(
                 f"target={self.target!r} adds scores as they are, and these columns have negative "
                 "ones; add a constant, so that none is."
             )
-        if normalization not in self.normalizations:
+        if normalization not in (AUTO, *known):
+            why = ", which have negative scores" if normalization in NORMALIZATIONS else ""
             raise ValueError(
-                f"normalization={normalization!r} does not suit these columns"
-                f"{', which have negative scores' if normalization in NORMALIZATIONS else ''}; use "
-                f"{', '.join((AUTO, *self.normalizations))}."
+                f"normalization={normalization!r} does not suit these columns{why}; use "
+                f"{', '.join((AUTO, *known))}."
             )
-        return (normalization,)
+        return known if normalization == AUTO else (normalization,)
 
     def normalized(self, how: str) -> np.ndarray:
         """Scores (nnz, c), 0 for documents that a column does not list."""
         if how == "raw":
             return np.nan_to_num(self.raw)
-        values = np.empty_like(self.raw)
+        values = np.zeros_like(self.raw)
         for c, column in enumerate(self.raw.T):
             listed = ~np.isnan(column)
             query, score, n = self.query[listed], column[listed], self.n_queries
@@ -117,14 +109,13 @@ class Columns(ListedDocuments):
                 size = (np.bincount(query, (score - mean[query]) ** 2, n) / count) ** 0.5
                 score = score / np.where(size > 0, size, 1.0)[query]
             values[listed, c] = score
-            values[~listed, c] = 0.0
         return values
 
     def padded(self, values: np.ndarray, fill: Any) -> np.ndarray:
         """Entries (nnz, ...) as rows, one for each query, with ``fill`` where they end."""
         width = int(self.counts.max(initial=0))
         rows = np.full((self.n_queries, width, *values.shape[1:]), fill, values.dtype)
-        rows[self.query, np.arange(len(values)) - self.start[self.query]] = values
+        rows[self.query, self.place] = values
         return rows
 
     @cached_property
@@ -145,9 +136,7 @@ class Columns(ListedDocuments):
 
 @dataclass(frozen=True)
 class Pool:
-    """The documents that can be among the first of a mix: those listed (n, L), with their
-    scores by the embedding, and the nearest others. Everything on the host.
-    """
+    """What can be among the first of a mix: documents listed (n, L), and the nearest others."""
 
     columns: Any  # Columns, or None for the embedding alone
     documents: np.ndarray
@@ -155,12 +144,11 @@ class Pool:
     ties: np.ndarray
 
     @classmethod
-    def of(cls, columns: Columns | None, found: Found | Sequence[Found], ties: np.ndarray) -> Self:
+    def of(cls, columns: Columns | None, found: Collection[Found], ties: np.ndarray) -> Self:
         """The pool of what `search` found, in one part or several."""
-        parts = [found] if isinstance(found, Found) else found
-        near, scores = (np.concatenate([to_numpy(part[i]) for part in parts]) for i in (0, 1))
+        near, scores = (np.concatenate([to_numpy(part[i]) for part in found]) for i in (0, 1))
         if columns is not None:
-            listed = np.concatenate([part.listed for part in parts])
+            listed = np.concatenate([part.listed for part in found])
             near = np.concatenate([columns.listed, near], axis=1)
             scores = np.concatenate([listed, scores], axis=1)
         return cls(columns, near, scores, ties)
@@ -168,9 +156,9 @@ class Pool:
     @cached_property
     def counted(self) -> np.ndarray:
         """What the embedding counts for each document beside columns."""
-        if self.columns is None or self.columns.embedding == EVERY:
-            return self.scores
         columns = self.columns
+        if columns is None or columns.embedding == EVERY:
+            return self.scores
         ties = self.ties[self.documents]
         counted = as_listed(self.scores, ties, columns.window, columns.embedding)
         unlisted = np.where(self.scores == -np.inf, -np.inf, 0.0)
@@ -234,22 +222,21 @@ def check_scores(
     given the ``nearest`` documents by the embedding (n_queries, k) and all listed ones. Without
     an embedding there are no callables.
     """
-    is_named = isinstance(scores, Mapping) and all(isinstance(n, str) and n for n in scores)
-    if not is_named or not scores:
-        names = f" with names {list(scores)}" if isinstance(scores, Mapping) else ""
+    names = list(scores) if isinstance(scores, Mapping) else []
+    if not names or not all(isinstance(name, str) and name for name in names):
         raise TypeError(
-            f"scores is {type(scores).__name__}{names}; give a dict of columns by name, such as "
-            "{'bm25': sparse matrix}."
+            f"scores is {type(scores).__name__} with names {names}; give a dict of columns by name, "
+            "such as {'bm25': sparse matrix}."
         )
     if EMBEDDING in scores:
         raise ValueError(f"scores names a column {EMBEDDING!r}, the embedding's own; rename it.")
     shape = n_queries, n_documents
-    given = {
-        name: _checked(column, name, shape)
-        for name, column in scores.items()
-        if nearest is None or not callable(column)
-    }
-    keys = {name: _keys(column) for name, column in given.items()}
+    given, keys = {}, {}
+    for name, column in scores.items():
+        if nearest is None or not callable(column):
+            given[name] = column = _checked(column, name, shape)
+            query = np.repeat(np.arange(n_queries), np.diff(column.indptr))
+            keys[name] = query * n_documents + column.indices.astype(np.int64)
     listed = list(keys.values())
     if nearest is not None and len(given) < len(scores):
         near = np.asarray(nearest(RERANKED))
@@ -266,24 +253,22 @@ def check_scores(
     return Columns(start, document, n_documents, tuple(scores), raw)
 
 
-def picked(scores: Any, names: Iterable[str], known: Iterable[str]) -> dict[str, Any]:
+def picked(scores: Any, names: Iterable[str], known: Collection[str]) -> dict[str, Any]:
     """The columns of these names; an error if one is missing, or another is not ``known``."""
     scores = {} if scores is None else scores
     if not isinstance(scores, Mapping):
         raise TypeError(f"scores is {type(scores).__name__}; give a dict of columns by name.")
-    known = list(known)
-    strange = [name for name in scores if name not in known]
+    learned = ", ".join(map(repr, known)) or "no columns"
+    strange = ", ".join(repr(name) for name in scores if name not in known)
     if strange:
-        learned = ", ".join(map(repr, known)) or "no columns"
         raise ValueError(
-            f"scores names {', '.join(map(repr, strange))}, but the weights were learned for "
-            f"{learned}; rename or drop it, or learn again with it."
+            f"scores names {strange}, but the weights were learned for {learned}; rename or drop it, "
+            "or learn again with it."
         )
-    missing = [name for name in names if name not in scores]
+    missing = ", ".join(repr(name) for name in names if name not in scores)
     if missing:
         raise ValueError(
-            f"scores lacks {', '.join(map(repr, missing))}, which was given when the weights were "
-            "learned; give it here too."
+            f"scores lacks {missing}, which was given when the weights were learned; give it here too."
         )
     return {name: scores[name] for name in names}
 
@@ -306,11 +291,6 @@ def _checked(column, name, shape):
     column.sum_duplicates()
     _finite(column.data, name, column.nnz)
     return column
-
-
-def _keys(column):
-    query = np.repeat(np.arange(column.shape[0]), np.diff(column.indptr))
-    return query * column.shape[1] + column.indices.astype(np.int64)
 
 
 def _finite(values, name, n):

@@ -13,12 +13,12 @@ from .columns import Columns
 from .judgements import Judgements
 from .top_k import tie_ranks
 
-__all__ = ["Comparisons", "Remembered", "TrainingData", "query_weights"]
-
 SAMPLED_DOCUMENTS = 1 << 16  # bounds the time for the covariance
 SPREAD_POWER = -0.25  # T = covariance**SPREAD_POWER (docs/mathematics.md)
 FORGOTTEN = 1e-3  # weight of a query, one when it is new, below which it is dropped
 LEAST_SPREAD = 1e-3  # variances are raised to this fraction of the largest
+# mapping by T and back, on both sides, amplifies rounding by its condition number squared
+STRETCH = LEAST_SPREAD ** (2 * SPREAD_POWER)
 
 
 @dataclass(frozen=True)
@@ -69,8 +69,8 @@ class TrainingData:
         """T and its inverse, up to scale: see `ranking.program`."""
         variance, axes = spectral.eigh(self.covariance)
         variance = namespace(variance).clip(variance / variance[0], LEAST_SPREAD, None)
-        T, inverse = ((axes * variance**power) @ axes.T for power in (SPREAD_POWER, -SPREAD_POWER))
-        return T, inverse
+        spread = variance**SPREAD_POWER
+        return (axes * spread) @ axes.T, (axes * variance**-SPREAD_POWER) @ axes.T
 
 
 @dataclass(frozen=True)
@@ -96,16 +96,13 @@ class Comparisons:
     def take(self, kept: np.ndarray) -> "Comparisons":
         """Some of the comparisons, by a mask."""
         columns = None if self.columns is None else self.columns[kept]
-        return replace(
-            self, triplets=self.triplets[kept], weights=self.weights[kept], columns=columns
-        )
+        triplets, weights = self.triplets[kept], self.weights[kept]
+        return replace(self, triplets=triplets, weights=weights, columns=columns)
 
 
 @dataclass(frozen=True)
 class Remembered:
-    """What a program is about, without the rest of the collection: the queries and documents
-    that are compared, and their comparisons, numbered accordingly.
-    """
+    """The queries and documents that a program compares, and their comparisons, renumbered."""
 
     queries: Any
     documents: Any
@@ -125,8 +122,8 @@ class Remembered:
 
     def like(self, data: Any) -> "Remembered":
         """The same in the precision of ``data``."""
-        rows = like(self.queries, data.queries), like(self.documents, data.documents)
-        return replace(self, queries=rows[0], documents=rows[1])
+        queries, documents = like(self.queries, data.queries), like(self.documents, data.documents)
+        return replace(self, queries=queries, documents=documents)
 
     def faded(self, factor: float) -> "Remembered":
         """With weights multiplied by ``factor``, without those that hardly weigh any more."""
@@ -139,21 +136,15 @@ class Remembered:
         """With what was compared later, in the same program."""
         xp, a, b = namespace(self.queries), self.comparisons, later.comparisons
         shift = np.array([len(self.queries), len(self.documents), len(self.documents)])
-        columns = a.columns
-        if columns is not None and b.columns is not None:
-            columns = np.concatenate([columns, b.columns])
-        comparisons = replace(
-            a,
-            triplets=np.concatenate([a.triplets, b.triplets + shift]),
-            weights=np.concatenate([a.weights, b.weights]),
-            columns=columns,
-        )
-        return Remembered(
-            xp.concat([self.queries, later.queries]),
-            xp.concat([self.documents, later.documents]),
-            comparisons,
-            np.concatenate([self.multipliers, later.multipliers]),
-        )
+        triplets = np.concatenate([a.triplets, b.triplets + shift])
+        weights = np.concatenate([a.weights, b.weights])
+        joined = replace(a, triplets=triplets, weights=weights)
+        if a.columns is not None and b.columns is not None:
+            joined = replace(joined, columns=np.concatenate([a.columns, b.columns]))
+        queries = xp.concat([self.queries, later.queries])
+        documents = xp.concat([self.documents, later.documents])
+        multipliers = np.concatenate([self.multipliers, later.multipliers])
+        return Remembered(queries, documents, joined, multipliers)
 
 
 def query_weights(triplets: np.ndarray) -> np.ndarray:

@@ -99,33 +99,27 @@ def calibrate_cutoff(
     allowed = most_errors(n, alpha, confidence)
     missed = np.array([(depth > k).sum() for k in range(1, most + 1)])
     kept = np.flatnonzero(missed <= allowed)
+    needed = fewest_needed(alpha, confidence)
+    if n < needed:
+        raise ValueError(
+            f"{n} queries with a relevant document cannot promise alpha={alpha:g} with "
+            f"confidence={confidence:g}, even if none is missed; that takes {needed}."
+        )
     if len(kept) == 0:
-        raise ValueError(_why_not(n, int(missed[-1]), most, alpha, confidence))
+        raise ValueError(
+            f"{missed[-1]} of {n} queries are missed at the deepest cut-off, {most}: too many for "
+            f"alpha={alpha:g} with confidence={confidence:g}; give deeper rankings, or raise "
+            "alpha or tolerated."
+        )
     bound = binomial_upper_bound(allowed, n, confidence)
     return Cutoff(int(kept[0]) + 1, bound, int(missed[kept[0]]), n, alpha, confidence, tolerated)
 
 
 def _needed_depth(ranking, judgements, tolerated):
-    """For each query with a relevant document, how many documents it takes to miss no more
-    than the share ``tolerated``; infinity where the ranking is too short.
-    """
+    """Documents that each query takes to miss no more than ``tolerated``; infinity if too many."""
     answered = judgements.n_relevant > 0
     found = np.cumsum(judgements.grades_of(ranking) > 0, axis=1)[answered]
     n_relevant = judgements.n_relevant[answered]
     wanted = np.ceil((1 - tolerated) * n_relevant - 1e-9)  # rounding: 0.9 * 10 is 9
     reached = found >= wanted[:, None]
     return np.where(reached.any(axis=1), reached.argmax(axis=1) + 1, np.inf)
-
-
-def _why_not(n, missed, depth, alpha, confidence):
-    needed = fewest_needed(alpha, confidence)
-    if n < needed:
-        return (
-            f"{n} queries with a relevant document cannot promise alpha={alpha:g} with "
-            f"confidence={confidence:g}, even if none is missed; that takes {needed}."
-        )
-    return (
-        f"{missed} of {n} queries are missed at the deepest cut-off, {depth}: too many for "
-        f"alpha={alpha:g} with confidence={confidence:g}; give deeper rankings, or raise "
-        "alpha or tolerated."
-    )

@@ -4,149 +4,79 @@ A *map* is a matrix with D rows. `BilinearForm` maps queries alone, `DistanceFor
 documents; `ranking.program` builds the program of either, `ranking.choice` searches by it.
 """
 
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import matmul
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from ..core import spectral
 from ..core.arrays import float64, like, namespace, transposed
 from ..estimators.prior import prior_matrix
-from ..operators import from_triplets
+from ..operators import columns, from_triplets
 from ..operators.base import Operator
 from ..operators.bilinear import from_comparisons
-from ..operators.columns import concatenated, partitioned
 from ..problems.bilinear import BilinearProgram
 from ..problems.frobenius import FrobeniusProgram
 from .comparisons import Remembered, TrainingData
-from .top_k import Found, search, unit_rows
-
-__all__ = ["BilinearForm", "DistanceForm", "ScoreForm"]
-
-
-class ScoreForm(ABC):
-    """See the module docstring."""
-
-    similarity: str  # ranks mapped documents
-    margins: ClassVar[tuple[float, ...]]  # tried by C="auto"; the first goes with a fixed C
-    program_type: ClassVar[type[FrobeniusProgram]]
-
-    def prepared(self, X: Any) -> Any:
-        """Rows as they are compared."""
-        return X
-
-    @abstractmethod
-    def initial_map(self, reference: Any) -> Any:
-        """The map of the unchanged embedding, for rows like ``reference``."""
-
-    @abstractmethod
-    def search(self, factors: Sequence[Any], queries: Any, documents: Any, k: int, **options: Any):
-        """The k nearest documents by the map that is the product of ``factors`` (`top_k.search`)."""
-
-    @abstractmethod
-    def comparison_size(self, queries: Any, better: Any, worse: Any) -> float:
-        """Mean size of the comparisons of these rows, quadratic in their units."""
-
-    @abstractmethod
-    def centred(self, queries: Any, documents: Any) -> tuple[Any, Any]:
-        """The same points, moved as far as no comparison depends on it."""
-
-    @abstractmethod
-    def operator(self, queries: Any, documents: Any, triplets: np.ndarray) -> Operator:
-        """The operator of the triplets."""
-
-    @abstractmethod
-    def matrix(self, map_: Any) -> Any:
-        """The matrix of the program that corresponds to a map."""
-
-    @abstractmethod
-    def factors(self, T: Any, point: Any) -> tuple[Any, ...]:
-        """Matrices whose product is a map that ranks as a solution in the coordinates of T does."""
-
-    @abstractmethod
-    def map(self, data: TrainingData, T: Any, point: Any) -> Any:
-        """The map that is stored of a solution in the coordinates of T."""
-
-    @abstractmethod
-    def point(self, inverse: Any, map_: Any) -> Any:
-        """The solution that corresponds to a map: inverts `map`."""
-
-    @abstractmethod
-    def partitioned(self, point: Any, n_columns: int) -> tuple[Any, Any]:
-        """The solution, and the numbers besides, of a program with columns."""
-
-    @abstractmethod
-    def concatenated(self, point: Any, v: Any) -> Any:
-        """Inverts `partitioned`."""
-
-    def spanned(self, mapped: Remembered) -> tuple[Remembered, Any]:
-        """The same comparisons in fewer coordinates, and the basis that leads back; None if
-        there are no fewer.
-        """
-        return mapped, None
-
-    @abstractmethod
-    def truncated(self, data: TrainingData, map_: Any, n_components: int) -> Any:
-        """The map reduced to ``n_components`` directions."""
-
-    @abstractmethod
-    def sides(self, data: TrainingData, map_: Any, n_components: int | None) -> tuple[Any, Any]:
-        """The maps of queries and of documents (rank, D), None for one that changes nothing."""
+from .top_k import search, unit_rows
 
 
 @dataclass(frozen=True)
-class BilinearForm(ScoreForm):
-    """q'W d, of unit rows if the similarity is the cosine: the length of a query does not affect
-    its ranking, and unit length weighs all the same.
-    """
+class BilinearForm:
+    """q'W d, of unit rows if the similarity is the cosine: all queries weigh the same."""
 
     similarity: str
-    margins = (0.1, 0.03)
+    margins = (0.1, 0.03)  # tried by C="auto"; the first goes with a fixed C
     program_type = BilinearProgram
+    operator = staticmethod(from_comparisons)  # of queries, documents and triplets
+    # the solution and the numbers besides of a point of a program with columns, and back
+    partitioned = staticmethod(columns.partitioned)
+    concatenated = staticmethod(columns.concatenated)
 
-    def prepared(self, X):
+    def prepared(self, X: Any) -> Any:
+        """Rows as they are compared."""
         return unit_rows(X) if self.similarity == "cosine" else X
 
-    def initial_map(self, reference):
+    def initial_map(self, reference: Any) -> Any:
+        """The map of the unchanged embedding, for rows like ``reference``."""
         return like(np.eye(reference.shape[1]), reference)
 
-    def search(self, factors, queries, documents, k, **options) -> Found:
+    def search(self, factors: Sequence[Any], queries: Any, documents: Any, k: int, **options: Any):
+        """The k nearest documents by the map that is the product of ``factors`` (`top_k.search`)."""
         return search(reduce(matmul, factors, queries), documents, k, "inner", **options)
 
-    def comparison_size(self, queries, better, worse):
+    def comparison_size(self, queries: Any, better: Any, worse: Any) -> float:
+        """Mean size of the comparisons of these rows, quadratic in their units."""
         squares = (queries**2).sum(1) * ((better - worse) ** 2).sum(1)
         return float(squares.mean()) ** 0.5
 
-    def centred(self, queries, documents):
+    def centred(self, queries: Any, documents: Any) -> tuple[Any, Any]:
+        """The same points, moved as far as no comparison depends on it."""
         return queries, documents - documents.mean(0)
 
-    def operator(self, queries, documents, triplets):
-        return from_comparisons(queries, documents, triplets)
-
-    def matrix(self, map_):
+    def matrix(self, map_: Any) -> Any:
+        """The matrix of the program that corresponds to a map."""
         return map_
 
-    def factors(self, T, point):
+    def factors(self, T: Any, point: Any) -> tuple[Any, ...]:
+        """Matrices whose product is a map that ranks as a solution in the coordinates of T does."""
         return T, point, T
 
-    def map(self, data, T, point):
+    def map(self, data: TrainingData, T: Any, point: Any) -> Any:
+        """The map that is stored of a solution in the coordinates of T."""
         return T @ point @ T
 
-    def point(self, inverse, map_):
+    def point(self, inverse: Any, map_: Any) -> Any:
+        """The solution that corresponds to a map: inverts `map`."""
         return inverse @ map_ @ inverse
 
-    def partitioned(self, point, n_columns):
-        return partitioned(point, n_columns)
-
-    def concatenated(self, point, v):
-        return concatenated(point, v)
-
-    def spanned(self, mapped):
-        """W differs from W0 only in the span of the queries: q = B z, and B'W is learned."""
+    def spanned(self, mapped: Remembered) -> tuple[Remembered, Any]:
+        """The same comparisons in fewer coordinates, and the basis that leads back; None if there
+        are no fewer. W differs from W0 only in the span of the queries: q = B z, B'W is learned.
+        """
         n, D = mapped.queries.shape
         if n > D // 2:  # a larger span saves too little
             return mapped, None
@@ -155,11 +85,13 @@ class BilinearForm(ScoreForm):
         comparisons = replace(mapped.comparisons, prior=prior)
         return replace(mapped, queries=triangle.T, comparisons=comparisons), basis
 
-    def truncated(self, data, map_, n_components):
+    def truncated(self, data: TrainingData, map_: Any, n_components: int) -> Any:
+        """The map reduced to ``n_components`` directions."""
         V = self._directions(data, map_, n_components)
         return map_ @ V @ V.T
 
-    def sides(self, data, map_, n_components):
+    def sides(self, data: TrainingData, map_: Any, n_components: int | None) -> tuple[Any, Any]:
+        """The maps of queries and of documents (rank, D), None for one that changes nothing."""
         if n_components is None:
             return map_.T, None
         V = self._directions(data, map_, n_components)
@@ -172,59 +104,68 @@ class BilinearForm(ScoreForm):
 
 
 @dataclass(frozen=True)
-class DistanceForm(ScoreForm):
-    """Minus (q - d)' M (q - d), near the metric ``prior``."""
+class DistanceForm:
+    """Minus (q - d)' M (q - d), near the metric ``prior``; methods as those of `BilinearForm`."""
 
     prior: Any
     similarity = "euclidean"
     margins = (0.1,)
     program_type = FrobeniusProgram
 
-    def initial_map(self, reference):
+    def prepared(self, X: Any) -> Any:
+        return X
+
+    def initial_map(self, reference: Any) -> Any:
         M0 = prior_matrix(self.prior, reference, reference.shape[1], 1.0)
         return M0 if isinstance(self.prior, str) else spectral.factor(M0)
 
-    def search(self, factors, queries, documents, k, **options) -> Found:
+    def search(self, factors: Sequence[Any], queries: Any, documents: Any, k: int, **options: Any):
         map_ = reduce(matmul, factors)
         queries, documents = self.centred(queries, documents)
         return search(queries @ map_, documents @ map_, k, "euclidean", **options)
 
-    def comparison_size(self, queries, better, worse):
+    def comparison_size(self, queries: Any, better: Any, worse: Any) -> float:
         return float(((queries - worse) ** 2).sum(1).mean())
 
-    def centred(self, queries, documents):
+    def centred(self, queries: Any, documents: Any) -> tuple[Any, Any]:
         centre = documents.mean(0)
         return queries - centre, documents - centre
 
-    def operator(self, queries, documents, triplets):
+    def operator(self, queries: Any, documents: Any, triplets: np.ndarray) -> Operator:
         points = namespace(queries).concat([queries, documents])
         return from_triplets(points, triplets + np.array([0, len(queries), len(queries)]))
 
-    def matrix(self, map_):
+    def matrix(self, map_: Any) -> Any:
         return map_ @ map_.T
 
-    def factors(self, T, point):
+    def factors(self, T: Any, point: Any) -> tuple[Any, ...]:
         return T, point
 
-    def map(self, data, T, point):
+    def map(self, data: TrainingData, T: Any, point: Any) -> Any:
         """Rotated so that documents spread most along the first coordinate."""
         L = T @ point
         _, axes = spectral.eigh(L.T @ data.covariance @ L)
         # a factor of two blocks may have more columns than the first has rows
         return spectral.with_fixed_signs((L @ axes)[:, : len(L)])
 
-    def point(self, inverse, map_):
+    def point(self, inverse: Any, map_: Any) -> Any:
         return inverse @ map_
 
-    def partitioned(self, point, n_columns):
+    def partitioned(self, point: Any, n_columns: int) -> tuple[Any, Any]:
         return point[:-n_columns], (point[-n_columns:] ** 2).sum(1)
 
-    def concatenated(self, point, v):
-        return concatenated(point, v**0.5)
+    def concatenated(self, point: Any, v: Any) -> Any:
+        return columns.concatenated(point, v**0.5)
 
-    def truncated(self, data, map_, n_components):
+    def spanned(self, mapped: Remembered) -> tuple[Remembered, Any]:
+        return mapped, None
+
+    def truncated(self, data: TrainingData, map_: Any, n_components: int) -> Any:
         return map_[:, :n_components]
 
-    def sides(self, data, map_, n_components):
+    def sides(self, data: TrainingData, map_: Any, n_components: int | None) -> tuple[Any, Any]:
         components = transposed(map_[:, :n_components])
         return components, components
+
+
+ScoreForm = BilinearForm | DistanceForm

@@ -120,11 +120,10 @@ def fuse(scores: Mapping[str, Any], relevance: Any, *, normalization: str = AUTO
         mix = crossed_mix(partial(values_of, how), sizes, alone[best], folds)
         tried.append((how, mix[0]))
         values.append(mix[1])
+    settings = [Setting(0.0, 0.0, 0, 0, how, tuple(w.tolist()), 0.0) for how, w in tried]
     candidates = [
-        Candidate.from_values(
-            Setting(0.0, 0.0, 0, 0, how, tuple(w.tolist()), 0.0), each, values[best]
-        )
-        for (how, w), each in zip(tried, values, strict=True)
+        Candidate.from_values(setting, each, values[best])
+        for setting, each in zip(settings, values, strict=True)
     ]
     single, mixes = candidates[: len(alone)], candidates[len(alone) :]
     setting = best_candidate([*single, *(mix for mix in mixes if mix.is_sure)]).setting
@@ -163,18 +162,13 @@ def reciprocal_ranks(column: Any, shift: float = RANK_SHIFT) -> sparse.csr_array
 
 
 def _prepared(scores, normalization):
-    """Columns, and the normalisations to try."""
-    columns = _checked(scores)
+    """Columns, all of them sparse matrices of one shape, and the normalisations to try."""
+    first = next(iter(scores.values()), None) if isinstance(scores, Mapping) else None
+    columns = check_scores(scores, *getattr(first, "shape", (0, 0)))
     if normalization != RANK:
         return columns, columns.tried(normalization)
     ranks = {name: reciprocal_ranks(column) for name, column in scores.items()}
-    return _checked(ranks), NORMALIZATIONS[:1]
-
-
-def _checked(scores):
-    """Columns, all of them sparse matrices of one shape."""
-    first = next(iter(scores.values()), None) if isinstance(scores, Mapping) else None
-    return check_scores(scores, *getattr(first, "shape", (0, 0)))
+    return check_scores(ranks, columns.n_queries, columns.n_documents), NORMALIZATIONS[:1]
 
 
 def _pool(columns):

@@ -1,10 +1,8 @@
 """From relevance judgements to graded triplets (query, better document, worse document).
 
-A judgement grades a document for a query; a grade of zero or less means not relevant.
-Most documents are unjudged, which does not make them irrelevant: some of those nearest to
-a query would have been judged relevant. Negatives therefore come from two sources, the
-nearest unjudged documents of a query (hard) and random unjudged ones, besides all
-documents judged less relevant.
+A grade of zero or less means not relevant. Most documents are unjudged, and some of those nearest
+to a query would have been judged relevant: negatives therefore are the nearest unjudged documents
+of a query (hard) and random unjudged ones, besides all documents judged less relevant.
 """
 
 from dataclasses import dataclass, replace
@@ -17,21 +15,12 @@ from scipy import sparse
 from ..core.arrays import to_numpy
 from ..core.warn import warn_user
 
-__all__ = [
-    "Judgements",
-    "ListedDocuments",
-    "check_relevance",
-    "graded_triplets",
-    "judgements_from_log",
-    "random_negatives",
-]
+__all__ = ["Judgements", "check_relevance", "graded_triplets", "judgements_from_log"]
 
 
 @dataclass(frozen=True)
 class ListedDocuments:
-    """Documents by query: ``document[start[i]:start[i + 1]]`` are those of query i, distinct and
-    in ascending order.
-    """
+    """``document[start[i]:start[i + 1]]`` are those of query i, distinct and ascending."""
 
     start: np.ndarray
     document: np.ndarray
@@ -52,21 +41,20 @@ class ListedDocuments:
         """The query of each entry."""
         return np.repeat(np.arange(self.n_queries), self.counts)
 
+    @property
+    def place(self) -> np.ndarray:
+        """The place of each entry among those of its query."""
+        return np.arange(len(self.document)) - self.start[self.query]
+
     @cached_property
     def _key(self):
         return self.query * self.n_documents + self.document
 
-    def _places(self, query, document):
-        """Where pairs of a query and a document are listed, and whether they are."""
+    def at(self, values: np.ndarray, query: np.ndarray, document: np.ndarray) -> np.ndarray:
+        """The ``values`` of entries for pairs of a query and a document; 0 if not listed."""
         wanted = query * self.n_documents + document
         place = np.searchsorted(self._key, wanted)
-        return place, (document >= 0) & (np.append(self._key, -1)[place] == wanted)
-
-    def at(self, values: np.ndarray, query: np.ndarray, document: np.ndarray) -> np.ndarray:
-        """Of ``values``, one or a row for each entry, those of pairs of a query and a document;
-        0 if not listed.
-        """
-        place, found = self._places(query, document)
+        found = (document >= 0) & (np.append(self._key, -1)[place] == wanted)
         values = np.append(values, np.zeros((1, *values.shape[1:])), axis=0)
         return values[np.where(found, place, -1)]
 
@@ -95,9 +83,10 @@ class Judgements(ListedDocuments):
         """Grades of a ranking (n_queries, k); 0 for unjudged documents and for -1."""
         return self.at(self.grade, np.arange(self.n_queries)[:, None], to_numpy(ranking))
 
-    def holds(self, ranking: Any) -> np.ndarray:
+    def holds(self, ranking: np.ndarray) -> np.ndarray:
         """Which documents of a ranking (n_queries, k) are judged."""
-        return self._places(np.arange(self.n_queries)[:, None], to_numpy(ranking))[1]
+        judged = np.ones(len(self.document), bool)
+        return self.at(judged, np.arange(self.n_queries)[:, None], ranking) > 0
 
 
 def check_relevance(relevance: Any, n_queries: int, n_documents: int) -> Judgements:
@@ -109,7 +98,14 @@ def check_relevance(relevance: Any, n_queries: int, n_documents: int) -> Judgeme
     highest grade counts, with a warning if the grades differ.
     """
     if sparse.issparse(relevance):
-        query, document, grade = _from_sparse(relevance, n_queries, n_documents)
+        if relevance.shape != (n_queries, n_documents):
+            raise ValueError(
+                f"relevance has shape {relevance.shape}; a sparse matrix needs one row for each of "
+                f"the {n_queries} queries and one column for each of the {n_documents} documents."
+            )
+        entries = sparse.coo_array(relevance)
+        query, document = (np.asarray(numbers, np.int64) for numbers in entries.coords)
+        grade = np.asarray(entries.data, np.float64)
     else:
         query, document, grade = _from_rows(relevance, n_queries, n_documents)
     if not np.isfinite(grade).all():
@@ -123,7 +119,13 @@ def check_relevance(relevance: Any, n_queries: int, n_documents: int) -> Judgeme
     query, document, grade = query[order], document[order], grade[order]
     first = np.ones(len(query), bool)
     first[1:] = (query[1:] != query[:-1]) | (document[1:] != document[:-1])
-    _warn_of_conflicts(query, document, grade, first)
+    conflicts = np.flatnonzero(~first & (grade != np.roll(grade, 1)))
+    if len(conflicts):
+        i, pairs = conflicts[0], len(np.unique(np.cumsum(first)[conflicts]))
+        warn_user(
+            f"relevance grades document {document[i]} for query {query[i]} both {grade[i - 1]:g} and "
+            f"{grade[i]:g} (such pairs: {pairs}); the highest grade counts."
+        )
     start = np.searchsorted(query[first], np.arange(n_queries + 1))
     return Judgements(start, document[first], n_documents, grade[first])
 
@@ -165,11 +167,8 @@ def judgements_from_log(
            [0.  , 0.  , 0.  ]])
     """
     ranking = np.asarray(to_numpy(ranking))
-    if (
-        ranking.ndim != 2
-        or ranking.dtype.kind not in "iu"
-        or ranking.max(initial=-1) >= n_documents
-    ):
+    numbers = ranking.ndim == 2 and ranking.dtype.kind in "iu"
+    if not numbers or ranking.max(initial=-1) >= n_documents:
         raise ValueError(
             f"ranking has shape {ranking.shape} and dtype {ranking.dtype}; give numbers of the "
             f"{n_documents} documents, one row for each query."
@@ -188,29 +187,6 @@ def judgements_from_log(
     return grades
 
 
-def _warn_of_conflicts(query, document, grade, first):
-    """Warn about pairs with several grades; sorted, ``first`` marks each pair's first."""
-    conflicts = np.flatnonzero(~first & (grade != np.roll(grade, 1)))
-    if len(conflicts):
-        i = conflicts[0]
-        pairs = len(np.unique(np.cumsum(first)[conflicts]))
-        warn_user(
-            f"relevance grades document {document[i]} for query {query[i]} both {grade[i - 1]:g} and "
-            f"{grade[i]:g} (such pairs: {pairs}); the highest grade counts."
-        )
-
-
-def _from_sparse(relevance, n_queries, n_documents):
-    if relevance.shape != (n_queries, n_documents):
-        raise ValueError(
-            f"relevance has shape {relevance.shape}; a sparse matrix needs one row for each of "
-            f"the {n_queries} queries and one column for each of the {n_documents} documents."
-        )
-    entries = sparse.coo_array(relevance)
-    query, document = (np.asarray(numbers, np.int64) for numbers in entries.coords)
-    return query, document, np.asarray(entries.data, np.float64)
-
-
 def _from_rows(relevance, n_queries, n_documents, name="relevance"):
     rows = np.asarray(to_numpy(relevance))
     if rows.ndim != 2 or rows.shape[1] not in (2, 3) or rows.dtype.kind not in "iuf":
@@ -218,14 +194,15 @@ def _from_rows(relevance, n_queries, n_documents, name="relevance"):
             f"{name} has shape {rows.shape} and dtype {rows.dtype}; give integer rows "
             "[query, document] or [query, document, grade], or a sparse matrix."
         )
-    if not _are_row_numbers(rows[:, :2]):
+    numbers = rows[:, :2]  # integers that a float holds exactly, whatever their type
+    if not ((abs(numbers) < 2.0**53).all() and (numbers == np.round(numbers)).all()):
         raise ValueError(
             f"{name} holds fractions or NaN in its first two columns; give the row numbers of "
             "queries and documents."
         )
-    query, document = rows[:, :2].T.astype(np.int64)
-    for what, numbers, n in (("queries", query, n_queries), ("documents", document, n_documents)):
-        outside = (numbers < 0) | (numbers >= n)
+    query, document = numbers.T.astype(np.int64)
+    for what, column, n in (("queries", query, n_queries), ("documents", document, n_documents)):
+        outside = (column < 0) | (column >= n)
         if outside.any():
             first = int(np.flatnonzero(outside)[0])
             raise ValueError(
@@ -235,11 +212,6 @@ def _from_rows(relevance, n_queries, n_documents, name="relevance"):
             )
     grade = rows[:, 2].astype(np.float64) if rows.shape[1] == 3 else np.ones(len(rows))
     return query, document, grade
-
-
-def _are_row_numbers(numbers):
-    """Whether all are integers that a float holds exactly, whatever their type."""
-    return bool((abs(numbers) < 2.0**53).all() and (numbers == np.round(numbers)).all())
 
 
 def random_negatives(judgements: Judgements, n: int, seed: int) -> np.ndarray:
@@ -254,9 +226,8 @@ def random_negatives(judgements: Judgements, n: int, seed: int) -> np.ndarray:
     place = first + (drawn * (last - first)).astype(np.int64)
     # the p-th unjudged document comes after the judged ones with document - i <= p, where i
     # counts the judged documents of the query
-    earlier = np.arange(len(judgements.document)) - judgements.start[judgements.query]
     size = judgements.n_documents + 1
-    key = judgements.query * size + judgements.document - earlier
+    key = judgements.query * size + judgements.document - judgements.place
     wanted = np.arange(judgements.n_queries)[:, None] * size + place
     passed = np.searchsorted(key, wanted, side="right") - judgements.start[:-1, None]
     return np.where(last > first, place + passed, -1)

@@ -8,7 +8,7 @@ from scipy import sparse
 
 from ..core.extras import require
 
-__all__ = ["LANGUAGES", "LISTED", "BM25Vectors", "bm25", "engine_scores"]
+__all__ = ["BM25Vectors", "engine_scores"]
 
 # stop words of bm25s and a stemmer of Snowball; "none" has neither
 LANGUAGES = (
@@ -19,7 +19,8 @@ LISTED = 200  # documents of a query, as many as people rerank
 
 
 class BM25Vectors:
-    """BM25 as inner products of sparse vectors, for engines that store such vectors.
+    """BM25 as inner products of sparse vectors, for engines that store such vectors, and as a
+    column for ``fit(..., scores=...)``: ``BM25Vectors(documents).listed(queries)``.
 
     Parameters
     ----------
@@ -40,6 +41,8 @@ class BM25Vectors:
     >>> vectors = BM25Vectors(["A cat runs.", "The dog sleeps."])
     >>> (vectors.transform(["running cats"]) @ vectors.documents.T).toarray()[0].round(2).tolist()
     [0.55, 0.0]
+    >>> vectors.listed(["running cats"]).indices.tolist()
+    [0]
     """
 
     def __init__(self, documents: Sequence[str], language: str = "english") -> None:
@@ -56,9 +59,8 @@ class BM25Vectors:
             raise ValueError("documents have no words that BM25 could count; check their texts.")
         index = bm25s.BM25()
         index.index(words, show_progress=False)
-        parts = (index.scores[part] for part in ("data", "indices", "indptr"))
-        n_words = len(index.scores["indptr"]) - 1
-        self._by_word = sparse.csc_array(tuple(parts), shape=(len(documents), n_words))
+        parts = tuple(index.scores[part] for part in ("data", "indices", "indptr"))
+        self._by_word = sparse.csc_array(parts, shape=(len(documents), len(parts[2]) - 1))
         self.documents = self._by_word.tocsr()
         self.vocabulary: dict[str, int] = index.vocab_dict
 
@@ -80,7 +82,9 @@ class BM25Vectors:
         return sparse.csr_array((np.ones(len(known)), tuple(place)), shape)
 
     def listed(self, queries: Sequence[str], n_listed: int = LISTED) -> sparse.csr_array:
-        """The first documents of every query, as a column (n_queries, n_documents)."""
+        """The first ``n_listed`` documents of every query, as a column (n_queries, n_documents);
+        those without a common word are never listed.
+        """
         of = self.transform(queries)
         lists = []
         for query in range(len(queries)):
@@ -88,37 +92,8 @@ class BM25Vectors:
             scores = self._by_word[:, of.indices[part]] @ of.data[part]
             found = np.flatnonzero(scores)
             found = found[np.argsort(-scores[found], kind="stable")[:n_listed]]
-            lists.append(zip(found.tolist(), scores[found].tolist(), strict=True))
+            lists.append(list(zip(found.tolist(), scores[found].tolist(), strict=True)))
         return _column(lists, self.documents.shape[0])
-
-
-def bm25(
-    queries: Sequence[str],
-    documents: Sequence[str],
-    language: str = "english",
-    n_listed: int = LISTED,
-) -> sparse.csr_array:
-    """BM25 of the best documents of every query, as a column for ``fit(..., scores=...)``.
-
-    Parameters
-    ----------
-    queries, documents : sequences of str
-    language : str, default="english"
-        Which stop words to leave out and how to stem, one of `LANGUAGES`; "none" does neither.
-    n_listed : int, default=200
-        Documents listed for each query, at most; those without a common word never are.
-
-    Returns
-    -------
-    sparse matrix (n_queries, n_documents)
-
-    Examples
-    --------
-    >>> from conemetric.ranking.lexical import bm25
-    >>> bm25(["running cats"], ["A cat runs.", "The dog sleeps."]).indices.tolist()
-    [0]
-    """
-    return BM25Vectors(documents, language).listed(queries, n_listed)
 
 
 def engine_scores(
@@ -160,9 +135,7 @@ def engine_scores(
 
 def _column(lists, n_documents):
     """Lists of (document, score) as a sparse matrix; a score of 0 is listed too."""
-    lists = [list(listed) for listed in lists]
     query = np.repeat(np.arange(len(lists)), [len(listed) for listed in lists])
-    flat = [pair for listed in lists for pair in listed]
-    document = np.array([document for document, _ in flat], np.int64)
-    scores = np.array([score for _, score in flat], np.float64)
-    return sparse.csr_array((scores, (query, document)), (len(lists), n_documents))
+    pairs = np.array([pair for listed in lists for pair in listed], float).reshape(-1, 2)
+    place = query, pairs[:, 0].astype(np.int64)
+    return sparse.csr_array((pairs[:, 1], place), (len(lists), n_documents))

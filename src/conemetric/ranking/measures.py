@@ -42,7 +42,7 @@ def rank(queries: Any, documents: Any, k: int = 100, similarity: str = "cosine")
     array([[1, 0]])
     """
     namespace(queries, documents)  # refuses mixed libraries
-    queries, documents = (as_array(X) for X in (queries, documents))
+    queries, documents = as_array(queries), as_array(documents)
     if queries.ndim != 2 or documents.ndim != 2 or queries.shape[1] != documents.shape[1]:
         raise ValueError(
             f"queries have shape {tuple(queries.shape)} and documents {tuple(documents.shape)}; "
@@ -77,13 +77,11 @@ def ndcg(ranking: Any, relevance: Any, k: int = 10, gain: str = "exponential") -
     if gain not in GAINS:
         raise ValueError(f"gain={gain!r} is not known; use {', '.join(GAINS)}.")
     judgements, grades = _grades(ranking, relevance, k)
-    reached = _discounted(GAINS[gain](grades))
-    best = np.zeros((judgements.n_queries, k))
-    order = np.lexsort((-judgements.grade, judgements.query))
-    place = np.arange(len(order)) - judgements.start[judgements.query]
-    first = place < k
+    best, place = np.zeros((judgements.n_queries, k)), judgements.place
+    order, first = np.lexsort((-judgements.grade, judgements.query)), place < k
     best[judgements.query[first], place[first]] = np.maximum(judgements.grade[order][first], 0)
-    return _per_query(reached, judgements, _discounted(GAINS[gain](best)))
+    reached, most = (_discounted(GAINS[gain](each)) for each in (grades, best))
+    return _per_query(reached, judgements, most)
 
 
 def reciprocal_rank(ranking: Any, relevance: Any, k: int = 10) -> np.ndarray:
@@ -98,9 +96,8 @@ def reciprocal_rank(ranking: Any, relevance: Any, k: int = 10) -> np.ndarray:
     array([0.5, 0. ])
     """
     judgements, grades = _grades(ranking, relevance, k)
-    relevant = grades > 0
-    first = relevant.any(axis=1) / (1.0 + relevant.argmax(axis=1))
-    return _per_query(first, judgements)
+    first = 1.0 + (grades > 0).argmax(axis=1)
+    return _per_query((grades > 0).any(axis=1) / first, judgements)
 
 
 def average_precision(ranking: Any, relevance: Any, k: int | None = None) -> np.ndarray:
@@ -161,7 +158,14 @@ def judged(ranking: Any, relevance: Any) -> tuple[np.ndarray, Judgements]:
         )
     judgements = relevance
     if not isinstance(relevance, Judgements):
-        judgements = check_relevance(relevance, len(ranking), _n_documents(ranking, relevance))
+        n_documents = int(ranking.max(initial=0)) + 1
+        rows = None if hasattr(relevance, "tocoo") else np.asarray(to_numpy(relevance))
+        if rows is None:
+            n_documents = relevance.shape[1]
+        elif rows.ndim == 2 and rows.shape[1] > 1 and rows.dtype.kind in "iuf":
+            numbers = rows[:, 1][abs(rows[:, 1]) < np.inf]  # others are refused later
+            n_documents = max(n_documents, int(numbers.max(initial=0)) + 1)
+        judgements = check_relevance(relevance, len(ranking), n_documents)
     if judgements.n_queries != len(ranking):
         raise ValueError(
             f"ranking has {len(ranking)} rows for judgements of {judgements.n_queries} queries; "
@@ -181,16 +185,6 @@ def _grades(ranking, relevance, k):
         check_depth(k)
     ranking, judgements = judged(ranking, relevance)
     return judgements, np.maximum(judgements.grades_of(ranking[:, :k]), 0)
-
-
-def _n_documents(ranking, relevance):
-    if hasattr(relevance, "tocoo"):
-        return relevance.shape[1]
-    rows = np.asarray(to_numpy(relevance))
-    if rows.ndim == 2 and rows.shape[1] > 1 and rows.dtype.kind in "iuf":
-        numbers = rows[:, 1][abs(rows[:, 1]) < np.inf]  # others are refused later
-        return int(max(ranking.max(initial=0), numbers.max(initial=0))) + 1
-    return int(ranking.max(initial=0)) + 1
 
 
 def _discounted(gains):

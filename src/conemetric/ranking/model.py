@@ -90,11 +90,8 @@ class RankingModel:
 
         Parameters
         ----------
-        queries : array-like or tensor (n_queries, n_features)
-        documents : array-like or tensor (n_documents, n_features)
-        scores : dict of str to sparse matrix or callable, default=None
-            The columns; those with weight 0 may be left out.
-        k : int, default=10
+        queries, documents, scores, k
+            As in `QueryAdapter.rank`.
         nearest : callable, default=None
             Gives the numbers of the nearest documents (n_queries, n) for which callables among
             ``scores`` are called; without it there may be none.
@@ -107,7 +104,7 @@ class RankingModel:
         check_depth(k)
         queries, documents = check_rows(queries, "queries"), check_rows(documents, "documents")
         namespace(queries, documents)  # refuses mixed libraries
-        columns = self._weighted_columns(scores, (len(queries), len(documents)), nearest)
+        columns = self._weighted_columns(scores, len(queries), len(documents), nearest)
         ties = tie_ranks(documents)
         if self.similarity == "cosine":
             queries, documents = unit_rows(queries), unit_rows(documents)
@@ -118,43 +115,37 @@ class RankingModel:
                 f"documents has {documents.shape[1]} features, but mapped queries have "
                 f"{queries.shape[1]}; map the documents as when the ranking was learned."
             )
-        listed, depth = (None, k) if columns is None else (columns.listed, columns.depth(k))
+        listed, depth = (columns.listed, columns.depth(k)) if columns else (None, k)
         found = search(queries, documents, depth, self.similarity, listed=listed, ties=ties)
         weights = np.array([self.weights[name] for name in (columns.names if columns else ())])
-        pool, k = Pool.of(columns, found, ties), min(k, len(documents))
+        pool, k = Pool.of(columns, [found], ties), min(k, len(documents))
         return pool.rank(self.normalization, weights, k, self.weights[EMBEDDING])
 
-    def _weighted_columns(self, scores, shape, nearest) -> Columns | None:
+    def _weighted_columns(self, scores, n_queries, n_documents, nearest) -> Columns | None:
         """The columns that have a weight, checked; None if none has."""
         used = [name for name in self.columns if self.weights[name]]
         scores = picked(scores, used, self.columns)
         if not used or self.normalization is None:
             return None
-        columns = check_scores(scores, shape[0], shape[1], nearest)
+        columns = check_scores(scores, n_queries, n_documents, nearest)
         columns = columns.listed_by(self.target, self.window)
         columns.tried(self.normalization)  # refuses columns that it does not suit
         return columns
 
     def state(self) -> dict[str, Any]:
         """JSON values and arrays that hold it; `from_state` inverts it."""
-        maps = {"query_map": self.query_map, "document_map": self.document_map}
-        return {
-            **{name: None if A is None else to_numpy(A) for name, A in maps.items()},
-            "similarity": self.similarity,
-            "weights": dict(self.weights),
-            "normalization": self.normalization,
-            "target": self.target,
-            "window": self.window,
-        }
+        state = {name: getattr(self, name) for name in FIELDS} | {"weights": dict(self.weights)}
+        for name in ("query_map", "document_map"):
+            state[name] = None if state[name] is None else to_numpy(state[name])
+        return state
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any], within: str = "ranking") -> Self:
         """The model of a `state`; a `FieldError` that names a value which it cannot use."""
         check(state, FIELDS, within)
         weights = state["weights"]
-        expect(
-            EMBEDDING in weights, f"{within}.weights", sorted(weights)[:9], f"one of {EMBEDDING}"
-        )
+        named = f"{within}.weights", sorted(weights)[:9]
+        expect(EMBEDDING in weights, *named, f"one of {EMBEDDING}")
         scaled = [name for name, weight in weights.items() if weight and name != EMBEDDING]
         fits = state["normalization"] is not None or not scaled
         expect(fits, f"{within}.normalization", None, f"the scale of {scaled[:9]}")

@@ -8,7 +8,6 @@ prior so that a margin of one is a fixed fraction of that size, which makes C an
 margin free of units.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,18 +19,9 @@ from ..operators.columns import WithColumns, concatenated
 from ..problems.frobenius import FrobeniusProgram
 from .candidates import Setting
 from .columns import Columns, Pool
-from .comparisons import (
-    LEAST_SPREAD,
-    SPREAD_POWER,
-    Comparisons,
-    Remembered,
-    TrainingData,
-    query_weights,
-)
+from .comparisons import STRETCH, Comparisons, Remembered, TrainingData, query_weights
 from .forms import ScoreForm
 from .judgements import graded_triplets, random_negatives
-
-__all__ = ["RankingProgram"]
 
 # how much more a change of weights costs: they start where nDCG is best, and the loss, which
 # counts all pairs alike, would move them away (Cranfield, CISI: 1 is worse on held-out queries)
@@ -41,22 +31,14 @@ SAMPLED_COMPARISONS = 1 << 8  # bounds the time for the mean size
 
 @dataclass(frozen=True)
 class RankingProgram:
-    """From judgements to the convex program of a `ScoreForm`, and from its points to maps and
-    weights; see the module docstring.
-    """
+    """The convex program of a `ScoreForm`, and back from its points; see the module docstring."""
 
     form: ScoreForm
 
     def comparisons(
-        self,
-        data: TrainingData,
-        setting: Setting,
-        seed: int,
-        known: Comparisons | None = None,
+        self, data: TrainingData, setting: Setting, seed: int, known: Comparisons | None = None
     ) -> Comparisons:
-        """Comparisons with hard and random negatives, in the coordinates of those ``known``;
-        an error if there are none.
-        """
+        """Comparisons with hard and random negatives, in the coordinates of those ``known``."""
         judgements, initial = data.judgements, self.form.initial_map(data.documents)
         negatives = [random_negatives(judgements, setting.n_random, seed)]
         if setting.n_hard:
@@ -101,25 +83,21 @@ class RankingProgram:
 
     def _ranges(self, data):
         """By how much the embedding's own scores of its nearest documents differ, by query."""
-        map_, (queries, documents) = (self.form.initial_map(data.documents),), data.rows
-        window, ties = data.columns.window, data.ties
-        scores = self.form.search(map_, queries, documents, window, ties=ties).scores
+        scores = self._unchanged(data, data.columns.window).scores
         ranges = to_numpy(scores[:, 0] - scores[:, -1])
         return np.where(ranges > 0, ranges, 1.0)
 
+    def _unchanged(self, data, k, **options):
+        """The k nearest documents by the embedding as it is."""
+        initial, (queries, documents) = self.form.initial_map(data.documents), data.rows
+        return self.form.search((initial,), queries, documents, k, ties=data.ties, **options)
+
     def _hard_negatives(self, data, setting):
         """The best unjudged documents of each query in the ranking that the program starts from."""
-        judgements, columns, (queries, documents) = data.judgements, data.columns, data.rows
-        found = self.form.search(
-            (self.form.initial_map(data.documents),),
-            queries,
-            documents,
-            setting.n_hard,
-            excluded=(judgements.start, judgements.document),
-            listed=columns and columns.listed,
-            ties=data.ties,
-        )
-        pool = Pool.of(columns, found, data.ties)
+        judgements, columns = data.judgements, data.columns
+        excluded, listed = (judgements.start, judgements.document), columns and columns.listed
+        found = self._unchanged(data, setting.n_hard, excluded=excluded, listed=listed)
+        pool = Pool.of(columns, [found], data.ties)
         weights = setting.weights if setting.normalization else None
         return pool.rank(setting.normalization, weights, setting.n_hard, excluded=judgements)[0]
 
@@ -141,8 +119,8 @@ class RankingProgram:
         """
         part, prepared = Remembered.of(data, comparisons), self.form.prepared
         rows = prepared(float64(part.queries)), prepared(float64(part.documents))
-        queries, documents = self.form.centred(*rows)
-        return replace(part, queries=queries @ comparisons.T, documents=documents @ comparisons.T)
+        queries, documents = (X @ comparisons.T for X in self.form.centred(*rows))
+        return replace(part, queries=queries, documents=documents)
 
     def operator(self, mapped: Remembered) -> Operator:
         """The operator of what is compared, with its columns."""
@@ -158,26 +136,24 @@ class RankingProgram:
         """The convex program of a setting."""
         prior, kind = comparisons.prior / setting.margin, self.form.program_type
         if comparisons.columns is not None:
-            start = np.array(setting.weights) * comparisons.unit / setting.margin
-            prior = concatenated(prior, start * comparisons.scale)
+            start = self.start_of(comparisons, setting) * comparisons.scale
+            prior = concatenated(prior, start)
         D = len(comparisons.T)
-        program = kind(
-            operator, setting.C * D / setting.margin, prior=prior, weights=comparisons.weights
-        )
-        # mapping by T and back, on both sides, amplifies rounding by its condition number squared
-        stretch = LEAST_SPREAD ** (2 * SPREAD_POWER)
-        program.rounding = max(program.rounding, 8 * D * np.finfo(np.float64).eps * stretch)
+        C, weights = setting.C * D / setting.margin, comparisons.weights
+        program = kind(operator, C, prior=prior, weights=weights)
+        program.rounding = max(program.rounding, 8 * D * np.finfo(np.float64).eps * STRETCH)
         return program
 
-    def solution(
-        self, comparisons: Comparisons, point: Any, map_of: Callable[[Any, Any], Any]
-    ) -> tuple[Any, np.ndarray]:
-        """What ``map_of(T, solution)`` makes of a point of the program, and the weights."""
-        weights = np.zeros(0)
-        if comparisons.columns is not None:
-            point, v = self.form.partitioned(point, len(comparisons.scale))
-            weights = to_numpy(v) / comparisons.scale
-        return map_of(like(comparisons.T, point), point), weights
+    def start_of(self, comparisons: Comparisons, setting: Setting) -> np.ndarray:
+        """The weights that a setting starts from, in the units of the program."""
+        return np.array(setting.weights) * comparisons.unit / setting.margin
+
+    def parts(self, comparisons: Comparisons, point: Any) -> tuple[Any, np.ndarray]:
+        """The solution that a point of the program is, and the weights of the columns."""
+        if comparisons.columns is None:
+            return point, np.zeros(0)
+        solution, v = self.form.partitioned(point, len(comparisons.scale))
+        return solution, to_numpy(v) / comparisons.scale
 
     def weights_beside(
         self, columns: Columns | None, comparisons: Comparisons, setting: Setting, weights: Any
@@ -190,7 +166,7 @@ class RankingProgram:
         return weights * setting.margin / comparisons.unit
 
     def joint_point(self, comparisons: Comparisons, map_: Any, weights: np.ndarray) -> Any:
-        """The point that corresponds to a map and weights: inverts `solution`."""
+        """The point that corresponds to a map and weights."""
         point = self.form.point(comparisons.inverse, float64(map_))
         if comparisons.columns is None:
             return point

@@ -11,15 +11,6 @@ from ..core.slices import slices
 from ..core.threads import threaded
 from ..neighbours.ties import row_keys
 
-__all__ = [
-    "Found",
-    "best_of",
-    "check_depth",
-    "search",
-    "tie_ranks",
-    "unit_rows",
-]
-
 SIMILARITIES = ("euclidean", "inner", "cosine")
 
 
@@ -48,9 +39,9 @@ def search(
     (integer arrays on the host). ``listed`` (n, L; -1 for none) are documents of which the scores
     are wanted and which are not searched; ``ties`` are `tie_ranks` computed before.
     """
-    xp, k = namespace(queries, documents), min(k, len(documents))
-    found = xp.empty((len(queries), k), dtype=xp.int64, device=queries.device)
-    values = xp.empty((len(queries), k), dtype=documents.dtype, device=queries.device)
+    xp, shape = namespace(queries, documents), (len(queries), min(k, len(documents)))
+    found = xp.empty(shape, dtype=xp.int64, device=queries.device)
+    values = xp.empty(shape, dtype=documents.dtype, device=queries.device)
     ties = tie_ranks(documents) if ties is None else ties
     left, right, shift = _as_products(queries, documents, similarity)
     scored = np.full((len(queries), 0) if listed is None else listed.shape, -np.inf)
@@ -62,8 +53,11 @@ def search(
             scored[rows][row, column] = to_numpy(scores[place] + shift[rows][place[0]])
             scores[place] = -np.inf
         if excluded is not None:
-            _exclude(scores, rows, *excluded)
-        found[rows], values[rows] = _top_columns(scores, k, ties)
+            start = excluded[0][rows.start : rows.stop + 1]
+            row = np.repeat(np.arange(len(start) - 1), np.diff(start))
+            place = tuple(like(part, found) for part in (row, excluded[1][start[0] : start[-1]]))
+            scores[place] = -np.inf
+        found[rows], values[rows] = _top_columns(scores, shape[1], ties)
         values[rows] += shift[rows, None]
     return Found(found, values, scored)
 
@@ -104,18 +98,8 @@ def unit_rows(X: Any) -> Any:
     return X / namespace(X).where(length > 0, length, 1)
 
 
-def _exclude(scores, rows, start, document):
-    start = start[rows.start : rows.stop + 1]
-    if start[-1] > start[0]:
-        row = np.repeat(np.arange(len(start) - 1), np.diff(start))
-        index = arange(1, scores)
-        scores[like(row, index), like(document[start[0] : start[-1]], index)] = -np.inf
-
-
 def _top_columns(scores, k, ties):
-    """(columns, values) of the ``k`` largest entries of each row, largest first, ties by rank;
-    -1 for entries of minus infinity.
-    """
+    """(columns, values) of the ``k`` largest of each row, ties by rank; -1 for minus infinity."""
     if not is_torch(scores):
         return best_of(scores, np.broadcast_to(np.arange(scores.shape[1]), scores.shape), ties, k)
     order = like(np.argsort(ties), arange(1, scores))

@@ -2,10 +2,9 @@
 
 from .atomic import atomic_path
 from .blending import blend
-from .checked import MetricFileError
+from .checked import MetricFileError, certificate_values
 from .files import load_decision, load_metric, save_decision, save_metric
 from .learned import LearnedAdapter, LearnedMap, LearnedMetric
-from .states import certificate_values
 
 __all__ = [
     "LearnedAdapter",

@@ -7,8 +7,9 @@ import numpy as np
 from sklearn.utils import check_array
 
 from ..core import spectral
+from ..core.weights import check_weights
+from .checked import same_state
 from .learned import LearnedMetric
-from .states import same_state
 
 
 def blend(metrics: Sequence[Any], weights: Any = None, *, X: Any = None) -> LearnedMetric:
@@ -50,7 +51,8 @@ def blend(metrics: Sequence[Any], weights: Any = None, *, X: Any = None) -> Lear
     learned = [LearnedMetric.from_estimator(metric) for metric in metrics]
     if not learned:
         raise ValueError("metrics is empty; give at least one fitted metric.")
-    weights = _check_weights(weights, learned)
+    weights = check_weights(weights, len(learned), "metrics", "weights")
+    weights = weights / weights.sum()
     names = _common_features(learned)
     n_features = learned[0].n_features_in_
     covariance = np.eye(n_features) / n_features
@@ -66,14 +68,15 @@ def blend(metrics: Sequence[Any], weights: Any = None, *, X: Any = None) -> Lear
     for metric, weight in zip(learned, weights, strict=True):
         components = np.asarray(metric.components, np.float64)
         scale = float(((components @ covariance) * components).sum())
-        if weight > 0 and not scale > 0:
+        if weight == 0:
+            continue
+        if not scale > 0:
+            where = "" if X is None else " between all rows of X"
             raise ValueError(
-                f"the metric of {metric.method} is zero"
-                f"{'' if X is None else ' between all rows of X'}, so it has no scale to blend by; "
+                f"the metric of {metric.method} is zero{where}, so it has no scale to blend by; "
                 "leave it out."
             )
-        if weight > 0:
-            scaled.append((weight / scale) ** 0.5 * components)
+        scaled.append((weight / scale) ** 0.5 * components)
     L = spectral.canonical_factor(np.concatenate(scaled).T)
     methods = [metric.method for metric in learned]
     return LearnedMetric(
@@ -90,19 +93,6 @@ def blend(metrics: Sequence[Any], weights: Any = None, *, X: Any = None) -> Lear
     )
 
 
-def _check_weights(weights, learned):
-    weights = np.ones(len(learned)) if weights is None else np.asarray(weights, dtype=np.float64)
-    if weights.shape != (len(learned),):
-        raise ValueError(
-            f"weights has shape {weights.shape}; give one for each of {len(learned)} metrics."
-        )
-    if not np.isfinite(weights).all() or weights.min() < 0 or weights.max() == 0:
-        raise ValueError(
-            f"weights={weights.tolist()} must be nonnegative, and at least one positive."
-        )
-    return weights / weights.sum()
-
-
 def _common_features(learned):
     """The names of the features, or None if no metric has them."""
     sizes = {metric.n_features_in_ for metric in learned}
@@ -110,11 +100,8 @@ def _common_features(learned):
         raise ValueError(
             f"the metrics have {sorted(sizes)} features; blend metrics of the same features."
         )
-    if any(
-        not np.array_equal(metric.fill, learned[0].fill)  # None equals None
-        or not same_state(*(each.encoder and each.encoder.state() for each in (metric, learned[0])))
-        for metric in learned
-    ):
+    before = [{name: metric.state()[name] for name in ("fill", "encoder")} for metric in learned]
+    if not all(same_state(each, before[0]) for each in before):
         raise ValueError(
             "the metrics treat words or missing values differently; blend metrics with the same "
             "preprocessing."

@@ -15,7 +15,7 @@ from ..core.arrays import to_numpy
 from ..estimators.base import MahalanobisMetric
 from ..ranking.model import RankingModel
 from ..tables import TableEncoder
-from .states import json_value
+from .checked import json_value
 
 SKLEARN_METRICS = (NeighborhoodComponentsAnalysis, LinearDiscriminantAnalysis)
 METRICS = (MahalanobisMetric, *SKLEARN_METRICS)  # what defines a distance
@@ -116,8 +116,7 @@ def _learned_sum(learned, preprocessing):
             "weights of scores cannot be kept behind preprocessing; transform the data first and "
             f"save the {type(learned).__name__} alone."
         )
-    maps = state.pop("query_map"), state.pop("document_map")
-    return {
-        "scores": state,
-        "document_components": None if isinstance(learned, METRICS) else maps[1],
-    }
+    _, documents = state.pop("query_map"), state.pop("document_map")
+    return {"scores": state} | (
+        {} if isinstance(learned, METRICS) else {"document_components": documents}
+    )

@@ -375,8 +375,7 @@ encoder, notes, scores, document_components
 NO_OTHER = {
     "rows": "This file or estimator is a distance, not a map of queries; use LearnedMetric.",
     "queries": "This file or estimator maps queries only and is not a distance: map the queries by "
-    "transform and search the existing index of the documents (export.to_llama_index writes it as "
-    "an adapter).",
+    "transform and search the existing index of the documents.",
 }
 
 

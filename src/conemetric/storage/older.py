@@ -6,8 +6,8 @@ import numpy as np
 
 from ..core.fields import Array, Each, Field, Named, Number, Plain, Text, check, expect
 from ..tables.kinds import IndicatorColumn, Kind, NumberColumn
+from .checked import number_from_value
 from .learned import FIELDS
-from .states import number_from_value
 
 # of older formats: keys, those that they lack by the format that added them, and arrays
 KEYS = {"format", "shape", "certificate", "method", "parameters", "feature_names", "preprocessing"}

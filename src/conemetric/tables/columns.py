@@ -34,9 +34,8 @@ class Column:
     family: Family
     values: np.ndarray
     integers: bool = False  # in the table
-    # of words: what their objects were ("str", "number", "bool", "date"); "category" if the table
-    # says that they are categories, even if they spell numbers
-    types: frozenset[str] = frozenset()
+    booleans: bool = False  # of words: whether all were truth values
+    category: bool = False  # whether the table says that words are categories, even numerals
     order: tuple[str, ...] | None = None  # of an ordered category
 
     @property
@@ -108,7 +107,7 @@ def _read(values: Any, name: str, as_words: bool) -> Column:
             f"column {name!r} holds {dtype}; give one column for each entry, or drop it."
         )
     order = tuple(map(str, dtype.categories)) if isinstance(dtype, nw.Enum) else None
-    return _words(values.to_list(), name, order, {"category"} if dtype == nw.Categorical else ())
+    return _words(values.to_list(), name, order, category=dtype == nw.Categorical)
 
 
 def _floats(series):
@@ -129,17 +128,16 @@ def _finite(numbers, name):
 # ---- words
 
 
-def _words(values, name, order=None, dtypes=()):
+def _words(values, name, order=None, category=False):
     """Python objects as words: strings without spaces around them, None for a gap."""
-    types, words = set(dtypes), np.empty(len(values), object)
+    booleans, words = True, np.empty(len(values), object)
     for row, value in enumerate(values):
         if isinstance(value, str):
-            words[row] = str(value).strip() or None
-            types.add("str")
+            words[row], booleans = str(value).strip() or None, False
         elif not _is_gap(value):
-            words[row], kind = _word(value, name)
-            types.add(kind)
-    return Column(name, "word", words, types=frozenset(types), order=order)
+            words[row] = _word(value, name)
+            booleans = booleans and isinstance(value, (bool, np.bool_))
+    return Column(name, "word", words, booleans=booleans, category=category, order=order)
 
 
 def _is_gap(value: Any) -> bool:
@@ -149,28 +147,23 @@ def _is_gap(value: Any) -> bool:
         return not isinstance(value, Iterable)
 
 
-def _word(value: Any, name: str) -> tuple[str, str]:
-    if isinstance(value, (bool, np.bool_)):
-        return str(bool(value)), "bool"
-    if isinstance(value, (Real, Decimal)):
-        return _number_word(float(value)), "number"
+def _word(value: Any, name: str) -> str:
+    if isinstance(value, (bool, np.bool_, np.datetime64)):
+        return str(value)
+    if isinstance(value, date):
+        return value.isoformat()
     if isinstance(value, bytes):
-        return value.decode("utf-8", "replace"), "str"
+        return value.decode("utf-8", "replace")
     if isinstance(value, time):
-        since_midnight = datetime.combine(date.min, value) - datetime.min
-        return _number_word(since_midnight.total_seconds()), "number"
-    if isinstance(value, (date, np.datetime64)):
-        return value.isoformat() if isinstance(value, date) else str(value), "date"
+        value = (datetime.combine(date.min, value) - datetime.min).total_seconds()
+    if isinstance(value, (Real, Decimal)):
+        number = float(value)  # 3 and 3.0 are the same word
+        whole = math.isfinite(number) and number == int(number) and abs(number) < LARGEST_WHOLE
+        return str(int(number)) if whole else repr(number)
     raise TypeError(
         f"argument must be a string or a number: column {name!r} holds a {type(value).__name__}; "
         "give one value for each row, or drop the column."
     )
-
-
-def _number_word(value):
-    """3 and 3.0 are the same word."""
-    whole = math.isfinite(value) and value == int(value) and abs(value) < LARGEST_WHOLE
-    return str(int(value)) if whole else repr(value)
 
 
 def number_of_word(word: str) -> float | None:

@@ -141,7 +141,7 @@ class NumberColumn(Kind):
 
     def value_of(self, column: Column) -> Callable[[str], float | None]:
         """The value that a word of a column stands for: NaN for a gap, None if for none."""
-        return {"True": 1.0, "False": 0.0}.get if column.types == {"bool"} else number_of_word
+        return {"True": 1.0, "False": 0.0}.get if column.booleans else number_of_word
 
     def features(self, numbers: np.ndarray) -> np.ndarray:
         """What is standardised (n, k)."""
@@ -339,9 +339,9 @@ def recognized(summary: Summary) -> type[Kind]:
         return KINDS[summary.family]
     if summary.order is not None:
         return OrderedColumn
-    if summary.types == {"bool"}:
+    if summary.booleans:
         return BooleanColumn
-    if "category" in summary.types or summary.counts is None:
+    if summary.category or summary.counts is None:
         return WordColumn
     values = [number_of_word(word) for word in summary.counts]
     if None not in values and any(value == value for value in values):

@@ -5,7 +5,7 @@ table add up to that of the whole: counts exactly, moments up to rounding.
 import re
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from operator import add
 from typing import TypeVar
 
@@ -80,7 +80,8 @@ class Summary:
     ids: np.ndarray | None = None  # different integers of a column with the name of an id
     counts: Counter[str] | None = None  # rows of each word; None of more than `MAX_WORDS`
     weights: Counter[str] = field(default_factory=Counter)  # of each word
-    types: frozenset[str] = frozenset()
+    booleans: bool = False
+    category: bool = False
     order: tuple[str, ...] | None = None
 
     def __add__(self, other: "Summary") -> "Summary":
@@ -102,7 +103,8 @@ class Summary:
             ids=_both(np.union1d, self.ids, other.ids),
             counts=counts if counted else None,
             weights=self.weights + other.weights if counted else Counter(),
-            types=self.types | other.types,
+            booleans=self.booleans and other.booleans,
+            category=self.category or other.category,
             order=self.order if self.order == other.order else None,
         )
 
@@ -124,14 +126,19 @@ def summarize(column: Column, weights: np.ndarray) -> Summary:
     if column.family == "word":
         number: dict[str, int] = {}
         codes = np.array([number.setdefault(word, len(number)) for word in present], int)
-        found = Summary(*common, types=column.types, order=column.order)
-        if len(number) > MAX_WORDS:
-            return found
         counts, sums = (
             Counter(dict(zip(number, np.bincount(codes, each).tolist(), strict=True)))
             for each in (None, known)
         )
-        return replace(found, counts=counts, weights=sums)
+        counted = len(number) <= MAX_WORDS
+        return Summary(
+            *common,
+            counts=counts if counted else None,
+            weights=sums if counted else Counter(),
+            booleans=column.booleans,
+            category=column.category,
+            order=column.order,
+        )
     counts_up = column.integers and len(values) and not gaps.any() and (np.diff(values) == 1).all()
     return Summary(
         *common,

@@ -409,17 +409,10 @@ def test_files_that_are_there_stay(run, csv, pairs, metric, tmp_path, command):
     assert written.read_text() != "mine"
 
 
-@pytest.mark.parametrize("to", ["faiss", "onnx", "sql", "llama-index"])
+@pytest.mark.parametrize("to", ["faiss", "onnx", "sql"])
 def test_export_writes_what_the_library_reads(run, metric, fitted, tmp_path, to):
     out = tmp_path / "there"
-    arguments = ("export", metric, "--to", to, "--out", out, "--json")
-    if to == "llama-index":
-        pytest.importorskip("torch")
-        assert "inner_product=True" in run(*arguments).err
-        result = run(*arguments, "--inner-product")
-        assert (out / "pytorch_model.bin").exists()
-    else:
-        result = run(*arguments)
+    result = run("export", metric, "--to", to, "--out", out, "--json")
     assert result.code == 0 and result.json["dimensions"] == len(fitted[-1].components_)
     few = X[:5].astype(np.float32)
     if to == "faiss":

@@ -10,7 +10,7 @@ import pytest
 
 from conemetric.app.report import content
 from conemetric.app.report.metric import cards, facts, headline, protocol, table_rows, write_report
-from conemetric.app.studies.judging import Judgement
+from conemetric.app.studies.task import Judgement
 
 
 class Reader(HTMLParser):

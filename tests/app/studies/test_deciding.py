@@ -15,8 +15,8 @@ from threadpoolctl import threadpool_info, threadpool_limits
 from conemetric import AutoMetric, FrobMetric, LearnedMetric
 from conemetric.app.report.metric import table_rows
 from conemetric.app.studies import Options, deciding, run_study
-from conemetric.app.studies.judging import Judgement
 from conemetric.app.studies.supervision import Labelled
+from conemetric.app.studies.task import Judgement
 from conemetric.evaluation.statistics import corrected_t_test
 
 X, y = load_wine(return_X_y=True)
@@ -56,7 +56,8 @@ def test_a_decision_and_its_metric_are_learned_at_once(monkeypatch, scale, kind)
         Labelled(rows, y), Options(scale=scale), decide=True, refit=True, feature_names=names
     )
     shared = scale == "standard" or kind == "gaps"
-    assert len(fits) == (2 if shared else 4)
+    assert len(fits) == (1 if shared else 3)
+    assert (study.refitted is study.metric) == shared
     assert (study.estimator is study.decided.decision.estimator.metric_) == shared
     Z = study.estimator.transform(study.prepare.transform(rows))
     np.testing.assert_allclose(study.metric.transform(rows), Z, atol=1e-9)
@@ -88,7 +89,10 @@ def test_what_is_saved_is_learned_from_all_rows():
     )
     decided = study.decided
     np.testing.assert_array_equal(decided.final_rows, np.arange(len(y)))
-    assert len(decided.rows) < len(y) and "learned again from 178 rows" in " ".join(study.notes)
+    assert (
+        len(decided.rows) < len(y)
+        and "learned again from 178 rows, decision with" in study.notes[-1]
+    )
     assert decided.final.predict(X).shape == y.shape
 
 

@@ -13,7 +13,6 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from conemetric import FrobMetric, watching
 from conemetric.app.studies import Options, methods, run_study
 from conemetric.app.studies import study as studying
-from conemetric.app.studies.judging import Judgement
 from conemetric.app.studies.methods import KNOWN, find
 from conemetric.app.studies.supervision import (
     Labelled,
@@ -22,7 +21,7 @@ from conemetric.app.studies.supervision import (
     Ranked,
     sample_by_class,
 )
-from conemetric.app.studies.task import data_id
+from conemetric.app.studies.task import Judgement, data_id
 from conemetric.estimators import automatic
 from conemetric.evaluation.knn import knn_error
 from conemetric.evaluation.statistics import corrected_t_test

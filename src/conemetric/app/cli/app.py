@@ -12,10 +12,9 @@ from .comparing import compare
 from .compressing import compress
 from .exporting import export
 from .learn import learn
-from .listing import datasets
 from .options import as_command
 from .predicting import predict
-from .using import embed, inspect, neighbors
+from .using import datasets, embed, inspect, neighbors
 from .verifying import verify
 
 SETTINGS = {"help_option_names": ["-h", "--help"]}
@@ -35,15 +34,11 @@ def _without_types(params):
 
 
 class Command(typer.core.TyperCommand):
-    """A command."""
-
     def get_params(self, ctx: Any) -> list:
         return _without_types(super().get_params(ctx))
 
 
 class Group(typer.core.TyperGroup):
-    """The commands together."""
-
     def get_params(self, ctx: Any) -> list:
         return _without_types(super().get_params(ctx))
 

@@ -14,7 +14,7 @@ from .invocation import state
 from .options import ENGINES, Command, Overwrite, option
 from .wording import plural
 
-FORMATS = ("faiss", "onnx", "sentence-transformers", "llama-index", "sql")
+FORMATS = ("faiss", "onnx", "sentence-transformers", "sql")
 SYSTEMS = (*ENGINES, "json")  # of weights: the keys of `export.hybrid.SYSTEMS`
 
 
@@ -34,15 +34,10 @@ class Export(Command):
         Path,
         option(
             "PLACE",
-            "File to write; for sentence-transformers the folder of a saved model to add to, "
-            "for llama-index a new folder.",
+            "File to write; for sentence-transformers the folder of a saved model to add to.",
         ),
     ]
     dialect: Annotated[str, option("NAME", "Of sql: pgvector or duckdb.")] = "pgvector"
-    inner_product: Annotated[
-        bool,
-        option("", "For llama-index: the learned inner product, not distance.", "--inner-product"),
-    ] = False
     overwrite: Overwrite = False
 
 
@@ -77,7 +72,7 @@ def export(given: Export) -> None:
                 f"{', '.join(FORMATS)}, or a file that adapt wrote with --lexical or --scores."
             )
         return _export_weights(learned, to, out)
-    _write(learned, to, out, given.dialect, given.inner_product)
+    _write(learned, to, out, given.dialect)
     rank, n_features = learned.components.shape
     state.answer(
         {"to": to, "features": n_features, "dimensions": rank, "out": str(out)},
@@ -97,10 +92,10 @@ def _export_weights(learned, to, out):
     """Learned weights of scores, as a query of another system."""
     from ...export import to_hybrid_query
     from ...export.base import write_json
-    from ...export.hybrid import ScoreSum
+    from ...export.hybrid import score_sum
     from ...storage import atomic_path
 
-    query, weights = to_hybrid_query(learned, to), ScoreSum.of(learned).weights
+    query, weights = to_hybrid_query(learned, to), score_sum(learned).weights
     if isinstance(query, str):
         with atomic_path(out) as temporary:
             temporary.write_text(query, encoding="utf-8")
@@ -112,7 +107,7 @@ def _export_weights(learned, to, out):
     )
 
 
-def _write(learned, to, out, dialect, inner_product):
+def _write(learned, to, out, dialect):
     from ... import export
     from ...storage import atomic_path
 
@@ -124,8 +119,6 @@ def _write(learned, to, out, dialect, inner_product):
         export.to_onnx(learned, out)
     elif to == "sentence-transformers":
         export.to_sentence_transformers(learned, out)
-    elif to == "llama-index":
-        export.to_llama_index(learned, out, inner_product=inner_product)
     else:
         text = export.to_sql(learned, dialect)
         with atomic_path(out) as temporary:

@@ -1,16 +1,26 @@
-"""From files, or a bundled data set, to a task."""
+"""From files, or a bundled data set, to a task: rows, and their labels, pairs or triplets, which name
+rows by number or by id.
+"""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 
 from ...constraints.labels import is_continuous
 from ..datasets import ALIASES, BUNDLED, load_bundled
 from ..studies.supervision import Labelled, Measured, Paired, Ranked, Task
 from .files import check_file
-from .intake import Table
+from .intake import Table, row_numbers
 from .options import Reading
-from .wording import listed
+from .tables import load_arrays, read_frame, read_table
+from .wording import listed, plural
+
+SAME = {
+    **dict.fromkeys(["1", "1.0", "true", "yes", "same"], True),
+    **dict.fromkeys(["0", "0.0", "-1", "false", "no", "different"], False),
+}
 
 
 def load_rows(data: str | None, reading: Reading) -> tuple[Table, str]:
@@ -21,8 +31,6 @@ def load_rows(data: str | None, reading: Reading) -> tuple[Table, str]:
         bunch = load_bundled(name)
         classes = bunch.target_names.astype(str)[bunch.target]
         return Table(np.ascontiguousarray(bunch.data), list(bunch.feature_names), classes), name
-    from .tables import read_table
-
     path = check_file(data)
     return read_table(path, reading), path.stem
 
@@ -31,13 +39,9 @@ def load_task(data: str | None, reading: Reading) -> tuple[Table, Task, str]:
     """The table, its task, and a name for it."""
     table, name = load_rows(data, reading)
     if reading.pairs is not None:
-        from .pairs import read_pairs
-
         table, indices, same = read_pairs(reading.pairs, table)
         return table, Paired(table.X, indices, similar=same), name
     if reading.triplets is not None:
-        from .pairs import read_triplets
-
         table, indices = read_triplets(reading.triplets, table)
         return table, Ranked(table.X, indices), name
     if table.labels is None:
@@ -49,3 +53,101 @@ def load_task(data: str | None, reading: Reading) -> tuple[Table, Task, str]:
     if is_continuous(table.labels, reading.target):
         return table, Measured(table.X, table.labels.astype(float)), name
     return table, Labelled(table.X, table.labels), name
+
+
+# ---- pairs and triplets
+
+
+def read_triplets(path: Path, table: Table) -> tuple[Table, np.ndarray]:
+    """The table with notes about the file, and row numbers (m, 3)."""
+    table, rows, _ = _read_constraints(check_file(path), 3, table)
+    return table, rows
+
+
+def read_pairs(path: Path, table: Table) -> tuple[Table, np.ndarray, np.ndarray]:
+    """The table with notes about the file (id, id, same), row numbers (m, 2), and which pairs are
+    similar.
+    """
+    path = check_file(path)
+    table, rows, rest = _read_constraints(path, 2, table)
+    if rest.width == 0:
+        raise ValueError(
+            f"'{path}' has two columns; a third must say whether the pair is the same (1 or 0)."
+        )
+    column = rest.to_series(0)
+    words = column.cast(pl.String).str.to_lowercase()
+    same = words.replace_strict(SAME, default=None, return_dtype=pl.Boolean)
+    if same.null_count():
+        bad = words.filter(same.is_null())[0]
+        raise ValueError(
+            f"'{path}': column '{column.name}' has {bad!r}; use 1 or 0 (or true/false, yes/no) for "
+            "same or not."
+        )
+    similar = same.to_numpy()
+    contradicting = _contradictions(rows, similar)
+    if contradicting:
+        note = f"{plural(contradicting, 'pair')} in '{path.name}' marked both same and different."
+        table = replace(table, notes=(*table.notes, note))
+    return table, rows, similar
+
+
+def _contradictions(rows, same):
+    """How many pairs are marked same in one line and different in another."""
+    pairs, which = np.unique(np.sort(rows, axis=1), axis=0, return_inverse=True)
+    called = np.zeros((len(pairs), 2), bool)
+    called[which.ravel(), same.astype(int)] = True
+    return int(called.all(axis=1).sum())
+
+
+def _read_constraints(path, width, table):
+    """The table with notes about the file, row numbers (m, width), and the rest of its columns.
+
+    The file is npy (integers), CSV or Parquet; its first ``width`` columns hold row numbers, or
+    ids of ``table``.
+    """
+    notes = list(table.notes)
+    frame = (
+        pl.DataFrame(np.asarray(load_arrays(path)["X"]))
+        if path.suffix.lower() == ".npy"
+        else read_frame(path, notes)
+    )
+    if frame.width < width:
+        raise ValueError(
+            f"'{path}' has {plural(frame.width, 'column')}; the first {width} must name rows."
+        )
+    find = _by_number if table.ids is None else _by_id
+    rows = find(path, frame[:, :width], table)
+    return replace(table, notes=tuple(notes)), rows, frame[:, width:]
+
+
+def _by_number(path, frame, table):
+    for column in frame.iter_columns():
+        name = column.name
+        if not column.dtype.is_integer():
+            raise ValueError(
+                f"'{path}': column '{name}' does not hold row numbers (0, 1, ...); to use "
+                "ids, give --id COLUMN."
+            )
+        if column.null_count():
+            raise ValueError(
+                f"'{path}': column '{name}' has {plural(column.null_count(), 'missing row number')}"
+                "; fill them in."
+            )
+        outside = column.filter((column < 0) | (column >= len(table.X)))
+        if len(outside):
+            raise ValueError(
+                f"'{path}': column '{name}' has {outside[0]}; the data have rows 0 to "
+                f"{len(table.X) - 1}."
+            )
+    return frame.to_numpy().astype(np.int64)
+
+
+def _by_id(path, frame, table):
+    wanted = frame.cast(pl.String).to_numpy()
+    rows = row_numbers(table.ids.astype(str), wanted.ravel()).reshape(wanted.shape)
+    unknown = wanted[rows < 0]
+    if len(unknown):
+        raise ValueError(
+            f"'{path}' names {plural(len(unknown), 'id')} not in the data (first: '{unknown[0]}')."
+        )
+    return rows

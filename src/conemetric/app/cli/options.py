@@ -30,7 +30,7 @@ from .invocation import state
 # the keys of `ranking.engines.ENGINES`
 ENGINES = (
     *("pgvector", "duckdb", "sqlite", "qdrant", "milvus", "lancedb"),
-    *("llama-index", "elasticsearch", "opensearch"),
+    *("elasticsearch", "opensearch"),
 )
 DATA_PANEL, FIT_PANEL = "Reading the data", "Learning and judging"
 

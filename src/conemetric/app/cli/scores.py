@@ -8,7 +8,7 @@ from scipy import sparse
 
 from ...export import postgres_connection, postgres_scores
 from ...ranking.engines import ENGINES
-from ...ranking.lexical import bm25
+from ...ranking.lexical import BM25Vectors
 from ..studies.adapting import Collection
 from .dialects import decoded
 from .files import check_file
@@ -40,7 +40,7 @@ def read_scores(
             with postgres_connection(chosen.server) as connection:
                 columns[WORDS] = postgres_scores(*texts, connection, language=language)
         elif target is None or ENGINES[target].words == "bm25 vectors":
-            columns[BM25] = bm25(*texts, chosen.language)
+            columns[BM25] = BM25Vectors(texts[1], chosen.language).listed(texts[0])
         else:
             raise ValueError(
                 f"--lexical: {target} scores words in a way of its own; give what it lists for "

@@ -1,4 +1,6 @@
-"""Commands that use a learned metric: ``embed``, ``neighbors``, ``inspect``."""
+"""Commands that use a learned metric: ``embed``, ``neighbors``, ``inspect``; and ``datasets``, which
+lists the data sets that commands know by name.
+"""
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -8,6 +10,7 @@ import typer
 from rich.markup import escape
 
 from ...core.progress import emit
+from ..datasets import ALIASES, BUNDLED, load_bundled
 from .files import check_file, check_free
 from .invocation import progress_bar, state
 from .options import Command, Dialect, DropMissing, IdColumn, Metric, Overwrite, Rows, option
@@ -179,7 +182,7 @@ def _inside_metric(learned):
     """What the file holds, and what is shown of it in other words."""
     from ...core import spectral
     from ...storage import certificate_values
-    from ...storage.states import json_value
+    from ...storage.checked import json_value
 
     promise = getattr(learned, "threshold_promise_", None)
     values = {
@@ -242,3 +245,19 @@ def _entry(value):
         more = f" ... ({len(value)})" if len(value) > 8 else ""
         return ", ".join(map(_entry, value[:8])) + more
     return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def datasets(given: Command) -> None:
+    """List the data sets that commands know by name."""
+    rows = []
+    for name, about in BUNDLED.items():
+        bunch = load_bundled(name)
+        n, n_features = bunch.data.shape
+        sizes = {"rows": n, "features": n_features, "classes": len(bunch.target_names)}
+        rows.append({"name": name, **sizes, "about": about})
+    others = ", ".join(f"{alias} is {name}" for alias, name in ALIASES.items())
+    state.answer(
+        {"datasets": rows, "aliases": ALIASES},
+        grid("", rows[0], [[str(value) for value in row.values()] for row in rows]),
+        last=[f"{others}; try: conemetric learn {rows[0]['name']}"],
+    )

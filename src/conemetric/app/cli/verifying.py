@@ -1,6 +1,7 @@
 """``conemetric verify``: decide whether two rows are the same, by a threshold of their distance."""
 
 import math
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -71,9 +72,9 @@ def verify(given: Verify) -> None:
     import numpy as np
     from sklearn.preprocessing import StandardScaler
 
-    from ...evaluation.verification import cross_validate, distance_score
+    from ...evaluation.verification import best_threshold, cross_validate, distance_score
     from ...storage import LearnedMetric, load_metric, save_metric
-    from .pairs import read_pairs
+    from .loading import read_pairs
     from .tables import read_table
 
     learned = LearnedMetric.from_estimator(load_metric(given.metric))
@@ -109,7 +110,16 @@ def verify(given: Verify) -> None:
         save_metric(given.metric, learned)
     if out is not None:
         _write_roc(out / "roc.csv", found)
-    results = {name: _verified(scores[name], same, found[name]) for name in scores}
+    results = {}
+    for name, score in scores.items():
+        threshold, curve = -float(best_threshold(score, same)[0]), found[name]
+        results[name] = {
+            "threshold": threshold if math.isfinite(threshold) else None,
+            "accuracy": curve.mean,
+            "standard_error": curve.standard_error,
+            "auc": curve.auc,
+            "equal_error_rate": curve.equal_error_rate,
+        }
     if seen:
         seen = f"{seen} the metric was learned from: it does worse on pairs that it has not seen."
     _answer(results, table, indices, same, folds, promised, given.metric, seen)
@@ -142,8 +152,20 @@ def _answer(results, table, indices, same, folds, promised, metric, seen):
     ]
     notes = list(table.notes)
     if promised is not None:
-        shown.append(_promise_in_words(promised, metric))
-        notes += _shared_rows(indices[~same])
+        alpha, confidence, recognised = (
+            f"{100 * promised[name]:.4g} %" for name in ("alpha", "confidence", "same_recognised")
+        )
+        shown.append(
+            f"[bold]With the threshold {promised['threshold']:.4g}, at most {alpha} of different "
+            f"pairs are called the same, with {confidence} confidence, for pairs drawn like these.[/]"
+            f" It recognises {recognised} of the same pairs here. Written to {escape(str(metric))}"
+        )
+        n = sum(count > 1 for count in Counter(indices[~same].ravel().tolist()).values())
+        if n:  # which makes the pairs dependent
+            notes.append(
+                f"{plural(n, 'row')} in more than one different pair: the promise is for pairs "
+                "drawn from these rows; for pairs of new rows, give every row once."
+            )
     values = {"pairs": len(same), **results, "promise": promised, "alarm": seen}
     state.answer(values, *shown, notes=notes)
 
@@ -184,44 +206,6 @@ def _promise(learned, distance, same, rate, confidence):
     learned.threshold_, learned.threshold_promise_ = threshold, promise
     recognised = float((distance[same] <= threshold).mean())
     return {"threshold": threshold, **promise_values(promise), "same_recognised": recognised}
-
-
-def _promise_in_words(promised, path):
-    alpha, confidence, recognised = (
-        f"{100 * promised[name]:.4g} %" for name in ("alpha", "confidence", "same_recognised")
-    )
-    return (
-        f"[bold]With the threshold {promised['threshold']:.4g}, at most {alpha} of different pairs "
-        f"are called the same, with {confidence} confidence, for pairs drawn like these.[/] It "
-        f"recognises {recognised} of the same pairs here. Written to {escape(str(path))}"
-    )
-
-
-def _shared_rows(pairs):
-    """A note if rows are in several pairs, which makes the pairs dependent."""
-    import numpy as np
-
-    n = int((np.unique(pairs, return_counts=True)[1] > 1).sum())
-    if n == 0:
-        return []
-    return [
-        f"{plural(n, 'row')} in more than one different pair: the promise is for pairs drawn "
-        "from these rows; for pairs of new rows, give every row once."
-    ]
-
-
-def _verified(score, same, found):
-    """Threshold and measures of verification by this score."""
-    from ...evaluation.verification import best_threshold
-
-    threshold = -float(best_threshold(score, same)[0])
-    return {
-        "threshold": threshold if math.isfinite(threshold) else None,
-        "accuracy": found.mean,
-        "standard_error": found.standard_error,
-        "auc": found.auc,
-        "equal_error_rate": found.equal_error_rate,
-    }
 
 
 def _write_roc(path, found):

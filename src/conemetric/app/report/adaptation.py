@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..studies.adapting import MAIN, MEASURES, RRF, SIGNIFICANT, Adaptation, Contribution
-from .metric import proof_facts
-from .rendering import Card, write_page
+from .metric import proof_facts, write_page
 
 SHOWN = 8  # queries with the largest gains, and with the largest losses
 DOCUMENTS = 3  # of each, before and after
@@ -26,18 +25,14 @@ def write_retrieval_report(
     """
     before, after = (adaptation.values[key][MAIN] for key in ("before", adaptation.chosen))
     order = np.argsort(after - before, kind="stable")
-    sides = (SIDES[key] for key in adaptation.fitted)
     fields = {
         "name": name,
         "adaptation": adaptation,
         "headline": headline(adaptation),
-        "protocol": protocol(adaptation),
-        "cards": cards(adaptation),
         "paths": paths(adaptation),
-        "chosen": SIDES[adaptation.chosen],
+        "sides": SIDES,
+        "measures": MEASURES,
         "main_measure": MAIN,
-        "measure_headings": ("", "before", *sides, "difference", "p"),
-        "measures": measures_table(adaptation),
         "scores_headings": SCORES_HEADINGS,
         "scores": scores_table(adaptation),
         "rescued": rescued_rows(adaptation),
@@ -45,7 +40,7 @@ def write_retrieval_report(
         "n_lost": int((after < before).sum()),
         "won": [query_row(adaptation, i) for i in order[::-1] if after[i] > before[i]][:SHOWN],
         "lost": [query_row(adaptation, i) for i in order if after[i] < before[i]][:SHOWN],
-        "facts": facts(adaptation),
+        "proof": proof_facts("map", adaptation.estimator.certificate_),
         "snippet": snippet,
         "notes": adaptation.notes,
     }
@@ -71,47 +66,6 @@ def headline(found: Adaptation) -> str:
         return f"Use it: {scores}."
     finding = "Worse than" if change.p_value <= SIGNIFICANT else "No measurable gain over"
     return f"{finding} the original embedding ({scores}): keep the embedding."
-
-
-def protocol(found: Adaptation) -> str:
-    """How the map was judged, in a sentence."""
-    documents = found.collection.documents
-    return (
-        f"{len(documents):,} documents of {documents.shape[1]} dimensions; learned from "
-        f"{found.n_training:,} judged queries, judged on {len(found.held_out):,} others; compared "
-        f"by {found.options.similarity}."
-    )
-
-
-def cards(found: Adaptation) -> list[Card]:
-    """The numbers of the summary."""
-    certificate, change = found.estimator.certificate_, found.difference(MAIN)
-    interval = f"95 % interval {100 * change.low:+.1f} to {100 * change.high:+.1f}"
-    rebuilt = found.chosen == "both" or found.options.n_components is not None
-    return [
-        Card(f"{MAIN} before", f"{found.mean(MAIN, 'before'):.1f}", "the original embedding"),
-        Card(f"{MAIN} after", f"{found.mean(MAIN):.1f}", type(found.estimator).__name__),
-        Card("Difference", f"{100 * change.difference:+.1f}", interval),
-        Card("Proven gap", f"{abs(certificate.relative_gap):.1e}", str(certificate.status)),
-        Card(
-            "Maps",
-            "queries" if found.chosen == "queries" else "both sides",
-            "index the mapped documents" if rebuilt else "the document index stays",
-        ),
-        Card("Learning time", f"{found.seconds[found.chosen]:.1f} s", "choice included"),
-    ]
-
-
-def measures_table(found: Adaptation) -> list[tuple[str, ...]]:
-    """A row for each measure: means before and after, difference with interval, p."""
-    rows = []
-    for measure in MEASURES:
-        means = (f"{found.mean(measure, key):.1f}" for key in ("before", *found.fitted))
-        change = found.difference(measure)
-        spread = f"({100 * change.low:+.1f} to {100 * change.high:+.1f})"
-        difference = f"{100 * change.difference:+.1f} {spread}"
-        rows.append((measure, *means, difference, f"{change.p_value:.2g}"))
-    return rows
 
 
 def scores_table(found: Adaptation) -> list[tuple[str, ...]]:
@@ -146,19 +100,6 @@ def rescued_rows(found: Adaptation) -> list[tuple[str, str]]:
         (score.name, _query(found, query))
         for score in found.contributions
         for query in found.held_out[score.rescued[:SHOWN]]
-    ]
-
-
-def facts(found: Adaptation) -> list[tuple[str, str]]:
-    """Setting, certificate and timings, by name."""
-    setting = found.estimator.setting_
-    return [
-        ("Estimator", type(found.estimator).__name__),
-        ("Maps", SIDES[found.chosen]),
-        ("C, margin", f"{setting.C:.3g}, {setting.margin:g}"),
-        ("Negatives", f"{setting.n_hard} nearest and {setting.n_random} random for each query"),
-        *proof_facts("map", found.estimator.certificate_),
-        *((f"Time, {SIDES[key]}", f"{seconds:.2f} s") for key, seconds in found.seconds.items()),
     ]
 
 

@@ -2,15 +2,26 @@
 
 from collections.abc import Sequence
 from os import PathLike
-from typing import Any
+from typing import Any, NamedTuple
 
+from ... import __version__
+from ...core.extras import require
 from ...solvers.base import Certificate
+from ...storage import atomic_path
 from ..studies import Study
 from . import content
 from .reasons import ShownRows, reasons
-from .rendering import Card, write_page
 
 IN_BLEND = 0.01  # weight from which a candidate is counted
+
+
+class Card(NamedTuple):
+    """One number of the summary, with its name and its source; ``kind`` colours it."""
+
+    title: str
+    value: str
+    note: str
+    kind: str = ""
 
 
 def write_report(
@@ -252,3 +263,18 @@ def proof_facts(what: str, certificate: Certificate | None) -> list[tuple[str, s
         ("Constraint violation", f"{certificate.violation:.3g}"),
         ("Status", str(certificate.status)),
     ]
+
+
+def write_page(path: str | PathLike, template: str, fields: dict[str, Any]) -> None:
+    """Fill the template, which escapes every field, and write the page whole or not at all."""
+    jinja2 = require("jinja2", "cli")
+    templates = jinja2.Environment(
+        loader=jinja2.PackageLoader(__package__),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    page = templates.get_template(template).render(version=__version__, **fields)
+    with atomic_path(path) as temporary:
+        temporary.write_text(page, encoding="utf-8")

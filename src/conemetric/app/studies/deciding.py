@@ -4,6 +4,7 @@ is: words as categories, gaps as gaps.
 """
 
 from collections.abc import Iterator
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import partial
 from importlib.util import find_spec
@@ -34,11 +35,10 @@ from ...estimators.automatic import AutoMetric
 from ...estimators.collapsed import CollapsedMetricWarning
 from ...tables import TableEncoder
 from ..advice import in_options
-from .judging import Judgement
 from .methods import find
 from .options import Options
 from .supervision import Labelled
-from .task import Task, word_columns
+from .task import Judgement, Task, word_columns
 
 # forest and boosting then take seconds: boosting grows a hundred trees for each class
 MOST_COMPARED = 20_000  # training rows
@@ -59,9 +59,6 @@ class Decision:
     estimator: Any
     X: Any  # all rows of the data
     seconds: float = 0.0  # that its fit took
-
-    def unfitted(self) -> "Decision":
-        return Decision(clone(self.estimator), self.X)
 
     def rows(self, task: Labelled) -> np.ndarray:
         """The rows to learn from, by their numbers in the data."""
@@ -90,13 +87,19 @@ class Decided:
     judgements: dict[str, Judgement]  # on the held-out rows, by name; the decision comes first
     seconds: dict[str, float]  # learning time of each
     failed: dict[str, str]  # what could not be learned, and why
-    final: Any = None  # the decision fitted to all rows, once it is judged
+    final: Any = None  # the decision with all rows, once it is judged
     final_rows: np.ndarray | None = None
 
     @property
     def name(self) -> str:
         """Of the class of the decision."""
         return next(iter(self.judgements))
+
+    def taking(self, whole: Labelled) -> "Decided":
+        """With a decision that takes all rows, in its metrics as judged."""
+        rows, final = self.decision.rows(whole), deepcopy(self.decision.estimator)
+        final.refit(self.decision.X[rows], whole.y[whole.learn])
+        return replace(self, final=final, final_rows=rows)
 
     def explain(self, rows: np.ndarray, n: int) -> Explanation:
         """The n training rows that decided each of these rows, by their numbers in the data."""

@@ -24,10 +24,9 @@ from ...storage import LearnedMetric
 from ...tables import TableEncoder
 from ..advice import in_options
 from . import deciding
-from .judging import Judgement
 from .methods import find, methods_for
 from .options import Options
-from .task import Task, data_id, table_encoder
+from .task import Judgement, Task, data_id, table_encoder
 
 EUCLIDEAN = "euclidean"
 SMALL = 2000  # rows that scaling is judged on: an error's standard error is then about 1 %
@@ -364,23 +363,26 @@ def _learned(task, prepare, options, decision, notes):
 
 
 def _refitted(task, study, on_metric):
-    """The study with metric and decision learned again from all items."""
-    options, decided = study.options, study.decided
-    with labelled(method="all rows"), _stage("learning from all rows", study.seconds):
-        whole = task.whole(options, np.random.default_rng(options.seed))
-        prepare = clone(study.prepare).fit(whole.training_rows())
-        whole = whole.prepared(prepare)
-        final = decided and decided.decision.unfitted()
-        estimator, _ = _learned(whole, prepare, options, final, [])
-        metric = _folded(prepare, estimator, whole, options, data_id(task), study.names)
-        if final is not None:
-            final.fit(whole, [])
-            decided = replace(decided, final=final.estimator, final_rows=final.rows(whole))
-    if on_metric is not None:
-        on_metric(metric, _interrupted(estimator))
+    """The study with a decision that takes all rows, and a metric learned again from all items,
+    unless the metric is that of the decision.
+    """
+    options, decided, metric = study.options, study.decided, study.metric
+    whole = task.whole(options, np.random.default_rng(options.seed))
     n = len(whole.train) if task.kind in ("pairs", "triplets") else len(whole.learn)
-    saved = "metric and decision" if decided else "metric"
-    study.notes.append(f"Saved: {saved} learned again from {n:,} {task.items}, after judging.")
+    again = decided is None or decided.decision.estimator.metric_ is not study.estimator
+    with labelled(method="all rows"), _stage("learning from all rows", study.seconds):
+        if again:
+            prepare = clone(study.prepare).fit(whole.training_rows())
+            whole = whole.prepared(prepare)
+            estimator, _ = _learned(whole, prepare, options, None, [])
+            metric = _folded(prepare, estimator, whole, options, data_id(task), study.names)
+        if decided is not None:
+            decided = decided.taking(whole)
+    if again and on_metric is not None:
+        on_metric(metric, _interrupted(estimator))
+    saved = [f"metric learned again from {n:,} {task.items}" if again else "metric as judged"]
+    saved += [f"decision with all {n:,} rows, in its metrics as judged"] if decided else []
+    study.notes.append(f"Saved: {', '.join(saved)}.")
     return replace(study, refitted=metric, decided=decided)
 
 
