@@ -74,6 +74,8 @@ def compare(given: Compare) -> None:
     for study in studies:
         facts = {"p_value": study.p_value, "collapsed": bool(study.alarm)}
         rows.append({**study.table()[1], **facts})
+    marks = {True: " (collapsed)", False: ""}
+    shown = [{**row, "mark": marks[row.get("collapsed", False)]} for row in rows]
     write_csv(out / TABLE, rows)
     notes = [study.alarm for study in studies if study.alarm] + list(table.notes)
     notes += [note for study in studies for note in study.notes]
@@ -82,14 +84,9 @@ def compare(given: Compare) -> None:
         {**values, "table": str(out / TABLE)},
         filled_grid(
             f"{name}: {task.measure} on {studies[0].before.n:,} held-out {task.items}",
-            {"method": "{method}", task.measure: "{error:.2%}", **COLUMNS},
-            map(_marked, rows),
+            {"method": "{method}{mark}", task.measure: "{error:.2%}", **COLUMNS},
+            shown,
         ),
         notes=dict.fromkeys(notes),
         last=[written(out, f"{TABLE} and one metric per method")],
     )
-
-
-def _marked(line):
-    """A row for the screen, marked if its metric has collapsed."""
-    return {**line, "method": f"{line['method']} (collapsed)"} if line.get("collapsed") else line

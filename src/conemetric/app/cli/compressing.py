@@ -11,16 +11,10 @@ from ..studies.methods import find
 from .files import output_folder, write_csv
 from .invocation import progress_bar, state
 from .options import (
+    Columns,
     Command,
-    Dialect,
-    IdColumn,
-    Ignore,
-    Label,
-    Labels,
-    Numbers,
     Overwrite,
     Seed,
-    Words,
     check_reading,
     data_argument,
     folder_for,
@@ -48,16 +42,10 @@ COLUMNS = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Compress(Command, Dialect):
+class Compress(Command, Columns):
     """Options of `compress`."""
 
     data: Annotated[str | None, data_argument(DEFAULT)] = None
-    label: Label = None
-    labels: Labels = None
-    id_column: IdColumn = None
-    ignore: Ignore = None
-    words: Words = None
-    numbers: Numbers = None
     delta: Annotated[
         float,
         option("SHARE", "Squared distances change by at most this share.", min=0.001, max=0.999),
@@ -115,19 +103,6 @@ def compress(given: Compress) -> None:
     _answer(name, table, X.shape[1], delta, metric, results, (rows, test), out, needed)
     if metric.certificate.status is Status.INTERRUPTED:
         raise typer.Exit(130)
-
-
-def _results(metric, X, rows, test, seed):
-    """The learned map beside as many principal components."""
-    from sklearn.decomposition import PCA
-
-    rank = len(metric.components)
-    pca = PCA(min(rank, len(rows), X.shape[1]), random_state=seed).fit(X[rows])
-    maps = (("numax", rank, metric), ("pca", pca.n_components_, pca))
-    return [
-        {"method": name, "dimensions": size, **_judge(mapped, X, rows, test, seed)}
-        for name, size, mapped in maps
-    ]
 
 
 def components_needed(X: "np.ndarray", delta: float) -> int:
@@ -196,21 +171,29 @@ def _split(table: "Table", max_rows, rng):
     return rows, test if len(test) >= FEWEST_JUDGED else rows
 
 
-def _judge(metric, X, rows, test, seed):
+def _results(metric, X, rows, test, seed):
+    """How the learned map, and as many principal components, keep distances and neighbours."""
     import numpy as np
+    from sklearn.decomposition import PCA
 
     from ...evaluation.knn import neighbour_recall
     from ...evaluation.verification import distance_score
 
+    rank, results = len(metric.components), []
+    pca = PCA(min(rank, len(rows), X.shape[1]), random_state=seed).fit(X[rows])
     pairs = test[np.random.default_rng(seed).integers(len(test), size=(N_PAIRS, 2))]
-    before, after = (distance_score(mapped, X, pairs) ** 2 for mapped in (None, metric))
-    change = np.abs(after[before > 0] / before[before > 0] - 1)
-    half = len(test) // 2
-    kept = neighbour_recall(
-        metric, X[test[half:]], X[test[:half]], k=min(N_NEIGHBOURS, len(test) - half)
-    )
-    return {
-        "worst_change": float(change.max()),
-        "change_99": float(np.quantile(change, 0.99)),
-        "neighbours_kept": kept,
-    }
+    searched, queries = np.array_split(X[test][::-1], 2)
+    for name, size, mapped in (("numax", rank, metric), ("pca", pca.n_components_, pca)):
+        before, after = (distance_score(each, X, pairs) ** 2 for each in (None, mapped))
+        change = np.abs(after[before > 0] / before[before > 0] - 1)
+        kept = neighbour_recall(mapped, searched, queries, k=min(N_NEIGHBOURS, len(searched)))
+        results.append(
+            {
+                "method": name,
+                "dimensions": size,
+                "worst_change": float(change.max()),
+                "change_99": float(np.quantile(change, 0.99)),
+                "neighbours_kept": kept,
+            }
+        )
+    return results

@@ -117,12 +117,7 @@ Metric = Annotated[
 ]
 Overwrite = Annotated[bool, option("", "Replace existing files.", "--overwrite")]
 Seed = Annotated[int, option("N", "Seed of every random choice.", min=0)]
-Label = Annotated[Text, _data("COLUMN", "Column (or npz array) that holds the classes.")]
-Labels = Annotated[File, _data("FILE", "File of one label per row, instead of --label.")]
 IdColumn = Annotated[Text, _data("COLUMN", "Column of unique row names.", "--id")]
-Ignore = Annotated[list[str] | None, _data("COLUMN", "Column to leave out; may be repeated.")]
-Words = Annotated[list[str] | None, _data("COLUMN", WORDS)]
-Numbers = Annotated[list[str] | None, _data("COLUMN", NUMBERS)]
 DropMissing = Annotated[
     bool, _data("", "Leave out rows with missing or infinite values.", "--drop-missing")
 ]
@@ -186,19 +181,27 @@ class Dialect(Reading):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Supervised(Dialect):
+class Columns(Dialect):
+    """Which columns are what."""
+
+    label: Annotated[Text, _data("COLUMN", "Column (or npz array) that holds the classes.")] = None
+    labels: Annotated[File, _data("FILE", "File of one label per row, instead of --label.")] = None
+    id_column: IdColumn = None
+    ignore: Annotated[
+        list[str] | None, _data("COLUMN", "Column to leave out; may be repeated.")
+    ] = None
+    words: Annotated[list[str] | None, _data("COLUMN", WORDS)] = None
+    numbers: Annotated[list[str] | None, _data("COLUMN", NUMBERS)] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Supervised(Columns):
     """Data with labels, pairs or triplets."""
 
     data: DataArgument = None
-    label: Label = None
-    labels: Labels = None
     target: Annotated[str, _data("WHAT", TARGET)] = "auto"
     pairs: Annotated[File, _data("FILE", "Learn from pairs: a file of id, id, same.")] = None
     triplets: Annotated[File, _data("FILE", TRIPLETS)] = None
-    id_column: IdColumn = None
-    ignore: Ignore = None
-    words: Words = None
-    numbers: Numbers = None
 
 
 @dataclass(frozen=True, kw_only=True)

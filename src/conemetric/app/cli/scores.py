@@ -12,6 +12,7 @@ from ...ranking.lexical import BM25Vectors
 from ..studies.adapting import Collection
 from .dialects import decoded
 from .files import check_file
+from .intake import row_numbers
 from .options import Sources
 from .wording import plural
 
@@ -71,13 +72,9 @@ def read_run(path: Path, collection: Collection, notes: list[str]) -> sparse.csr
             )
     shape = len(collection.queries), len(collection.documents)
     names = collection.query_names, collection.document_names
-    known = [
-        {name: i for i, name in enumerate(given or map(str, range(n)))}
-        for given, n in zip(names, shape, strict=True)
-    ]
     query, document = (
-        np.array([of.get(row[field], -1) for row in rows], np.int64)
-        for of, field in zip(known, (0, 2), strict=True)
+        row_numbers(named or map(str, range(n)), (row[field] for row in rows))
+        for named, n, field in zip(names, shape, (0, 2), strict=True)
     )
     kept = (query >= 0) & (document >= 0)
     if not kept.any():

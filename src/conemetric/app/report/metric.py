@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from os import PathLike
-from typing import Any, NamedTuple
+from typing import Any
 
 from ... import __version__
 from ...core.extras import require
@@ -11,17 +11,6 @@ from ...storage import atomic_path
 from ..studies import Study
 from . import content
 from .reasons import ShownRows, reasons
-
-IN_BLEND = 0.01  # weight from which a candidate is counted
-
-
-class Card(NamedTuple):
-    """One number of the summary, with its name and its source; ``kind`` colours it."""
-
-    title: str
-    value: str
-    note: str
-    kind: str = ""
 
 
 def write_report(
@@ -63,19 +52,16 @@ def write_report(
     """
     rows = ShownRows(study.task.kind, ids, image_shape)
     rows.check_image_shape(study.task.raw.shape[1])
-    dimensions = content.dimensions(study)
     fields = {
         "name": name,
         "study": study,
         "headline": headline(study),
-        "protocol": protocol(study),
-        "cards": cards(study, dimensions),
         "projection": content.projection(study),
         "distances": content.distances(study),
         "confusion": content.confusion(study),
         "features": content.main_features(study, _column_names(study)),
         "features_image": rows.image([content.feature_shares(study)], 0),
-        "dimensions": dimensions,
+        "dimensions": content.dimensions(study),
         "images": image_shape is not None,
         "decided": study.decided,
         "reasons": study.decided and reasons(study, study.decided, _column_names(study), rows),
@@ -144,26 +130,6 @@ def headline(study: Study) -> str:
     return f"{study.alarm} {study.verdict} {counts}".strip()
 
 
-def protocol(study: Study) -> str:
-    """How the metric was judged, in a sentence."""
-    task, k = study.task, study.options.n_neighbors
-    share = f"{study.options.test_size:.0%} of the {task.items} held out"
-    how = {
-        "labels": f"class by class; each gets the class of most of its {k} nearest among "
-        f"{len(task.train):,} training rows",
-        "quantity": f"at random; each gets the mean of its {k} nearest among "
-        f"{len(task.train):,} training rows",
-        "pairs": "at random; a pair is called similar if its distance is below one threshold, "
-        "set on the training pairs",
-        "triplets": "at random; a triplet is in order if its first row is nearer to the second "
-        "than to the third",
-    }[task.kind]
-    times = "once"
-    if len(study.judged) > 1:
-        times = f"on {len(study.judged)} random splits, the cards and pictures of the first"
-    return f"Judged {times}, seed {study.options.seed}: {share} {how}."
-
-
 def candidates(study: Study) -> list[tuple[str, ...]]:
     """Name, weight, error and proven gap of the candidates of a blend, the heaviest first."""
     if study.evidence is None:
@@ -178,50 +144,6 @@ def candidates(study: Study) -> list[tuple[str, ...]]:
         gap = (f"{max(gaps):.1e}" if max(gaps) < float("inf") else "no bound") if gaps else ""
         rows.append((name, weight, error, gap))
     return rows
-
-
-def cards(study: Study, dimensions: content.Dimensions) -> list[Card]:
-    """The numbers of the summary."""
-    certificate = study.metric.certificate
-    measure = f"{study.task.measure[0].upper()}{study.task.measure[1:]}"
-    before, after = (
-        f"95 % interval {low:.1%} to {high:.1%}"
-        for low, high in (study.before.interval, study.after.interval)
-    )
-    return [
-        Card(f"{measure} before", f"{study.before.rate:.2%}", f"Euclidean; {before}"),
-        Card(
-            f"{measure} after",
-            f"{study.after.rate:.2%}",
-            f"{study.metric.method}; {after}",
-            study.outcome,
-        ),
-        _proof_card(study),
-        Card(
-            "Dimensions",
-            f"{study.metric.n_features_in_} to {len(study.metric.components)}",
-            f"enough for this error: {dimensions.suggested}",
-        ),
-        Card(
-            "Learning time",
-            f"{study.seconds['learning']:.1f} s",
-            f"{int(study.estimator.n_iter_)} iterations" if certificate else "all candidates",
-        ),
-    ]
-
-
-def _proof_card(study):
-    certificate = study.metric.certificate
-    if certificate is not None:
-        note = f"relative, to the best objective; {certificate.status}"
-        return Card("Proven gap", f"{abs(certificate.relative_gap):.1e}", note)
-    weights = study.estimator.weights_
-    heaviest = max(weights, key=lambda name: weights[name])
-    note = (
-        f"of {len(weights)} candidates have {IN_BLEND:.0%} of the weight or more; the heaviest, "
-        f"{heaviest}, has {weights[heaviest]:.0%}"
-    )
-    return Card("Blend", str(sum(weight >= IN_BLEND for weight in weights.values())), note)
 
 
 def facts(study: Study) -> list[tuple[str, str]]:

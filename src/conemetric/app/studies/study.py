@@ -411,7 +411,7 @@ def _preprocessing(task, options, notes):
     standard = options.scale == "standard" and encoder is None
     if options.scale == "auto" and encoder is None:
         kept, scaled = (
-            task.quick_error(steps, options, SMALL) for steps in ([], [StandardScaler()])
+            _quick_error(task, step, options) for step in ("passthrough", StandardScaler())
         )
         standard = scaled < kept
         notes.append(
@@ -422,6 +422,13 @@ def _preprocessing(task, options, notes):
     if options.n_pca is not None:
         steps.append(PCA(options.n_pca, random_state=options.seed))
     return steps or ["passthrough"]
+
+
+def _quick_error(task, step, options):
+    """Euclidean error after a step of preprocessing, within some of the training items."""
+    trial = task.validation(SMALL, np.random.default_rng(options.seed))
+    prepare = make_pipeline(step).fit(trial.training_rows())
+    return trial.prepared(prepare).judge(None, options).rate
 
 
 def _check_preprocessing(task, options):

@@ -3,18 +3,15 @@ held-out items one by one.
 """
 
 import hashlib
-from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.stats import binomtest
-from sklearn.pipeline import make_pipeline
 
 from ...evaluation.statistics import mcnemar, mean_interval, paired_difference
 from ...tables import TableEncoder
-from .options import Options
 
 
 @dataclass(frozen=True)
@@ -74,8 +71,14 @@ def no_items() -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class Task(ABC):
-    """Rows and their supervision, in which `split` holds some items (rows, pairs, triplets) out."""
+class Task:
+    """Rows and their supervision. Every kind can
+
+    - hold some of its items (rows, pairs, triplets) out, ``split``, or take all of them, ``whole``;
+    - give the rows to fit the preprocessing on, ``training_rows``, and go through it, ``prepared``;
+    - ``fit`` an estimator to the training items, and ``judge`` it on the held-out ones (None: the
+      Euclidean distance); ``validation`` splits some training items again, to judge choices on.
+    """
 
     kind: ClassVar[str]
     items: ClassVar[str]  # what is held out, in words
@@ -102,43 +105,9 @@ class Task(ABC):
         """Row numbers in the original data."""
         return rows if self.used is None else self.used[rows]
 
-    @abstractmethod
-    def split(self, options: Options, rng: np.random.Generator) -> Self:
-        """Hold items out."""
-
-    @abstractmethod
-    def whole(self, options: Options, rng: np.random.Generator) -> Self:
-        """All items to learn from, none held out."""
-
     def fingerprint(self) -> dict[str, Any]:
         """What tells later whether items were learned from, as JSON values."""
         return {}
-
-    @abstractmethod
-    def training_rows(self) -> Any:
-        """The rows to fit the preprocessing on."""
-
-    @abstractmethod
-    def prepared(self, prepare: Any) -> Self:
-        """The task with its rows transformed by a fitted preprocessing."""
-
-    @abstractmethod
-    def fit(self, estimator: Any) -> None:
-        """Fit an estimator to the training items."""
-
-    @abstractmethod
-    def judge(self, estimator: Any, options: Options) -> Judgement:
-        """Judge a fitted estimator (None: the Euclidean distance) on the held-out items."""
-
-    @abstractmethod
-    def validation(self, most: int, rng: np.random.Generator) -> Self:
-        """At most ``most`` of the training items, split again, to judge choices on."""
-
-    def quick_error(self, steps: list, options: Options, most: int) -> float:
-        """Euclidean error after ``steps`` within at most ``most`` of the training items."""
-        trial = self.validation(most, np.random.default_rng(options.seed))
-        prepare = make_pipeline(*steps, "passthrough").fit(trial.training_rows())
-        return trial.prepared(prepare).judge(None, options).rate
 
 
 def table_encoder(X: Any) -> TableEncoder | None:
