@@ -11,8 +11,8 @@ from conemetric.core.arrays import to_numpy
 from conemetric.operators import from_triplets
 from conemetric.operators.bilinear import from_comparisons
 from conemetric.operators.columns import WithColumns, concatenated, partitioned
+from conemetric.problems.bilinear import BilinearProgram
 from conemetric.problems.frobenius import FrobeniusProgram
-from conemetric.problems.mixed import MixedProgram
 from conemetric.solvers.dual_quasi_newton import DualQuasiNewton
 
 D = 3
@@ -67,7 +67,7 @@ def solved(kind, seed, cone, asarray=np.asarray, dtype=np.float64):
         rows = np.einsum("ri,rj->rij", Q[i], X[j] - X[k])
     operator = WithColumns(operator, columns)
     W0, v0 = (part.astype(dtype).astype(float) for part in (W0, v0))
-    kind = FrobeniusProgram if cone else MixedProgram
+    kind = FrobeniusProgram if cone else BilinearProgram
     program = kind(operator, C, prior=concatenated(W0, v0), weights=weights)
     tol = 1e-7 if dtype == np.float64 else 1e-3
     result = DualQuasiNewton(tol=tol, max_iter=5000).solve(program, retried=True)

@@ -8,7 +8,7 @@
 
 from abc import abstractmethod
 from collections.abc import Callable
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -70,8 +70,7 @@ class DistanceOperator(Operator):
         """The map Y -> (A*(w) + ridge I)^-1 Y, for weights w with mean diagonal entry 1 of A*(w)."""
         A = self.adjoint(weights)
         scaled = A / A.diagonal().mean() + ridge * identity(len(A), A)
-        inverse = self.xp.linalg.inv(scaled)
-        return lambda Y: inverse @ Y
+        return partial(self.xp.matmul, self.xp.linalg.inv(scaled))
 
 
 class EdgeOperator(DistanceOperator):
@@ -107,8 +106,7 @@ class EdgeOperator(DistanceOperator):
 
     def adjoint(self, u: Any) -> Any:
         S = zeros((self.n_points, self.n_points), u)
-        S[self._a, self._b] = -u
-        S[self._b, self._a] = -u
+        S[self._a, self._b] = S[self._b, self._a] = -u
         i = self.xp.arange(self.n_points, device=u.device)
         S[i, i] = self._degrees(u)
         return S

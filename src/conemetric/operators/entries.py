@@ -34,8 +34,8 @@ class EntryOperator(Operator):
         keys, self._entry = np.unique(keys, return_inverse=True)
         self._a, self._b = keys // shape[1], shape[0] + keys % shape[1]
         # positions of each entry and its mirror image in the compressed rows of the bordered matrix
-        order = np.concatenate([np.arange(len(keys)), np.arange(len(keys))])
-        ends = np.concatenate([self._a, self._b]), np.concatenate([self._b, self._a])
+        order = np.tile(np.arange(len(keys)), 2)
+        ends = np.append(self._a, self._b), np.append(self._b, self._a)
         pattern = sparse.csr_array((order + 1.0, ends), shape=(self.n_features, self.n_features))
         self._place = pattern.data.astype(np.int64) - 1
         self._indices, self._row_start = pattern.indices, pattern.indptr

@@ -1,5 +1,6 @@
 """The operator of explicitly given constraint matrices: A(M)_r = <A_r, M>, dense or sparse."""
 
+from copy import copy
 from typing import Any, Self
 
 import numpy as np
@@ -14,13 +15,14 @@ class MatrixOperator(Operator):
     """Operator of the symmetric parts of m matrices: (m, D, D), or a sequence, dense or sparse."""
 
     def __init__(self, matrices: Any):
+        self.n_features = matrices[0].shape[-1]
         if sparse.issparse(matrices[0]):
             stacked = [sparse.csr_array((A + A.T) / 2).reshape((1, -1)) for A in matrices]
-            flat, self.n_features = sparse.csr_array(sparse.vstack(stacked)), matrices[0].shape[0]
+            flat = sparse.csr_array(sparse.vstack(stacked))
         else:
             together = hasattr(matrices, "mT")
             A = matrices if together else namespace(matrices[0]).stack(list(matrices))
-            flat, self.n_features = ((A + A.mT) / 2).reshape(len(A), -1), A.shape[-1]
+            flat = ((A + A.mT) / 2).reshape(len(A), -1)
         self._set(flat)
 
     def _set(self, flat):
@@ -52,7 +54,6 @@ class MatrixOperator(Operator):
         return self._replace(flat.astype(dtype) if self.xp is np else like(flat, flat, dtype))
 
     def _replace(self, flat):
-        other = object.__new__(type(self))
-        other.n_features = self.n_features
+        other = copy(self)
         other._set(flat)
         return other

@@ -55,8 +55,7 @@ class PairOperator(DifferenceOperator):
         return squared_distances(Y, self.a, self.b)
 
     def pair_adjoint(self, w: Any) -> Any:
-        degree = np.zeros(self.n_points, dtype=self.dtype)
-        touched = np.zeros(self.n_points, dtype=np.bool_)
+        degree, touched = np.zeros(self.n_points, self.dtype), np.zeros(self.n_points, np.bool_)
         degrees(self.a, self.b, w, degree, touched)
         rows = np.flatnonzero(touched)
         # points without a multiplier add nothing, and copying the others is cheap
@@ -89,11 +88,10 @@ def symmetric_product(X: np.ndarray, G: np.ndarray) -> np.ndarray:
     D = X.shape[1]
     S, step = np.empty((D, D), X.dtype), -(-D // PARTS)
     for start in range(0, D, step):
-        stop = start + step
-        S[start:stop, start:] = X[:, start:stop].T @ G[:, start:]
-        S[stop:, start:stop] = S[start:stop, stop:].T
-        block = S[start:stop, start:stop]
-        block[:] = (block + block.T) / 2
+        own, rest = slice(start, start + step), slice(start + step, None)
+        S[own, start:] = X[:, own].T @ G[:, start:]
+        S[rest, own] = S[own, rest].T
+        S[own, own] = (S[own, own] + S[own, own].T) / 2
     return S
 
 

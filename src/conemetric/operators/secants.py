@@ -220,22 +220,22 @@ class AllSecants(Secants):
         y = None if self.y is None else self.y[points]
         limit = (DUPLICATE if dtype == xp.float64 else NOISY) * self.square
         tiles = Tiles(like(self.X[points], self.X, dtype), L, y, limit)
-        found, duplicates, count = [], 0, 0
+        found, count = [], 0
         for visited in range(1, len(tiles) + 1):
-            row, column, value, short = tiles.worst((first_tile + visited - 1) % len(tiles))
-            found.append((row, column, value))
-            duplicates = duplicates + short
+            found.append(tiles.worst((first_tile + visited - 1) % len(tiles)))
+            value = found[-1][2]
             if enough is not None and visited < len(tiles):
                 count += int((value > delta * (1 + enough[1])).sum())
                 if count >= enough[0]:
                     break
-        row, column, value = (xp.concat(parts) for parts in zip(*found, strict=True))
+        *parts, short = zip(*found, strict=True)
+        row, column, value = (xp.concat(part) for part in parts)
         excess = value / delta - 1
         keep = to_index(excess > 0)
         a, b = points[row[keep]], points[column[keep]]
         keys = xp.minimum(a, b) * self.n_points + xp.maximum(a, b)
         next_tile = (first_tile + visited) % len(tiles) if visited < len(tiles) else None
-        return self._scan_result(keys, excess[keep], duplicates, next_tile)
+        return self._scan_result(keys, excess[keep], sum(short), next_tile)
 
 
 class ListedSecants(Secants):

@@ -48,10 +48,9 @@ class SparseOperator(PairOperator):
         degree = np.zeros(self.n_points, dtype=self.dtype)
         degrees(self.a, self.b, w, degree, np.zeros(self.n_points, np.bool_))
         used = np.flatnonzero(w)
-        ends = self.a[used], self.b[used]
-        shape = self.n_points, self.n_points
-        G = (sparse.diags_array(degree / 2) - sparse.csr_array((w[used], ends), shape)).tocsr()
-        G = sparse.csr_array(G @ self.X.matrix)
+        pairs = w[used], (self.a[used], self.b[used])
+        H = sparse.diags_array(degree / 2) - sparse.csr_array(pairs, (self.n_points,) * 2)
+        G = sparse.csr_array(H.tocsr() @ self.X.matrix)
         columns, D = self._by_feature, self.X.matrix.shape[1]
         S = np.zeros((D, D), self.dtype)
         work = G.nnz * (columns.nnz // max(1, self.n_points))

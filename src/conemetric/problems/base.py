@@ -54,7 +54,7 @@ class SpectralDual(ABC):
     [K(u)]_+ is the primal point of u, and gain'(u) - sign A(X(u)) the gradient.
     """
 
-    operator: Any
+    operator: Any  # an Operator
     linear: Any  # one entry per constraint, or a number
     lower: Any
     upper: Any

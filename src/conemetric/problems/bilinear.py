@@ -1,11 +1,14 @@
-"""Loss of bilinear scores plus Frobenius norm about a prior: a map of the queries alone, no cone.
+"""Loss of bilinear scores plus Frobenius norm about a prior: a map of the queries alone, no cone;
+and of columns of other scores, whose weights v are not negative.
 
-    P(W) = 1/2 ||W - W0||_F^2 + sum_r c_r l(A(W)_r),          A(W)_r = q_r' W (b_r - w_r)
-    D(u) = sum_r c_r g(u_r / c_r) - 1/2 ||A*(u)||_F^2 - <W0, A*(u)>,   u_r / c_r in the domain of g
-    W(u) = W0 + A*(u)        grad D(u)_r = g'(u_r / c_r) - A(W(u))_r
+    P(W, v) = 1/2 ||W - W0||_F^2 + 1/2 ||v - v0||^2 + sum_r c_r l(A(W)_r + (S v)_r),    v >= 0
+    D(u) = sum_r c_r g(u_r / c_r) - 1/2 ||A*(u)||_F^2 - <W0, A*(u)>,      u_r / c_r in the domain of g
+           + 1/2 ||v0||^2 - 1/2 ||[v0 + S'u]_+||^2
+    W(u) = W0 + A*(u)        v(u) = [v0 + S'u]_+        multipliers of v >= 0: v(u) - v0 - S'u
 
-The dual of `problems.frobenius` with the positive part replaced by the identity: W need be neither
-symmetric nor positive. c_r = C w_r / sum(w), l and g as in `problems.losses`.
+with A(W)_r = q_r' W (b_r - w_r): the dual of `problems.frobenius` with the positive part replaced by
+the identity, except on the columns of `operators.columns`, if there are any. c_r = C w_r / sum(w), l
+and g as in `problems.losses`. A weight w with the regulariser rho/2 (w - w0)^2 is v = sqrt(rho) w.
 """
 
 from functools import cached_property
@@ -17,7 +20,23 @@ from .frobenius import FrobeniusProgram
 
 
 class BilinearProgram(FrobeniusProgram):
-    """See the module docstring; parameters as for `FrobeniusProgram`, with a prior."""
+    """See the module docstring; parameters as for `FrobeniusProgram`, with a prior, which holds W0
+    and v0 if the operator is a `WithColumns`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from conemetric.operators.bilinear import from_comparisons
+    >>> from conemetric.operators.columns import WithColumns, concatenated
+    >>> from conemetric.problems.bilinear import BilinearProgram
+    >>> Q, D = np.array([[2.0]]), np.array([[0.0], [1.0]])
+    >>> operator = WithColumns(from_comparisons(Q, D, np.array([[0, 1, 0]])), np.array([[1.0]]))
+    >>> prior = concatenated(np.array([[0.25]]), np.array([0.0]))
+    >>> program = BilinearProgram(operator, C=1.0, prior=prior)  # A(W) + S v = 2 W + v
+    >>> found = program.certify(concatenated(np.array([[0.45]]), np.array([0.1])), np.array([0.1]))
+    >>> round(found.primal, 6), round(found.dual, 6)
+    (0.025, 0.025)
+    """
 
     def evaluate(self, u: Any, rank_guess: int | None = None, *requested: Any) -> Evaluation:
         return BilinearEvaluation(self, u, rank_guess, requested)
@@ -33,11 +52,25 @@ class BilinearProgram(FrobeniusProgram):
 
 
 class BilinearEvaluation(Evaluation):
-    """An `Evaluation` whose primal point is W(u) itself."""
+    """An `Evaluation` whose primal point is W(u) itself, and v(u) on the rest of its diagonal."""
+
+    @cached_property
+    def cut(self) -> Any:
+        """v(u) - v0 - S'u, the multipliers of v >= 0."""
+        p = self.problem
+        v = (p.prior + self.combined).diagonal()[len(self.combined) - p.operator.n_columns :]
+        return -p.operator.xp.clip(v, None, 0.0)
+
+    def _raised(self, matrix):
+        """``matrix`` with the cut added to the rest of its diagonal."""
+        n, matrix = len(self.cut), matrix + 0 if len(self.cut) else matrix
+        for i, value in enumerate(self.cut):
+            matrix[i - n, i - n] += value
+        return matrix
 
     @cached_property
     def primal_point(self) -> Any:
-        return self.problem.prior + self.combined
+        return self._raised(self.problem.prior + self.combined)
 
     @property
     def matrix(self) -> Any:
@@ -52,14 +85,10 @@ class BilinearEvaluation(Evaluation):
         return self.problem.operator.forward(self.primal_point)
 
     @cached_property
-    def _squared_change(self):
-        """||W(u) - W0||_F^2."""
-        return float((float64(self.combined) ** 2).sum())
-
-    @cached_property
     def dual(self) -> float:
-        shared = float((float64(self.combined) * float64(self.problem.prior)).sum())
-        return self.problem.constant + self.gain - 0.5 * self._squared_change - shared
+        S, cut = float64(self.combined), float64(self.cut)
+        lost = 0.5 * float((S**2).sum()) + float((S * float64(self.problem.prior)).sum())
+        return self.problem.constant + self.gain - lost + 0.5 * float((cut**2).sum())
 
     @property
     def bound(self) -> float:
@@ -67,4 +96,5 @@ class BilinearEvaluation(Evaluation):
 
     @cached_property
     def primal(self) -> tuple[float, float]:
-        return self.problem.constant + 0.5 * self._squared_change + self.terms, 0.0
+        squared = float((float64(self._raised(self.combined)) ** 2).sum())
+        return self.problem.constant + 0.5 * squared + self.terms, 0.0

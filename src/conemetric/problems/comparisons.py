@@ -134,12 +134,10 @@ class ComparisonProgram(Problem):
 
 
 class MeasuredComparisonProgram(ComparisonProgram):
-    """The same program, certified at a metric L L' over the features it is stored for.
-
-    P is 1/2 ||M||_F^2 plus a loss of the margins for any M, so also for a metric that rounding or a
-    cut has moved away from every A diag(w) A'. ``over`` is the operator over those features, in
-    NumPy float64, and ``features_gram`` holds the inner products of their directions (None:
-    orthonormal).
+    """The same program, certified at a metric L L' over the features it is stored for, also if
+    rounding or a cut has moved it away from every A diag(w) A'. ``over`` is the operator over those
+    features, in NumPy float64, and ``features_gram`` holds the inner products of their directions
+    (None: orthonormal).
     """
 
     def __init__(self, over: Any, features_gram: Any, *args: Any):
@@ -149,8 +147,7 @@ class MeasuredComparisonProgram(ComparisonProgram):
     def certify(self, primal_point: Any, dual_point: Any) -> Bounds:
         L = np.asarray(primal_point, dtype=np.float64)
         inner = L.T @ (L if self.features_gram is None else self.features_gram @ L)
-        loss = self.loss(self.over.forward_factor(L))
-        primal = 0.5 * float((inner**2).sum()) + loss
+        primal = 0.5 * float((inner**2).sum()) + self.loss(self.over.forward_factor(L))
         return Bounds(primal, self.lower_bound(dual_point))
 
 

@@ -24,6 +24,7 @@ import numpy as np
 from ..core import spectral
 from ..core.arrays import float64, identity, is_scalar, zeros
 from ..core.vectors import Total, clipped, greatest, minus_least, total
+from ..operators.base import Operator
 from ..operators.entries import EntryOperator
 from .base import Bounds, Problem, SpectralDual
 from .losses import weighted_sum
@@ -38,7 +39,7 @@ class EigenvalueProgram(Problem):
 
     def __init__(
         self,
-        operator: Any,
+        operator: Operator,
         trace_weight: float,
         loss_weight: Any,
         dtype: Any = None,
@@ -113,12 +114,10 @@ class EigenvalueProgram(Problem):
     def start(self) -> tuple[Any, Any, float]:
         """Feasible multipliers, a factor of the zero matrix, and a first sigma."""
         operator, unit = self.operator, self.unit
-        adjoint, (most, sum_) = operator.adjoint_and(
-            unit, greatest(largest_ratio, unit, self.slack_penalty), total(weighted_sum, unit)
-        )
+        adjoint, (most, gain) = operator.adjoint_and(unit, *self._of_multipliers(unit))
         scale = self._scale(adjoint, most)
         center = zeros((operator.n_features, 0), operator.reference)
-        return scale * unit, center, scale * sum_ / self.trace_weight**2
+        return scale * unit, center, scale * gain / self.trace_weight**2
 
     @cached_property
     def unit(self) -> Any:
@@ -140,19 +139,15 @@ class ProximalDual(SpectralDual):
         self.upper = program.loss_weight
         self.lower = 0.0 if is_scalar(self.upper) else 0.0 * self.upper
         one = identity(program.operator.n_features, center)
-        self.unit, self.offset = (
-            program.unit,
-            center @ center.T / sigma - program.trace_weight * one,
-        )
+        self.unit = program.unit
+        self.offset = center @ center.T / sigma - program.trace_weight * one
         self.constant = float((float64(center.T @ center) ** 2).sum()) / (2 * sigma)
 
     def primal_terms(self, margins: Any) -> Total:
         return self.program.terms(margins)
 
     def primal_value(self, terms: Any, squared_norm: Any, factor: Any) -> tuple[float, float]:
-        scale = 1.0
-        if self.program.hard:
-            scale = -1 / terms if terms < 0 else math.inf
+        scale = 1.0 if not self.program.hard else -1 / terms if terms < 0 else math.inf
         overlap = float((float64(self.center.T @ factor) ** 2).sum())
         change = (scale**2 * squared_norm - 2 * scale * overlap) / (2 * self.sigma)
         return self.program.objective(factor, terms) + (self.constant + change), 0.0
@@ -170,7 +165,7 @@ class DMLEigProgram(EigenvalueProgram):
     distance zero the optimum is 0, every M is optimal, and the bounds are 0.
     """
 
-    def __init__(self, operator: Any, dtype: Any = None):
+    def __init__(self, operator: Operator, dtype: Any = None):
         super().__init__(operator, 1.0, math.inf, dtype)
         if operator.space.sum(_coinciding, self._squared_lengths()):
             self.operator = operator  # rounding to ``dtype`` would join the points of a pair
@@ -200,7 +195,7 @@ class LMNNEigProgram(EigenvalueProgram):
     w = gamma, b = 1 over the whitened points.
     """
 
-    def __init__(self, operator: Any, gamma: float, dtype: Any = None, weights: Any = None):
+    def __init__(self, operator: Operator, gamma: float, dtype: Any = None, weights: Any = None):
         loss_weight = 1.0 - gamma if weights is None else (1 - gamma) * weights
         super().__init__(operator, gamma, loss_weight, dtype)
 
@@ -221,6 +216,8 @@ class MMMFProgram(EigenvalueProgram):
     above it, s = -1 and b = 1 - theta for one below. Two levels and theta = 0 are the +-1
     observations of the paper.
     """
+
+    operator: EntryOperator
 
     def __init__(
         self, rows: Any, columns: Any, levels: Any, shape: Any, thresholds: Any, gamma: float

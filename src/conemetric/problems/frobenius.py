@@ -28,6 +28,7 @@ from typing import Any, Self
 from ..core import spectral
 from ..core.arrays import float64, is_scalar, like
 from ..core.vectors import ARRAYS, Total, clipped, total
+from ..operators.base import Operator
 from .base import Evaluation, SpectralProgram
 from .losses import LOSSES, weighted_sum
 
@@ -41,7 +42,12 @@ class FrobeniusProgram(SpectralProgram):
     """
 
     def __init__(
-        self, operator: Any, C: float, loss: str = "hinge", prior: Any = None, weights: Any = None
+        self,
+        operator: Operator,
+        C: float,
+        loss: str = "hinge",
+        prior: Any = None,
+        weights: Any = None,
     ):
         self.operator, self.C, self.loss = operator, float(C), LOSSES[loss]
         # c: one number, or one per constraint

@@ -25,8 +25,7 @@ class NearIsometryProgram(Problem):
 
     def __init__(self, operator: Any, lower: Any, upper: Any, delta: float):
         self.operator, self.lower, self.upper, self.delta = operator, lower, upper, float(delta)
-        xp = operator.xp
-        self.has_lower, self.has_upper = xp.isfinite(lower), xp.isfinite(upper)
+        self.has_lower, self.has_upper = map(operator.xp.isfinite, (lower, upper))
 
     def project(self, y: Any) -> Any:
         """y without multipliers on bounds that do not exist."""

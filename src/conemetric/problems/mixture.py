@@ -1,14 +1,12 @@
 """Convex combinations of the primal points that a dual ascent meets.
 
-D rises smoothly while P(M(u)) swings high above it: a loss has its kink wherever a multiplier is
-inside its bounds, and ||M(u) - M*||^2 <= 2 (D* - D(u)) bounds P(M(u)) - P* only by the root of D* -
-D(u). The swings cancel in
+D rises smoothly while P(M(u)) swings high above it: ||M(u) - M*||^2 <= 2 (D* - D(u)) bounds P(M(u))
+- P* only by the root of D* - D(u). The swings cancel in
 
     B <- B + t (M(u) - B),      t the best of some shares for P(B)
 
 whose margins are linear in t, so that no constraint is visited. On MNIST triplets P(B) is three to
-seven times nearer to the optimum than the last P(M(u)), and within a third of the best combination
-of the last twenty points.
+seven times nearer to the optimum than the last P(M(u)).
 """
 
 from dataclasses import dataclass
@@ -16,6 +14,8 @@ from typing import Any, Self
 
 from ..core.arrays import float64, like, namespace
 from ..core.vectors import on_host
+from .base import Evaluation
+from .frobenius import FrobeniusProgram
 
 SHARES = [0.7**k for k in range(10)]  # of a new point: from all of it to 4 %
 
@@ -24,20 +24,20 @@ SHARES = [0.7**k for k in range(10)]  # of a new point: from all of it to 4 %
 class Mixture:
     """B = ``matrix`` with its margins in a `FrobeniusProgram` and its objective there."""
 
-    problem: Any
+    problem: FrobeniusProgram
     matrix: Any
     margins: Any
     value: float
 
     @classmethod
-    def of(cls, problem: Any, matrix: Any, margins: Any) -> Self:
+    def of(cls, problem: FrobeniusProgram, matrix: Any, margins: Any) -> Self:
         """The mixture with this matrix and margins."""
         distance = matrix if problem.prior is None else matrix - problem.prior
         squared = (float64(distance) ** 2).sum()
         squared, losses = on_host([squared, _losses(problem, margins[None])[0]])
         return cls(problem, matrix, margins, problem.constant + 0.5 * squared + losses)
 
-    def extended(self, point: Any) -> Self:
+    def extended(self, point: Evaluation) -> Self:
         """With the best share of the primal point of an evaluation; unchanged if none helps."""
         p = self.problem
         change, further = point.matrix - self.matrix, point.margins - self.margins

@@ -12,9 +12,8 @@ supported on a clique is the Laplacian of weights on its edges: the sum is A*(w)
 multiplier of value b'w = 0, the proof that the face holds all feasible kernels. The ends of an edge
 far shorter than the others count as a flat clique too: then b'w is not zero, but next to nothing.
 
-A graph can be more rigid than its cliques (a Swiss roll of 400 points with 8 neighbours has no
-kernel but its own). Then no kernel on this face is definite either, multipliers grow on it until
-rounding hides the bound, and the program over all kernels is the better one.
+A graph can be more rigid than its cliques. Then no kernel on this face is definite either,
+multipliers grow until rounding hides the bound, and the program over all kernels is the better one.
 """
 
 from typing import Any, NamedTuple
@@ -55,10 +54,8 @@ def rigid_face(edges: np.ndarray, X: np.ndarray) -> Face | None:
 
 def nearly_coincident(lengths: np.ndarray, X: np.ndarray) -> np.ndarray:
     """Which edges between rows of X are so short that their ends count as one point."""
-    extent = float((X.max(0) - X.min(0)).max())
-    return lengths <= max(
-        COINCIDENT_RTOL * np.median(lengths[lengths > 0]), COINCIDENT_EXTENT * extent
-    )
+    extent, median = float((X.max(0) - X.min(0)).max()), np.median(lengths[lengths > 0])
+    return lengths <= max(COINCIDENT_RTOL * median, COINCIDENT_EXTENT * extent)
 
 
 def independent(rows: np.ndarray) -> np.ndarray:

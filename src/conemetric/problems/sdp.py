@@ -16,6 +16,7 @@ from typing import Any
 from ..core import spectral
 from ..core.arrays import float64, identity, like, namespace
 from ..core.vectors import Total, greatest
+from ..operators.base import Operator
 from .base import SpectralProgram
 
 OUT_OF_REACH = 1e8  # size of a feasible point, relative to the data, that counts as infinite
@@ -48,7 +49,7 @@ class ConstrainedProgram(SpectralProgram):
 class SemidefiniteProgram(ConstrainedProgram):
     """See the module docstring; C is symmetric, and ``equality`` marks E."""
 
-    def __init__(self, operator: Any, C: Any, b: Any, sigma: float, equality: Any):
+    def __init__(self, operator: Operator, C: Any, b: Any, sigma: float, equality: Any):
         xp = operator.xp
         zero = operator.empty_constraint_vector()
         self.operator, self.sigma = operator, float(sigma)

@@ -4,10 +4,9 @@
     D(u) = -lambda_max(A*(u)),                                  0 <= u_r <= v_r, sum u = 1
 
 with v_r = v w_r. The best rho for given margins is the first at which the v_r of it and the smaller
-ones reach one; with equal weights their order statistic number 1/v, and P(M) is minus the mean of
-the 1/v smallest. Any u of the dual set bounds the optimum, P(M) >= D(u). sum v_r >= 1 is needed, or
-rho could grow without limit: with equal weights v = 1/m is the mean margin, v >= 1 the smallest
-one.
+ones reach one; with equal weights P(M) is minus the mean of the 1/v smallest. Any u of the dual set
+bounds the optimum, P(M) >= D(u). sum v_r >= 1 is needed, or rho could grow without limit: with equal
+weights v = 1/m is the mean margin, v >= 1 the smallest one.
 """
 
 from typing import Any
@@ -17,6 +16,7 @@ from scipy import optimize
 
 from ..core import spectral
 from ..core.arrays import float64, to_numpy
+from ..operators.base import Operator
 from .base import Bounds, Problem
 from .frobenius import EIGH_ERROR
 
@@ -30,7 +30,7 @@ class SoftMarginProgram(Problem):
     are w, positive (None: ones).
     """
 
-    def __init__(self, operator: Any, v: float, weights: Any = None):
+    def __init__(self, operator: Operator, v: float, weights: Any = None):
         m = operator.n_constraints if weights is None else float(float64(weights).sum())
         if v * m < 1:
             raise ValueError(
@@ -47,9 +47,8 @@ class SoftMarginProgram(Problem):
 
     def value(self, margins: Any) -> float:
         """P at a metric of trace one with these margins."""
-        margins, slack_penalty = (
-            to_numpy(values).astype(np.float64) for values in (margins, self.slack_penalty)
-        )
+        both = margins, self.slack_penalty
+        margins, slack_penalty = (to_numpy(values).astype(np.float64) for values in both)
         order = np.argsort(margins, kind="stable")
         enough = min(int(np.searchsorted(np.cumsum(slack_penalty[order]), 1.0)), len(order) - 1)
         rho = margins[order[enough]]

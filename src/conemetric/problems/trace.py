@@ -7,12 +7,11 @@
     logistic      loss = sum_r log(1 + exp(-rho_r))   u_r = 1 / (1 + exp(rho_r))
                   D(u) = -sum u log u + (1 - u) log(1 - u),    0 <= u <= 1
 
-v keeps the scale of the paper: the exponential program is one logarithm of a sum, the logistic one
-a sum over triplets, so that the same v regularises the logistic program about m times less. A
-triplet of weight w_r counts as w_r triplets: its term in either sum is w_r times as large, and so
-is u_r; in D(u), u_r log(u_r / w_r) replaces u_r log u_r (logistic: w_r times the entropy of u_r /
-w_r). If triplets can be satisfied with a margin above v per unit of trace, the exponential program
-has no minimum, and boosting is stopped by its iteration count.
+v keeps the scale of the paper: the same v regularises the logistic program, a sum, about m times
+less. A triplet of weight w_r counts as w_r triplets: its term in either sum is w_r times as large,
+and so is u_r; in D(u), u_r log(u_r / w_r) replaces u_r log u_r (logistic: w_r times the entropy of
+u_r / w_r). If triplets can be satisfied with a margin above v per unit of trace, the exponential
+program has no minimum, and boosting is stopped by its iteration count.
 
 At any M, with u = u(A(M)), tau = Tr M and lambda = lambda_max(A*(u)), convexity gives
 
@@ -34,6 +33,7 @@ from scipy import optimize
 from ..core import spectral
 from ..core.arrays import float64, is_scalar, like, namespace
 from ..core.vectors import greatest, minus_least, total
+from ..operators.base import Operator
 from .base import Bounds, Problem
 from .losses import Loss, weighted_sum
 
@@ -47,7 +47,7 @@ class TraceProgram(Problem):
     the module docstring. ``operator`` has one row per triplet, ``weights`` are w > 0 (None: ones).
     """
 
-    def __init__(self, operator: Any, v: float, loss: Any, weights: Any = None):
+    def __init__(self, operator: Operator, v: float, loss: Any, weights: Any = None):
         self.operator, self.v, self.loss = operator, float(v), loss
         self.weights = 1.0 if weights is None else operator.constraint_vector(weights)
 
@@ -135,11 +135,8 @@ class TraceProgram(Problem):
             return (loss + self.v * w.sum()) / size, (self.v - slopes) * unit / size
 
         options = {**INNER, "ftol": operator.eps, "gtol": tol * unit.min() / size}
-        bounds = optimize.Bounds(0.0, largest)
-        found = optimize.minimize(
-            program, start, method="L-BFGS-B", jac=True, bounds=bounds, options=options
-        )
-        return found.x * unit
+        how = {"jac": True, "bounds": optimize.Bounds(0.0, largest), "options": options}
+        return optimize.minimize(program, start, method="L-BFGS-B", **how).x * unit
 
 
 # ---- functions mapped and summed over blocks of margins

@@ -110,8 +110,8 @@ class UnfoldingProgram(ConstrainedProgram):
         n = self.operator.n_features
         sparse = self.operator.xp is np and self.operator.ignores_constants
         if sparse and n > spectral.PARTIAL_FROM and k <= n // spectral.MIN_ORDER_PER_PAIR:
-            A, dtype = self.operator.sparse_adjoint(u), self.b.dtype
-            K = LinearOperator((n, n), lambda y: y - 2 * y.mean() - A @ y, dtype=dtype)
+            A = self.operator.sparse_adjoint(u)
+            K = LinearOperator((n, n), lambda y: y - 2 * y.mean() - A @ y, dtype=self.b.dtype)
             try:
                 return spectral.leading_eigenpairs(K, k, tol=LANCZOS_TOL)
             except ArpackNoConvergence:

@@ -20,7 +20,6 @@ from ..operators.base import Operator
 from ..operators.bilinear import from_comparisons
 from ..problems.bilinear import BilinearProgram
 from ..problems.frobenius import FrobeniusProgram
-from ..problems.mixed import MixedProgram
 from .comparisons import Remembered, TrainingData
 from .top_k import search, unit_rows
 
@@ -31,7 +30,7 @@ class BilinearForm:
 
     similarity: str
     margins = (0.1, 0.03)  # tried by C="auto"; the first goes with a fixed C
-    program_type, joint_type = BilinearProgram, MixedProgram  # without and with columns of scores
+    program_type = BilinearProgram
     operator = staticmethod(from_comparisons)  # of queries, documents and triplets
     # the solution and the numbers besides of a point of a program with columns, and back
     partitioned = staticmethod(columns.partitioned)
@@ -111,7 +110,7 @@ class DistanceForm:
     prior: Any
     similarity = "euclidean"
     margins = (0.1,)
-    program_type = joint_type = FrobeniusProgram
+    program_type = FrobeniusProgram
 
     def prepared(self, X: Any) -> Any:
         return X

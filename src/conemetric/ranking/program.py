@@ -137,7 +137,7 @@ class RankingProgram:
         prior, kind = comparisons.prior / setting.margin, self.form.program_type
         if comparisons.columns is not None:
             start = self.start_of(comparisons, setting) * comparisons.scale
-            prior, kind = concatenated(prior, start), self.form.joint_type
+            prior = concatenated(prior, start)
         D = len(comparisons.T)
         C, weights = setting.C * D / setting.margin, comparisons.weights
         program = kind(operator, C, prior=prior, weights=weights)

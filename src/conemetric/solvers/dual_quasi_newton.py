@@ -27,7 +27,7 @@ import numpy as np
 
 from ..core.arrays import is_scalar, is_torch, like, namespace
 from ..core.vectors import Total, VectorSpace, clipped, magnitude, total
-from ..problems.base import SpectralDual
+from ..problems.base import Evaluation, SpectralDual
 from .base import SAVE_EVERY, Infeasible, Iterate, Solver
 from .dual_rounds import Rounds, as_iterate, placed, unbound
 from .newton_direction import dot, newton_direction
@@ -80,7 +80,7 @@ class DualQuasiNewton(Solver):
             evaluations += tried
 
     def step(
-        self, problem: SpectralDual, point: Any, memory: "CurvatureMemory", evaluations: int
+        self, problem: SpectralDual, point: Evaluation, memory: "CurvatureMemory", evaluations: int
     ) -> tuple[Any, "CurvatureMemory", int]:
         """(next point, memory with the step to it, evaluations); point None if none is higher."""
         if evaluations >= BALANCE_FROM and memory.box.sizes is not None:
@@ -163,7 +163,7 @@ class Box:
     sizes: Any = None  # of the constraints, while units do not follow them yet
 
     @classmethod
-    def of(cls, problem: Any) -> Self:
+    def of(cls, problem: SpectralDual) -> Self:
         sizes = None if is_scalar(problem.sizes) else problem.sizes
         box = cls(problem.operator.space, problem.lower, problem.upper, None, None, sizes)
         return box.measured_in(problem.unit)
@@ -183,7 +183,7 @@ class Box:
         vectors = (self.lower, self.upper, self.unit, self.relative, self.sizes)
         return Box(self.space, *(_part(each, index, reference) for each in vectors))
 
-    def at(self, point: Any) -> tuple:
+    def at(self, point: Evaluation) -> tuple:
         """The arguments of the mapped functions below: u, the gradient, and the box."""
         return point.u, point.gradient, self.lower, self.upper, self.unit, self.relative
 
@@ -198,7 +198,7 @@ class CurvatureMemory:
     length: int = 0
     products: Any = None  # Gram matrix at the point of the next direction, if known
 
-    def extended(self, old: Any, new: Any) -> "CurvatureMemory":
+    def extended(self, old: Evaluation, new: Evaluation) -> "CurvatureMemory":
         """With the step from ``old`` to ``new``, without the oldest one if full."""
         length = min(self.length + 1, self.size)
         step = (old.u, new.u, old.gradient, new.gradient, self.box.unit, self.box.relative)
@@ -223,11 +223,11 @@ class CurvatureMemory:
             pairs = tuple(each if index is None else placed(u * 0, index, each) for each in pairs)
         return CurvatureMemory(box, self.size, pairs, self.length)
 
-    def gram(self, point: Any) -> Total:
+    def gram(self, point: Evaluation) -> Total:
         """The reduction to the Gram matrix of all pairs and the gradient."""
         return total(_gram, self.pairs, *self.box.at(point))
 
-    def direction(self, point: Any) -> Any:
+    def direction(self, point: Evaluation) -> Any:
         """H g on the free multipliers, zero elsewhere; None without a pair of positive curvature."""
         if not self.length:
             return None

@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 
 from ..core.arrays import is_scalar, is_torch, like, namespace, on_device, to_index
+from ..problems.base import Evaluation
+from ..problems.frobenius import FrobeniusProgram
 from ..problems.mixture import Mixture
 from .base import Iterate, relative_gap
 
@@ -45,7 +47,9 @@ class Rounds:
         self.n_iterations = 0  # of all rounds
         self.mixture: Mixture | None = None
 
-    def chosen(self, point: Any, evaluations: int, iterations: int) -> tuple[Any, bool] | None:
+    def chosen(
+        self, point: Evaluation, evaluations: int, iterations: int
+    ) -> tuple[Any, bool] | None:
         """(multipliers to move, None for all; whether in float32); None for a step of the whole."""
         if not self.possible or self.stuck or self._room(iterations) < SHORTEST:
             self.stuck = False
@@ -64,7 +68,12 @@ class Rounds:
         return relative_gap(best, point.dual)
 
     def steps(
-        self, choice: tuple[Any, bool], point: Any, memory: Any, evaluations: int, iterations: int
+        self,
+        choice: tuple[Any, bool],
+        point: Evaluation,
+        memory: Any,
+        evaluations: int,
+        iterations: int,
     ) -> Generator[Iterate, None, tuple]:
         """Yield the steps of a round; return its last point, the memory and the evaluations."""
         problem, (index, single) = self.problem, choice
@@ -146,7 +155,7 @@ def _fits_single(problem):
     return float(sizes.max()) < WITHIN and float(sizes.min()) > 1 / WITHIN
 
 
-def few_are_free(problem: Any, point: Any) -> bool:
+def few_are_free(problem: FrobeniusProgram, point: Evaluation) -> bool:
     """Whether most multipliers are at their bounds, at least for now."""
     return 0 < int(_free(problem, point).sum()) <= MAX_FREE_SHARE * len(point.u)
 
@@ -155,7 +164,7 @@ def _free(problem, point):
     return unbound(point.u, point.gradient, problem.lower, problem.upper)
 
 
-def working_set(problem: Any, point: Any) -> Any:
+def working_set(problem: FrobeniusProgram, point: Evaluation) -> Any:
     """The free multipliers, and as many whose gradients turn next; None if they are many."""
     if not few_are_free(problem, point):
         return None
@@ -177,7 +186,7 @@ def placed(values: Any, index: Any, parts: Any) -> Any:
     return values
 
 
-def as_iterate(point: Any, evaluations: int) -> Iterate:
+def as_iterate(point: Evaluation, evaluations: int) -> Iterate:
     primal, violation = point.primal
     extra = {"rank": point.rank, "evaluations": evaluations}
     return Iterate(primal, point.dual, point.primal_point, point.u, violation, extra)

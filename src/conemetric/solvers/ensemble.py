@@ -7,7 +7,8 @@ import numpy as np
 from ..blocks.checkpoint import REMEDY
 from ..core import spectral
 from ..core.arrays import like, namespace, to_numpy, zeros
-from ..problems.trace import combined_rows
+from ..operators.base import Operator
+from ..problems.trace import TraceProgram, combined_rows
 
 FEWEST = 32  # learners whose margins are held, also in few dimensions
 
@@ -21,7 +22,7 @@ class Ensemble:
 
     ARRAYS = "learners", "numbers", "weights", "begins", "counts"
 
-    def __init__(self, operator: Any):
+    def __init__(self, operator: Operator):
         self._buffer = zeros((operator.n_features, 16), operator.reference)
         self._n_learners = 0
         self._numbers: list[int] = []
@@ -37,7 +38,7 @@ class Ensemble:
 
     @classmethod
     def from_arrays(
-        cls, operator: Any, learners: Any, numbers: Any, weights: Any, begins: Any, counts: Any
+        cls, operator: Operator, learners: Any, numbers: Any, weights: Any, begins: Any, counts: Any
     ) -> "Ensemble":
         """The ensemble that `as_arrays` describes."""
         if not (
@@ -115,7 +116,7 @@ class Ensemble:
 class LearnerMargins:
     """The margins A(z_j z_j') of the learners in use, a row each, for corrective steps."""
 
-    def __init__(self, operator: Any, ensemble: Any):
+    def __init__(self, operator: Operator, ensemble: Ensemble):
         self.operator, self.ensemble = operator, ensemble
         self.limit = max(2 * operator.n_features, FEWEST)
         self._rows: Any = None
@@ -149,7 +150,7 @@ class LearnerMargins:
             self._load_eigenvectors()
         self._append(self.ensemble.learn(z), 0.0, z)
 
-    def correct(self, problem: Any, tol: float) -> Any:
+    def correct(self, problem: TraceProgram, tol: float) -> Any:
         """Re-optimise all weights, drop learners without, and return the margins of the metric."""
         space = self.operator.space
         weights = problem.restricted(self._rows, np.array(self.weights), tol)

@@ -24,6 +24,7 @@ from typing import Any, ClassVar, Self
 
 from ..core.arrays import identity
 from ..core.spectral import SpectralMap, cholesky_solver
+from ..problems.base import Evaluation
 from ..problems.sdp import ConstrainedProgram
 from .base import Infeasible, Iterate, Solver, relative_gap
 
@@ -73,7 +74,7 @@ class InteriorPoint(Solver):
 class PathPoint:
     """Interior points X, Z, u and s; u is free and s zero where a constraint is an equality."""
 
-    problem: Any
+    problem: ConstrainedProgram
     X: Any
     Z: Any
     u: Any
@@ -81,7 +82,7 @@ class PathPoint:
     bounded: Any  # which constraints are inequalities
 
     @classmethod
-    def begin(cls, problem: Any) -> Self:
+    def begin(cls, problem: ConstrainedProgram) -> Self:
         operator, xp = problem.operator, problem.operator.xp
         b = problem.b
         one = identity(operator.n_features, b)
@@ -95,7 +96,7 @@ class PathPoint:
         u, s = (xp.where(bounded, each, 0.0) for each in (2 * z / size * ones, s))
         return cls(problem, x * one, z * one, u, s, bounded)
 
-    def iterate(self, point: Any, L: Any = None) -> Iterate:
+    def iterate(self, point: Evaluation, L: Any = None) -> Iterate:
         """The iterate with the dual at ``point``, and a factor of X or the one given."""
         p = self.problem
         L = p.factor_of(self.X) if L is None else L

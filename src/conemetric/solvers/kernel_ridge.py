@@ -134,14 +134,14 @@ def ridge_solve(K: Any, ridge: Any, Y: Any) -> Any:
 
 
 def ridge_solver(K: Any, ridge: Any) -> Callable[[Any], Any] | None:
-    """The map from Y to (K + diag(ridge))^-1 Y by a Cholesky factor, which takes the place of K;
-    None if the matrix is not positive definite.
+    """The map from Y to (K + diag(ridge))^-1 Y by a Cholesky factor, which takes the place of K,
+    of which the upper half is read; None if the matrix is not positive definite.
     """
     xp = namespace(K)
     if is_torch(K):
         K.diagonal().add_(ridge)
-        factor, failed = xp.linalg.cholesky_ex(K)
-        return None if bool(failed) else lambda Y: xp.cholesky_solve(Y, factor)
+        factor, failed = xp.linalg.cholesky_ex(K, upper=True)
+        return None if bool(failed) else lambda Y: xp.cholesky_solve(Y, factor, upper=True)
     system = K.T  # K is symmetric, and LAPACK wants columns
     system[np.diag_indices(len(K))] += ridge
     potrf, potrs = get_lapack_funcs(("potrf", "potrs"), (system,))
@@ -231,22 +231,27 @@ def _solve_in_blocks(model, Y, weights):
 
 
 def _product(model, a):
-    """K a, with the entries of K block by block."""
-    points = model.points
-    blocks = slices(len(points), len(points))
-    return namespace(a).concatenate([model.kernel(points[rows]) @ a for rows in blocks])
+    """K a, with the entries of K block by block; each off the diagonal serves twice."""
+    points, product = model.points, zeros(a.shape, a)
+    for rows in slices(len(points), len(points)):
+        K = replace(model, points=points[rows.start :]).kernel(points[rows])
+        product[rows] += K @ a[rows.start :]
+        product[rows.stop :] += K[:, rows.stop - rows.start :].T @ a[rows]
+    return product
 
 
 def _float32_solver(model, ridges):
     """(K + diag(ridges))^-1 in float32, with larger ridges where rounding makes that indefinite."""
-    points, single = model.points, namespace(model.points).float32
+    points = model.points - model.points.mean(0)
+    points, kernel = like(points, points, namespace(points).float32), KERNELS[model.setting.kernel]
     while True:
-        K = zeros((len(points), len(points)), like(points, points, single))
-        for rows in slices(len(points), len(points)):
-            K[rows] = like(model.kernel(points[rows]), K)
+        K = zeros((len(points), len(points)), points)
+        for rows in slices(len(points), len(points)):  # the upper half
+            distances = kernel.distances(points[rows], points[rows.start :])
+            K[rows, rows.start :] = like(model.setting.values(distances / model.scale), K)
         solve = ridge_solver(K, like(ridges, K))
         if solve is not None:
-            return lambda B: float64(solve(like(B, K, single)))
+            return lambda B: float64(solve(like(B, K)))
         ridges = 10 * ridges
 
 

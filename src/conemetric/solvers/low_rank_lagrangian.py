@@ -17,13 +17,14 @@ Stops when |P - D| / max(|P|, |D|) <= tol and the violation of the constraints i
 that the problem has repaired: feasible, with inequalities.
 """
 
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
-from ..core.arrays import like, to_numpy
+from ..core.arrays import like, namespace, to_numpy
 from ..problems.unfolding import UnfoldingProgram
 from .base import Iterate, Solver, relative_gap
 from .dual_quasi_newton import MAX_TRIALS, two_loop
@@ -85,7 +86,7 @@ class LowRankLagrangian(Solver):
         """(Y, iterations, accuracy): descend until the gradient reaches ``accuracy``."""
         xp, shape = problem.operator.xp, Y.shape
         line = Line(problem, Y, u, mu)
-        memory = SmoothedMemory(MEMORY, xp)
+        memory = SmoothedMemory(MEMORY)
         g = line.gradient()
         smooth: Any = None
         for used in range(1, INNER_ITER + 1):
@@ -93,7 +94,7 @@ class LowRankLagrangian(Solver):
                 last, smooth = smooth, problem.smoother(line.Y, u, mu)
                 if smooth is not last:
                     h = smooth(g)
-                    memory.clear()
+                    memory.pairs.clear()
             norms = xp.stack([xp.linalg.vector_norm(g), xp.linalg.vector_norm(line.Y)])
             size, length = to_numpy(norms).tolist()
             if size <= 2 * accuracy * length:
@@ -102,13 +103,14 @@ class LowRankLagrangian(Solver):
             direction = -h if direction is None else -direction.reshape(shape)
             step = line.search(direction, g)
             if step is None:
-                if not memory.order:
+                if not memory.pairs:
                     break
-                memory.clear()
+                memory.pairs.clear()
                 continue
             new = line.gradient()
             smoothed = smooth(new)
-            memory.add(*(each.reshape(-1) for each in (step * direction, smoothed - h, new - g)))
+            pair = step * direction, smoothed - h, new - g
+            memory.pairs.append(tuple(each.reshape(-1) for each in pair))
             g, h = new, smoothed
         return line.Y, used, size / (2 * length)
 
@@ -131,49 +133,30 @@ class LowRankLagrangian(Solver):
 class SmoothedMemory:
     """Curvature pairs in the inner product <a, b> = a'M b, where M^-1 is the smoother: g stands for
     the gradient, h for M^-1 g. Every product that the two loops use has a change of h, or h itself,
-    on one side, so M is never applied, and two rows of the Gram matrix change per iteration.
+    on one side, so M is never applied.
     """
 
-    def __init__(self, size: int, xp: Any):
-        self.size, self.xp = size, xp
-        self.clear()
-
-    def clear(self) -> None:
-        self.rows: Any = None  # s_1 .. s_k, the changes of h, and h, one row each
-        self.order: list[int] = []  # slots, oldest first
-
-    def add(self, s: Any, change: Any, dual: Any) -> None:
-        """Add a step, and the changes of h and g along it."""
-        if self.rows is None:
-            shape = (2 * self.size + 1, s.shape[0])
-            self.rows = self.xp.zeros(shape, dtype=s.dtype, device=s.device)
-            self._gram = np.zeros((len(self.rows),) * 2)
-        slot = len(self.order) if len(self.order) < self.size else self.order.pop(0)
-        self.order.append(slot)
-        self.rows[slot], self.rows[self.size + slot] = s, change
-        self._dual = dual
+    def __init__(self, size: int):
+        # the last steps, and the changes of h and g along them
+        self.pairs: deque[tuple[Any, Any, Any]] = deque(maxlen=size)
 
     def direction(self, h: Any, g: Any) -> Any:
-        if not self.order:
+        if not self.pairs:
             return None
-        size, slot = self.size, self.order[-1]
-        self.rows[-1] = h
-        changed = [size + slot, 2 * size]
-        products = to_numpy(self.rows @ self.xp.stack([self._dual, g]).T)
-        self._gram[:, changed], self._gram[changed] = products, products.T
-        used = [*self.order, *(size + slot for slot in self.order), 2 * size]
-        coefficients = two_loop(self._gram[np.ix_(used, used)], len(self.order))
-        if coefficients is None:
-            return None
-        weights = np.zeros(len(self.rows))
-        weights[used] = coefficients
-        return like(weights, g) @ self.rows
+        xp, k = namespace(g), len(self.pairs)
+        steps, changes, duals = zip(*self.pairs, strict=True)
+        rows = xp.stack([*steps, *changes, h])
+        gram = np.zeros((2 * k + 1, 2 * k + 1))
+        gram[:, k:] = to_numpy(rows @ xp.stack([*duals, g]).T)
+        gram[k:] = gram[:, k:].T
+        coefficients = two_loop(gram, k)
+        return None if coefficients is None else like(coefficients, g) @ rows
 
 
 class Line:
     """The augmented Lagrangian at Y, along lines from Y."""
 
-    def __init__(self, problem: Any, Y: Any, u: Any, mu: float):
+    def __init__(self, problem: UnfoldingProgram, Y: Any, u: Any, mu: float):
         self.problem, self.Y, self.u, self.mu = problem, Y, u, mu
         self.margins = problem.operator.forward_factor(Y)
 
@@ -202,7 +185,7 @@ class Section:
     multipliers are free.
     """
 
-    def __init__(self, line: Any, Z: Any, gradient: Any):
+    def __init__(self, line: Line, Z: Any, gradient: Any):
         self.problem, self.mu, Y = line.problem, line.mu, line.Y
         xp, forward = line.problem.operator.xp, line.problem.operator.forward_factor
         self.A0, self.A2 = line.margins, forward(Z)

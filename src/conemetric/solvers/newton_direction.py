@@ -11,12 +11,13 @@ is the diagonal of H, with the identity for W.
 from typing import Any
 
 from ..core.arrays import namespace
+from ..problems.base import Evaluation, SpectralDual
 
 ACCURACY = 0.1  # residual of a Newton direction, relative to the gradient
 MOST = 60  # products with H for one direction
 
 
-def newton_direction(problem: Any, point: Any, free: Any) -> tuple[Any, int]:
+def newton_direction(problem: SpectralDual, point: Evaluation, free: Any) -> tuple[Any, int]:
     """H^-1 g where ``free`` is one, else zero (None without curvature); and the products with H."""
     space, hessian = problem.operator.space, problem.hessian(point)
     diagonal = hessian.diagonal
