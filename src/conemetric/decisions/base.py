@@ -4,6 +4,7 @@ and blended by held-out rows, and fitted to all rows.
 
 from abc import ABCMeta, abstractmethod
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral
 from typing import Any, ClassVar, Self
 
@@ -30,7 +31,7 @@ from ..core.progress import emit
 from ..core.sklearn_private import Interval, StrOptions
 from ..core.sparse_rows import SparseRows
 from ..core.weights import check_weights
-from ..estimators.base import CertifiedEstimator, MahalanobisMetric
+from ..estimators.base import CertifiedEstimator, MahalanobisMetric, Seed
 from ..estimators.folds import CrossFitted, Fold, fitted_with_map
 from ..estimators.validation import LARGEST_EXTENT, dense, refuse_unusable, validate_points
 from ..evaluation.thresholds import check_share
@@ -82,19 +83,20 @@ FIELDS: dict[str, Field] = {
 }
 
 
+@dataclass(eq=False, repr=False)
 class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
     """Base of `MetricClassifier` and `MetricRegressor`."""
 
-    metric: Any
-    categorical_features: Any
-    n_landmarks: int | str
-    random_state: Any
-    n_jobs: int | None
-    verbose: int
+    metric: Any = "auto"
+    _: KW_ONLY
+    categorical_features: Any = "from_dtype"
+    n_landmarks: int | str = "auto"
+    random_state: Seed = None
+    n_jobs: int | None = None
+    verbose: int = 0
     _target: ClassVar[str]  # what y is, to a metric that asks
     _own_fields: ClassVar[dict[str, Field]]
     _evidence: ClassVar[type[Stored]]
-    _held_out: np.ndarray
 
     # ---- input
 

@@ -1,7 +1,7 @@
 """MetricClassifier: a metric, and the decision rule that suits it, chosen by held-out rows."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Annotated, Any, Self
 
 import numpy as np
@@ -73,6 +73,7 @@ class DecisionEvidence(Stored):
         )
 
 
+@dataclass(eq=False, repr=False)
 class MetricClassifier(ClassifierMixin, MetricDecision):
     """Classifier by learned distances: nearest neighbours, or a blend of kernel ridge
     regressions in several metrics, whichever decides best for held-out rows.
@@ -143,6 +144,10 @@ class MetricClassifier(ClassifierMixin, MetricDecision):
     (2, 3)
     """
 
+    _: KW_ONLY
+    classifier: str = "auto"
+    class_weight: dict | str | None = None
+
     _parameter_constraints = {
         **DECISION_PARAMETERS,
         "classifier": [StrOptions({"auto", "neighbors", "kernel"})],
@@ -150,27 +155,6 @@ class MetricClassifier(ClassifierMixin, MetricDecision):
     }
 
     _target = "classes"
-
-    def __init__(
-        self,
-        metric: Any = "auto",
-        *,
-        classifier: str = "auto",
-        class_weight: dict | str | None = None,
-        categorical_features: Any = "from_dtype",
-        n_landmarks: int | str = "auto",
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.metric = metric
-        self.classifier = classifier
-        self.class_weight = class_weight
-        self.categorical_features = categorical_features
-        self.n_landmarks = n_landmarks
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
 
     @fit_context(prefer_skip_nested_validation=False)
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:

@@ -1,7 +1,7 @@
 """MetricRegressor: a metric for a continuous target, and the rule that predicts with it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Annotated, Any, Self
 
 import numpy as np
@@ -53,6 +53,7 @@ class RegressionEvidence(Stored):
         )
 
 
+@dataclass(eq=False, repr=False)
 class MetricRegressor(RegressorMixin, MetricDecision):
     """Regression by learned distances: nearest neighbours, or a blend of kernel ridge
     regressions in several metrics, whichever predicts held-out rows best.
@@ -95,31 +96,15 @@ class MetricRegressor(RegressorMixin, MetricDecision):
     True
     """
 
+    _: KW_ONLY
+    regressor: str = "auto"
+
     _parameter_constraints = {
         **DECISION_PARAMETERS,
         "regressor": [StrOptions({"auto", "neighbors", "kernel"})],
     }
 
     _target = "continuous"
-
-    def __init__(
-        self,
-        metric: Any = "auto",
-        *,
-        regressor: str = "auto",
-        categorical_features: Any = "from_dtype",
-        n_landmarks: int | str = "auto",
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.metric = metric
-        self.regressor = regressor
-        self.categorical_features = categorical_features
-        self.n_landmarks = n_landmarks
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
 
     @fit_context(prefer_skip_nested_validation=False)
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
