@@ -68,6 +68,7 @@ class CertifiedEstimator(BaseEstimator, metaclass=ABCMeta):
     def _validate_params(self):
         """Also refuse numbers whose squares and quotients float64 cannot hold."""
         for name, value in self.get_params(deep=False).items():
+            value = value.item() if isinstance(value, np.generic) else value
             size: Any = abs(value) if isinstance(value, Real) else 1.0
             large = LARGEST_PARAMETER < size < np.inf
             if large or (0 < size < SMALLEST_PARAMETER and name != "tol"):

@@ -58,7 +58,8 @@ class BilinearEvaluation(Evaluation):
     def cut(self) -> Any:
         """v(u) - v0 - S'u, the multipliers of v >= 0."""
         p = self.problem
-        v = (p.prior + self.combined).diagonal()[len(self.combined) - p.operator.n_columns :]
+        rows, columns = (size - p.operator.n_columns for size in self.combined.shape)
+        v = (p.prior + self.combined)[rows:, columns:].diagonal()  # the map need not be square
         return -p.operator.xp.clip(v, None, 0.0)
 
     def _raised(self, matrix):

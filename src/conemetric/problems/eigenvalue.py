@@ -114,10 +114,11 @@ class EigenvalueProgram(Problem):
     def start(self) -> tuple[Any, Any, float]:
         """Feasible multipliers, a factor of the zero matrix, and a first sigma."""
         operator, unit = self.operator, self.unit
-        adjoint, (most, gain) = operator.adjoint_and(unit, *self._of_multipliers(unit))
+        most, size = greatest(largest_ratio, unit, self.slack_penalty), total(weighted_sum, unit)
+        adjoint, (most, size) = operator.adjoint_and(unit, most, size)
         scale = self._scale(adjoint, most)
         center = zeros((operator.n_features, 0), operator.reference)
-        return scale * unit, center, scale * gain / self.trace_weight**2
+        return scale * unit, center, scale * size / self.trace_weight**2
 
     @cached_property
     def unit(self) -> Any:

@@ -360,7 +360,7 @@ def test_data_that_cannot_be_learned_from(run, frame, tmp_path, change, words):
         (("--label", "kind", "--labels", "x.npy"), ("--label and --labels",)),
         (("--label", "kind", "--image", "big"), ("--image 'big'",)),
         (("--label", "kind", "--target", "number"), ("target='number' is not known",)),
-        (("--label", "kind", "--target", "continuous"), ("is for numbers, and y holds 'Barbera'",)),
+        (("--label", "kind", "--target", "continuous"), ("is for numbers, and y holds 'Barolo'",)),
         (("--label", "f0", "--method", "dml-eig"), ("'dml-eig' learns from", "not quantity")),
         (("--pairs", "missing.csv"), ("no file 'missing.csv'",)),
         (("--label", "kind", "-k", "1000"), ("n_neighbors=1000 (-k)", "125 rows that vote")),
