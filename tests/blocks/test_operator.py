@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
+from conemetric import FrobMetric
 from conemetric.blocks import Threads
 from conemetric.blocks.operator import BlockOperator
 from conemetric.blocks.threads import Store, usable_memory
@@ -295,6 +296,18 @@ def test_pieces_without_room_go_to_files_that_go_with_them(tmp_path):
 
 def test_there_is_memory():
     assert 1 << 20 < usable_memory() < 1 << 50
+
+
+@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="needs PyTorch")
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_fit_on_devices_is_that_in_memory(points, dtype):
+    da = pytest.importorskip("dask.array")
+    X, y = points.astype(dtype), np.arange(len(points)) % 3
+    with Threads(devices=["cpu", "cpu"]):
+        fitted = FrobMetric().fit(da.from_array(X, chunks=(60, 4)), y)
+    expected = FrobMetric().fit(X, y)
+    assert fitted.components_.dtype == dtype
+    assert fitted.objective_ == pytest.approx(expected.objective_, rel=2e-3)
 
 
 @pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="needs PyTorch")

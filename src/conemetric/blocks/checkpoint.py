@@ -89,11 +89,10 @@ class Checkpoint:
 
     def _other(self, label):
         """How the label of another fit differs, in words."""
-        if not isinstance(label, dict) or not isinstance(self.label, dict):
-            return "of another kind"
-        for name, own in self.label.items():
-            if label.get(name) != own:
-                return f"{name} is {own!r} here and {label.get(name)!r} there"
+        other = label if isinstance(label, dict) else {}
+        for name, own in (self.label or {}).items():
+            if other.get(name) != own:
+                return f"{name} is {own!r} here and {other.get(name)!r} there"
         return "with other parameters"
 
     def _files(self):
