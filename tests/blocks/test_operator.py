@@ -254,18 +254,18 @@ def test_pieces_are_kept_while_something_can_still_ask_for_them(space, held, pen
 def test_a_state_is_saved_and_read_again(space, points, triplets, tmp_path):
     u = np.random.default_rng(5).normal(size=sum(SIZES))
     for number in (1, 2):
-        space.keep_in(str(tmp_path), "a fit")
+        space.keep_in(str(tmp_path), {"name": "a fit"})
         space.save_state(u=number * vector(space, u), number=number)
     later = BlockSpace(Threads(1))
     wanted = operator_in_blocks(later, points, triplets), "u", "number"
     assert later.resume(*wanted) is None
-    later.keep_in(str(tmp_path), "a fit")
+    later.keep_in(str(tmp_path), {"name": "a fit"})
     resumed = later.resume(*wanted)
     assert resumed["number"] == 2
     assert_array_equal(whole(resumed["u"]), 2 * u)
     later.save_state(u=resumed["u"], number=3)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["2", "state"]
-    later.keep_in(str(tmp_path), "another fit")
+    later.keep_in(str(tmp_path), {"name": "another fit"})
     with pytest.raises(ValueError, match="holds the state of another fit"):
         later.resume(*wanted)
 

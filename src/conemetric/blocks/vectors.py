@@ -74,10 +74,10 @@ class BlockSpace(VectorSpace):
         self.engine = engine
         self.vectors: WeakSet[BlockVector] = WeakSet()  # those in use
         scratch = self.engine.scratch
-        self._checkpoint = None if scratch is None else Checkpoint(f"{scratch}/{id(self)}")
+        self._checkpoint = None if scratch is None else Checkpoint(f"{scratch}/{id(self)}", {})
         self._resumes = False
 
-    def keep_in(self, folder: str, label: Any) -> None:
+    def keep_in(self, folder: str, label: dict[str, Any]) -> None:
         """Save states to this folder from now on; the next solve resumes from what it holds."""
         self._checkpoint, self._resumes = Checkpoint(folder, label), True
 

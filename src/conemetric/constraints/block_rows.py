@@ -158,10 +158,10 @@ def _partitions(collection):
     return list(collection.to_delayed().ravel())
 
 
-def _beside(X, values, name, n_partitions, things):
+def _beside(X, values, name, n_parts, things):
     """Partitions of the y or the weights that go with the ``things`` in X."""
     if values is None:
-        return [None] * n_partitions
+        return [None] * n_parts
     sizes = X.chunks[0] if hasattr(X, "chunks") else (np.nan,)
     known = not np.isnan(sizes).any()
     if not is_dask(values):
@@ -180,8 +180,10 @@ def _beside(X, values, name, n_partitions, things):
     if known and hasattr(values, "chunks") and values.chunks[0] != sizes:
         values = values.rechunk({0: sizes})
     parts = _partitions(values)
-    if len(parts) != n_partitions:
-        raise ValueError(f"{name} has {len(parts)} partitions, X {n_partitions}; make them agree.")
+    if len(parts) != n_parts:
+        raise ValueError(
+            f"{name} has {len(parts)} partitions and X has {n_parts}; make them agree."
+        )
     return parts
 
 

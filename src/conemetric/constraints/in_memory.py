@@ -223,7 +223,7 @@ def _checked(indices, name, width, n_points, must_differ, remedy):
     refuse_masked(indices, name)
     indices = np.asarray(to_numpy(indices))
     if indices.ndim != 2 or indices.shape[1] != width:
-        raise ValueError(f"{name} has shape {indices.shape}; give an integer array (m, {width}).")
+        raise ValueError(f"{name} has shape {indices.shape}; give integers of shape (m, {width}).")
     if len(indices) == 0:
         raise ValueError(f"{name} is empty; give at least one row.")
     if indices.dtype.kind not in "iu":

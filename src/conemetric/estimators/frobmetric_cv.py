@@ -224,7 +224,7 @@ def _ascending(Cs):
     try:
         values = np.sort(np.atleast_1d(np.asarray(Cs, dtype=np.float64)))
     except OverflowError:
-        raise ValueError("Cs has a number above float64; give a smaller one.") from None
+        raise ValueError("Cs has a number out of the range of float64; lower it.") from None
     if values.ndim != 1 or len(values) == 0 or not np.all((values > 0) & np.isfinite(values)):
         raise ValueError(f"Cs={Cs!r} must hold one or more positive numbers.")
     return values

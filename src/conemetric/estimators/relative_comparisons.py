@@ -211,8 +211,8 @@ class RelativeComparisons(TripletMetric):
         """
         if getattr(self, "kernel_points_", None) is not None:
             raise ValueError(
-                "A metric in a kernel's feature space has no matrix over the features of X; use "
-                "transform, pair_distance or get_metric."
+                "The metric of a kernel has no matrix in the space of X; use transform, "
+                "pair_distance or get_metric."
             )
         return super().get_mahalanobis_matrix()
 

@@ -265,12 +265,12 @@ class SupervisedMetric(MahalanobisMetric):
             self.feature_names_in_ = np.asarray(X.columns, dtype=object)
         self._check_n_components()
         if checkpoint is not None:
-            label = {name: _as_json(value) for name, value in self.get_params().items()}
-            for name in _MAY_CHANGE:
-                del label[name]
-            label["estimator"], label["features"] = type(self).__name__, found.rows.n_features
-            label["dtype"] = str(found.rows.dtype)
+            rows, parameters = found.rows, self.get_params()
+            label = {"estimator": type(self).__name__, "features": rows.n_features}
+            label["dtype"] = str(rows.dtype)
             label["constraints of each block"] = found.space.gather(len, found.index)
+            names = sorted(parameters.keys() - {*_MAY_CHANGE})
+            label |= {name: _as_json(parameters[name]) for name in names}
             found.space.keep_in(checkpoint, label)
 
 
