@@ -8,16 +8,7 @@ from ...core.progress import all_or_nothing, emit, labelled
 from ..studies.methods import find, methods_for
 from .files import output_folder, write_csv
 from .invocation import progress_bar, state
-from .options import (
-    Command,
-    Judging,
-    MaxRows,
-    Overwrite,
-    Supervised,
-    check_reading,
-    folder_for,
-    option,
-)
+from .options import Command, Judging, MaxRows, Names, Overwrite, Supervised, folder_for, option
 from .wording import filled_grid, written
 
 TABLE = "table.csv"
@@ -34,9 +25,9 @@ COLUMNS = {
 class Compare(Command, Supervised, Judging):
     """Options of `compare`."""
 
-    methods: Annotated[
-        list[str] | None, option("NAME", "Only this method; may be repeated.", "--method")
-    ] = None
+    methods: Annotated[Names, option("NAME", "Only this method; may be repeated.", "--method")] = (
+        None
+    )
     out: Annotated[Path | None, folder_for(f"{TABLE} and one metric file per method")] = None
     overwrite: Overwrite = False
     max_rows: MaxRows = 2_000
@@ -46,7 +37,7 @@ def compare(given: Compare) -> None:
     """Learn with every method that fits the supervision, on the same rows, and set the
     results side by side.
     """
-    check_reading(given.data, given)
+    given.check()
 
     from ...storage import save_metric
     from ..studies import run_study
@@ -64,9 +55,7 @@ def compare(given: Compare) -> None:
         for chosen in methods:
             with all_or_nothing(), labelled(method=chosen.name):
                 study = run_study(
-                    task,
-                    replace(given, method=chosen.name),
-                    feature_names=table.names,
+                    task, replace(given, method=chosen.name), feature_names=table.names
                 )
             save_metric(out / files[chosen.name], study.metric)
             studies.append(study)

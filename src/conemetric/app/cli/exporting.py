@@ -16,28 +16,19 @@ from .wording import plural
 
 FORMATS = ("faiss", "onnx", "sentence-transformers", "sql")
 SYSTEMS = (*ENGINES, "json")  # of weights: the keys of `export.hybrid.SYSTEMS`
+METRIC = "Metric file, or the fusion.json that adapt wrote."
+TO = f"One of {', '.join(FORMATS)}; for weights one of {', '.join(SYSTEMS)}."
+OUT = "File to write; for sentence-transformers, the folder of a saved model to add to."
 
 
 @dataclass(frozen=True, kw_only=True)
 class Export(Command):
     """Options of `export`."""
 
-    metric: Annotated[
-        Path,
-        typer.Argument(metavar="METRIC", help="Metric file, or fusion.json that adapt wrote."),
-    ]
-    to: Annotated[
-        str,
-        option("FORMAT", f"One of {', '.join(FORMATS)}; of weights one of {', '.join(SYSTEMS)}."),
-    ]
-    out: Annotated[
-        Path,
-        option(
-            "PLACE",
-            "File to write; for sentence-transformers the folder of a saved model to add to.",
-        ),
-    ]
-    dialect: Annotated[str, option("NAME", "Of sql: pgvector or duckdb.")] = "pgvector"
+    metric: Annotated[Path, typer.Argument(metavar="METRIC", help=METRIC)]
+    to: Annotated[str, option("FORMAT", TO)]
+    out: Annotated[Path, option("PLACE", OUT)]
+    dialect: Annotated[str, option("NAME", "For --to sql: pgvector or duckdb.")] = "pgvector"
     overwrite: Overwrite = False
 
 

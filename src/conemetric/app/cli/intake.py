@@ -5,7 +5,7 @@ in training; a line about each says what was done.
 import difflib
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -41,10 +41,11 @@ class Table:
         """The ids, or numbers from 0."""
         return np.arange(len(self.X)) if self.ids is None else self.ids
 
-
-def is_text(path: Path) -> bool:
-    """Whether a file is CSV, by its name."""
-    return path.suffix.lower() in (".csv", ".tsv")
+    def only(self, kept: np.ndarray, note: str) -> "Table":
+        """The rows where the mask is true, and a note about the others."""
+        rows = np.flatnonzero(kept)
+        labels, ids = (None if part is None else part[rows] for part in (self.labels, self.ids))
+        return replace(self, X=self.X[rows], labels=labels, ids=ids, notes=(*self.notes, note))
 
 
 def check_columns(path: str | Path, schema: pl.Schema, reading: Reading) -> None:
@@ -220,10 +221,7 @@ def _tell(kinds, gaps, ignored, n, notes):
 
 
 def rows_as_learned(
-    path: str | Path,
-    frame: pl.DataFrame,
-    learned: TableEncoder | LearnedMetric,
-    notes: list[str],
+    path: str | Path, frame: pl.DataFrame, learned: TableEncoder | LearnedMetric, notes: list[str]
 ) -> Any:
     """The columns that an encoder or a metric was fitted to: a frame for an encoder, else numbers,
     gaps filled if the metric knows how. Entries that are no numbers where numbers are expected
@@ -289,14 +287,11 @@ def row_numbers(names: Iterable[str], wanted: Iterable[str]) -> np.ndarray:
     return np.array([known.get(name, -1) for name in wanted], np.int64)
 
 
-def labelled_rows(
-    labels: np.ndarray | None, n: int, name: str | None, notes: list[str]
-) -> np.ndarray:
-    """Which rows have a label: those with an empty one, or -1 next to two or more classes, are left
-    out, and notes say so.
-    """
+def with_labels_only(table: Table, column: str | None) -> Table:
+    """Leave out rows with an empty label, or with -1 next to two or more classes."""
+    labels = table.labels
     if labels is None:
-        return np.ones(n, bool)
+        return table
     if labels.dtype.kind == "f":
         missing = np.isnan(labels)
     elif labels.dtype.kind == "i" and not is_continuous(labels):
@@ -304,18 +299,21 @@ def labelled_rows(
     else:
         missing = np.array([value is None for value in labels], bool)
     if missing.all():
-        raise ValueError(f"no row has a label{f' in column {name!r}' if name else ''}.")
-    if missing.any():
-        which = " (-1 says that a row has none)" if labels.dtype.kind == "i" else ""
-        notes.append(f"Left out: {plural(int(missing.sum()), 'row')} without a label{which}.")
-    return ~missing
+        raise ValueError(f"no row has a label{f' in column {column!r}' if column else ''}.")
+    if not missing.any():
+        return table
+    which = " (-1 says that a row has none)" if labels.dtype.kind == "i" else ""
+    table = table.only(
+        ~missing, f"Left out: {plural(int(missing.sum()), 'row')} without a label{which}."
+    )
+    labels = labels[~missing]
+    whole = labels.dtype.kind == "f" and (labels == labels.round()).all()
+    return replace(table, labels=labels.astype(np.int64)) if whole else table
 
 
-def check_ids(table: Table, path: Path, id_column: str | None) -> None:
+def check_ids(ids: np.ndarray, path: Path, id_column: str | None) -> None:
     """Refuse ids that occur more than once."""
-    if table.ids is None:
-        return
-    values, counts = np.unique(table.ids.astype(str), return_counts=True)
+    values, counts = np.unique(ids.astype(str), return_counts=True)
     twice = counts > 1
     if twice.any():
         raise ValueError(

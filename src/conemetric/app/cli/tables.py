@@ -16,22 +16,11 @@ import polars as pl
 
 from ...storage import LearnedMetric
 from ...tables import TableEncoder
+from . import intake
 from .csv_files import explain, scan_text
 from .dialects import decoded
 from .files import check_file
-from .intake import (
-    Table,
-    check_columns,
-    check_ids,
-    check_width,
-    class_labels,
-    is_text,
-    labelled_rows,
-    learnable,
-    rows_as_learned,
-    rows_of,
-    with_entries,
-)
+from .intake import Table
 from .invocation import state
 from .options import Reading
 from .wording import plural
@@ -55,9 +44,10 @@ def read_table(
         raise not_readable(path, TABLES + ARRAYS)
     if reading.labels is not None:
         table = _with_labels(table, reading.labels)
-    check_ids(table, path, reading.id_column)
+    if table.ids is not None:
+        intake.check_ids(table.ids, path, reading.id_column)
     if learned is None:
-        return _labelled(table, reading)
+        return intake.with_labels_only(table, reading.label)
     return without_missing(table, path, reading) if isinstance(learned, LearnedMetric) else table
 
 
@@ -75,27 +65,12 @@ def unzipped(path: Path) -> Path:
     return plain
 
 
-def _labelled(table, reading):
-    """The rows that have a label, by number or by name unless other files name them."""
-    notes = list(table.notes)
-    X, labels = table.X, table.labels
-    kept = labelled_rows(labels, len(X), reading.label, notes)
-    if not kept.all():
-        labels = labels[kept]
-        if labels.dtype.kind == "f" and (labels == labels.round()).all():
-            labels = labels.astype(np.int64)
-        ids = None if table.ids is None else table.ids[kept]
-        table = replace(table, X=X[kept] if isinstance(X, np.ndarray) else X.filter(kept), ids=ids)
-    return replace(table, labels=labels, notes=tuple(notes))
-
-
 def without_missing(table: Table, path: Path, reading: Reading) -> Table:
     """Refuse rows with missing, infinite or huge values, or leave them out, where a metric has no
     way to fill them.
     """
-    largest = np.sqrt(
-        np.finfo(table.X.dtype).max / (4 * table.X.shape[1])
-    )  # its square can be added
+    # the squares of numbers up to this can be added
+    largest = np.sqrt(np.finfo(table.X.dtype).max / (4 * table.X.shape[1]))
     bad = ~(np.abs(table.X) <= largest)
     rows = bad.any(axis=1)
     if not rows.any():
@@ -113,9 +88,12 @@ def without_missing(table: Table, path: Path, reading: Reading) -> Table:
         )
     if rows.all():
         raise ValueError(f"'{path}': {fault}; nothing is left when they are dropped.")
-    ids = None if table.ids is None else table.ids[~rows]
-    notes = (*table.notes, f"Dropped: {fault}.")
-    return replace(table, X=table.X[~rows], ids=ids, notes=notes)
+    return table.only(~rows, f"Dropped: {fault}.")
+
+
+def is_text(path: Path) -> bool:
+    """Whether a file is CSV, by its name."""
+    return path.suffix.lower() in (".csv", ".tsv")
 
 
 def not_readable(path: Path, kinds: tuple[str, ...]) -> ValueError:
@@ -181,7 +159,7 @@ def _read_array(path, reading, learned):
     if X.dtype not in (np.float32, np.float64):
         X = X.astype(np.float32 if X.dtype.itemsize <= 2 else np.float64)
     if learned is not None:
-        check_width(path, X.shape[1], learned.n_features_in_)
+        intake.check_width(path, X.shape[1], learned.n_features_in_)
     if isinstance(learned, LearnedMetric):
         X = learned.fill_missing(X)
     notes = []
@@ -213,21 +191,21 @@ def _read_frame(path, reading, learned):
     lazy = scan(path, reading, notes)
     with readable(path, reading):
         frame = lazy.collect(engine="streaming")
-    check_columns(path, frame.schema, reading)
+    intake.check_columns(path, frame.schema, reading)
     if len(frame) == 0:
         raise ValueError(f"'{path}' has no rows.")
-    labels = None if reading.label is None else class_labels(frame[reading.label])
+    labels = None if reading.label is None else intake.class_labels(frame[reading.label])
     ids = None if reading.id_column is None else frame[reading.id_column].to_numpy()
     if learned is not None:
-        X = rows_as_learned(path, frame, learned, notes)
+        X = intake.rows_as_learned(path, frame, learned, notes)
         names = learned.feature_names if isinstance(learned, LearnedMetric) else None
         return Table(X, None if names is None else list(names), labels, ids, tuple(notes))
     aside = {reading.label, reading.id_column, *(reading.ignore or ())}
-    features = with_entries(frame.drop(aside & set(frame.columns)), path)
+    features = intake.with_entries(frame.drop(aside & set(frame.columns)), path)
     if not features.width:
         raise ValueError(f"'{path}' has no column to learn from beside the label.")
-    kinds = learnable(path, features, reading, notes)
-    return Table(rows_of(features, kinds), list(kinds), labels, ids, tuple(notes))
+    kinds = intake.learnable(path, features, reading, notes)
+    return Table(intake.rows_of(features, kinds), list(kinds), labels, ids, tuple(notes))
 
 
 def _with_labels(table, path):
@@ -241,7 +219,7 @@ def _with_labels(table, path):
             raise ValueError(
                 f"--labels: '{path}' has {frame.width} columns; give one, or use --label."
             )
-        labels = class_labels(frame.to_series())
+        labels = intake.class_labels(frame.to_series())
     else:
         labels = np.array(decoded(path).split("\n"))
         labels = labels[:-1] if len(labels) and labels[-1] == "" else labels

@@ -27,11 +27,7 @@ class Partitioned(Labelled):
 
     @classmethod
     def of(
-        cls,
-        partitions: Sequence[Callable],
-        sizes: Any,
-        options: Options,
-        target: str = "auto",
+        cls, partitions: Sequence[Callable], sizes: Any, options: Options, target: str = "auto"
     ) -> "Partitioned":
         """Draw the sample."""
         dask = require("dask", "cluster")

@@ -319,10 +319,7 @@ def _study(task, options, on_metric, names, decide):
     if on_metric is not None:
         on_metric(metric, _interrupted(estimator))
     with _stage("judging", seconds):
-        judged = {
-            EUCLIDEAN: task.judge(None, options),
-            method.name: task.judge(estimator, options),
-        }
+        judged = {EUCLIDEAN: task.judge(None, options), method.name: task.judge(estimator, options)}
     decided = None
     if decision is not None:
         decided = deciding.judged(decision, task, options.seed, notes)
