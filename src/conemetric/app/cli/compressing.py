@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ...core.progress import emit
-from ..studies.methods import find
 from .files import output_folder, write_csv
 from .invocation import progress_bar, state
 from .options import Columns, Command, Overwrite, Seed, data_argument, flag, folder_for, option
@@ -53,13 +52,13 @@ def compress(given: Compress) -> None:
     pairs of rows (NuMax).
     """
     delta, class_aware, seed = given.delta, given.class_aware, given.seed
-    method = find("numax", "labels" if class_aware else "none")
     given.check()
     out = output_folder(given.out, [METRIC, TABLE], given.overwrite)
 
     import numpy as np
     from sklearn.pipeline import make_pipeline
 
+    from ...estimators.numax import NuMax
     from ...solvers.base import Status
     from ...storage import LearnedMetric, save_metric
     from ..studies.task import table_encoder
@@ -73,7 +72,7 @@ def compress(given: Compress) -> None:
         rows, test = _split(table, given.max_rows, np.random.default_rng(seed))
         encoder = table_encoder(table.X)
         X = table.X if encoder is None else encoder.fit(table.X[rows]).transform(table.X)
-        estimator = method.make(delta=delta, class_aware=class_aware, random_state=seed)
+        estimator = NuMax(delta=delta, class_aware=class_aware, random_state=seed)
         emit("stage", stage="learning")
         labels = table.labels if class_aware else None
         estimator.fit(X[rows], None if labels is None else labels[rows])

@@ -9,7 +9,7 @@ import typer
 from rich.markup import escape
 
 from ...core.extras import require
-from .files import check_file, check_free
+from .files import check_file, check_free, write_query, write_text
 from .invocation import state
 from .options import ENGINES, Command, Overwrite, option
 from .wording import plural
@@ -82,16 +82,10 @@ def _read_weights(path):
 def _export_weights(learned, to, out):
     """Learned weights of scores, as a query of another system."""
     from ...export import to_hybrid_query
-    from ...export.base import write_json
     from ...export.hybrid import score_sum
-    from ...storage import atomic_path
 
-    query, weights = to_hybrid_query(learned, to), score_sum(learned).weights
-    if isinstance(query, str):
-        with atomic_path(out) as temporary:
-            temporary.write_text(query, encoding="utf-8")
-    else:
-        write_json(out, query)
+    write_query(out, to_hybrid_query(learned, to))
+    weights = score_sum(learned).weights
     state.answer(
         {"to": to, "weights": weights, "out": str(out)},
         f"{plural(len(weights), 'weight')}, for {to}, in {escape(str(out))}",
@@ -111,6 +105,4 @@ def _write(learned, to, out, dialect):
     elif to == "sentence-transformers":
         export.to_sentence_transformers(learned, out)
     else:
-        text = export.to_sql(learned, dialect)
-        with atomic_path(out) as temporary:
-            temporary.write_text(text, encoding="utf-8")
+        write_text(out, export.to_sql(learned, dialect))

@@ -5,7 +5,7 @@ in training; a line about each says what was done.
 import difflib
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from ...constraints.labels import encode_labels, is_continuous
 from ...storage import LearnedMetric
 from ...tables import TableEncoder
 from .options import Reading
-from .wording import listed, plural
+from .wording import first_few, listed, plural
 
 FEWEST_NUMBERS = 0.95  # share of numbers in a column whose other entries are slips
 FEWEST_VALUES = 20  # different numbers in such a column; of few, the others may be categories
@@ -34,7 +34,7 @@ class Table:
     names: list[str] | None = None  # of the columns, if the file has them
     labels: np.ndarray | None = None
     ids: np.ndarray | None = None  # None: rows go by their number
-    notes: tuple[str, ...] = ()  # what was done with the columns and rows, in words
+    notes: list[str] = field(default_factory=list)  # what was done with columns and rows
 
     @property
     def row_names(self) -> np.ndarray:
@@ -45,25 +45,20 @@ class Table:
         """The rows where the mask is true, and a note about the others."""
         rows = np.flatnonzero(kept)
         labels, ids = (None if part is None else part[rows] for part in (self.labels, self.ids))
-        return replace(self, X=self.X[rows], labels=labels, ids=ids, notes=(*self.notes, note))
+        return replace(self, X=self.X[rows], labels=labels, ids=ids, notes=[*self.notes, note])
 
 
 def check_columns(path: str | Path, schema: pl.Schema, reading: Reading) -> None:
     """Refuse options that name columns the file does not have."""
-    options = {
-        "--label": [reading.label],
-        "--id": [reading.id_column],
-        "--ignore": reading.ignore or (),
-        "--words": reading.words or (),
-        "--numbers": reading.numbers or (),
-    }
-    for option, names in options.items():
-        for name in names:
-            if name is not None and name not in schema:
-                close = difflib.get_close_matches(name, schema.names(), 1)
-                columns = f"the columns are {listed(schema.names())}."
-                hint = f"did you mean '{close[0]}'?" if close else columns
-                raise ValueError(f"{option}: '{path}' has no column '{name}'; {hint}")
+    several = {"ignore": reading.ignore, "words": reading.words, "numbers": reading.numbers}
+    named = [("label", reading.label), ("id", reading.id_column)]
+    named += [(option, name) for option, names in several.items() for name in names or ()]
+    for option, name in named:
+        if name is not None and name not in schema:
+            close = difflib.get_close_matches(name, schema.names(), 1)
+            columns = f"the columns are {listed(schema.names())}."
+            hint = f"did you mean '{close[0]}'?" if close else columns
+            raise ValueError(f"--{option}: '{path}' has no column '{name}'; {hint}")
 
 
 # ---- columns to learn from
@@ -124,14 +119,13 @@ def column_matrix(
     """Columns of numbers and vectors as one array, and a name for each of its columns."""
     kinds: list[Any] = [frame[name].dtype for name in columns]
     small = all((kind.inner if kind.is_nested() else kind) in SMALL for kind in kinds)
-    dtype = np.float32 if small else np.float64
     blocks, names = [], []
-    for name in columns:
-        series = frame[name]
-        vectors = is_vector(series.dtype)
-        block = _vectors(series, path) if vectors else series.cast(pl.Float64).to_numpy()[:, None]
+    for name, kind in zip(columns, kinds, strict=True):
+        vectors = is_vector(kind)
+        numbers = frame[name] if vectors else frame[name].cast(pl.Float64)
+        block = _vectors(numbers, path) if vectors else numbers.to_numpy()[:, None]
         names += [f"{name}_{i}" for i in range(block.shape[1])] if vectors else [name]
-        blocks.append(block.astype(dtype, copy=False))
+        blocks.append(block.astype(np.float32 if small else np.float64, copy=False))
     return np.ascontiguousarray(blocks[0] if len(blocks) == 1 else np.hstack(blocks)), names
 
 
@@ -198,22 +192,18 @@ def _tell(kinds, gaps, ignored, n, notes):
             notes.append(line.format(listed(by_kind[kind], LISTED)))
     missing = sorted((name for name in gaps if gaps[name]), key=lambda name: -gaps[name])
     if missing:
-        most = [f"'{name}' {gaps[name] / n:.1%}" for name in missing[:LISTED]]
-        more = f" and {len(missing) - LISTED} more" if len(missing) > LISTED else ""
+        shares = first_few([f"'{name}' {gaps[name] / n:.1%}" for name in missing], LISTED)
         notes.append(
-            f"Gaps: {', '.join(most)}{more}, at the centre of their column and marked as missing; a "
-            "missing word is a value of its own."
+            f"Gaps: {shares}, at the centre of their column and marked as missing; a missing word is "
+            "a value of its own."
         )
     reasons = defaultdict(list)
     for name, why in ignored.items():
         reasons[why].append(name)
     for why, names in reasons.items():
         kind = "numbers" if "row number" in why else "words"
-        hint = (
-            ""
-            if why in ("no values", "one value only")
-            else f"; --{kind} {names[0]} learns from it"
-        )
+        useful = why not in ("no values", "one value only")
+        hint = f"; --{kind} {names[0]} learns from it" if useful else ""
         notes.append(f"Ignored: {listed(names, LISTED)}: {why}{hint}.")
 
 

@@ -23,7 +23,7 @@ from typing import Annotated, Any, get_origin
 import typer
 
 from ..datasets import ALIASES, BUNDLED
-from ..studies.options import AdaptOptions, Options
+from ..options import AdaptOptions, Options
 from .files import check_file
 from .invocation import state
 

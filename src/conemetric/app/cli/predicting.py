@@ -12,7 +12,7 @@ from .files import check_file, check_free, write_csv
 from .invocation import progress_bar, state
 from .options import Command, Dialect, DropMissing, IdColumn, Out, Overwrite, Rows, option
 from .using import SHOWN
-from .wording import grid, plural
+from .wording import all_of_them, grid, plural
 
 if TYPE_CHECKING:
     import numpy as np
@@ -62,14 +62,9 @@ def predict(given: Predict) -> None:
     table = read_table(given.data, given, estimator.encoder_ or _columns(estimator))
     with progress_bar():
         emit("stage", stage="predicting")
-        rows = [
-            {"row": name, **values}
-            for name, values in zip(
-                table.row_names.tolist(),
-                predicted_rows(estimator, table.X, alpha, given.explained),
-                strict=True,
-            )
-        ]
+        found = predicted_rows(estimator, table.X, alpha, given.explained)
+        named = zip(table.row_names.tolist(), found, strict=True)
+        rows = [{"row": name, **values} for name, values in named]
     values = {"rows": len(rows), "decision": str(estimator.blend_), "alpha": alpha}
     notes = table.notes if _promises(estimator) else [*table.notes, NO_PROMISE]
     if out is None:
@@ -178,16 +173,13 @@ def _show(rows, values, notes):
             cells += [f"{row['low']:.4g} - {row['high']:.4g}"] if "low" in row else []
         shown.append(tuple(map(escape, (str(row["row"]), *cells, by))))
     covered = f"{1 - values['alpha']:.0%}"
-    predicted = (
-        ("class", "probability", f"{covered} set")
-        if "class" in rows[0]
-        else ("prediction", f"{covered} interval")
-    )[: len(shown[0]) - 2]
+    classes = "class" in rows[0]
+    predicted = ["class", "probability"] if classes else ["prediction"]
+    if "set" in rows[0] or "low" in rows[0]:
+        predicted.append(f"{covered} {'set' if classes else 'interval'}")
     state.answer(
         {**values, "predictions": rows},
         grid("", ("row", *predicted, "decided by (share)"), shown),
         notes=notes,
-        last=[f"the first of {plural(len(rows), 'row')}; all of them: --out FILE.csv"]
-        if len(rows) > SHOWN
-        else [],
+        last=all_of_them(len(rows), len(rows) <= SHOWN),
     )

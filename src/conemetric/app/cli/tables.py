@@ -27,6 +27,7 @@ from .wording import plural
 
 TABLES = (".csv", ".tsv", ".parquet", ".pq")
 ARRAYS = (".npy", ".npz")
+LINES = (".jsonl", ".ndjson")
 
 
 def read_table(
@@ -102,9 +103,14 @@ def not_readable(path: Path, kinds: tuple[str, ...]) -> ValueError:
 
 
 def scan(path: Path, reading: Reading, notes: list[str]) -> pl.LazyFrame:
-    """A lazy frame of a CSV or Parquet file; notes say how unusual text was read."""
+    """A lazy frame of a CSV, Parquet or JSON lines file; notes say how unusual text was read."""
     with readable(path, reading):
-        frame = scan_text(path, reading, notes) if is_text(path) else pl.scan_parquet(path)
+        if is_text(path):
+            frame = scan_text(path, reading, notes)
+        elif path.suffix.lower() in LINES:
+            frame = pl.scan_ndjson(path, infer_schema_length=1000)
+        else:
+            frame = pl.scan_parquet(path)
         frame.collect_schema()
     return frame
 
@@ -119,11 +125,14 @@ def readable(path: Path, reading: Reading) -> Iterator[None]:
     except pl.exceptions.PolarsError as error:
         if is_text(path):
             explain(path, reading, error)
-        raise ValueError(f"'{path}' cannot be read as Parquet: {error}") from error
+        kind = "JSON lines" if path.suffix.lower() in LINES else "Parquet"
+        raise ValueError(f"'{path}' cannot be read as {kind}: {error}") from error
 
 
 def read_frame(path: Path, notes: list[str]) -> pl.DataFrame:
-    """The data frame of a CSV or Parquet file beside the data."""
+    """The data frame of a file beside the data."""
+    if path.suffix.lower() == ".npy":
+        return pl.DataFrame(np.asarray(load_arrays(path)["X"]))
     with readable(path, Reading()):
         return scan(path, Reading(), notes).collect()
 
@@ -146,12 +155,7 @@ def _read_array(path, reading, learned):
     if label is not None and label not in arrays:
         raise ValueError(f"'{path}' has no array '{label}' (it has {', '.join(arrays)}).")
     X, labels = arrays[key], None if label is None else arrays[label]
-    if X.ndim != 2:
-        raise ValueError(
-            f"'{path}' has shape {X.shape}; give a two-dimensional array, rows by features."
-        )
-    if X.dtype.kind not in "fiub":
-        raise ValueError(f"'{path}' has dtype {X.dtype}; give numbers.")
+    check_numbers(path, X)
     if labels is not None and labels.shape != (len(X),):
         raise ValueError(
             f"'{path}' has labels of shape {labels.shape} for {len(X)} rows; give one for each row."
@@ -162,12 +166,18 @@ def _read_array(path, reading, learned):
         intake.check_width(path, X.shape[1], learned.n_features_in_)
     if isinstance(learned, LearnedMetric):
         X = learned.fill_missing(X)
-    notes = []
+    notes: list[str] = []
     if learned is None and not np.isfinite(X).all():
         X = np.where(np.isfinite(X), X, np.nan)
         share = np.isnan(X).mean()
         notes.append(f"Gaps: {share:.1%} of the entries, at the centre of their column.")
-    return Table(np.ascontiguousarray(X), labels=labels, notes=tuple(notes))
+    return Table(np.ascontiguousarray(X), labels=labels, notes=notes)
+
+
+def check_numbers(path: Path, X: np.ndarray) -> None:
+    """Refuse an array that does not hold rows of numbers."""
+    if X.ndim != 2 or X.dtype.kind not in "fiub":
+        raise ValueError(f"'{path}' has shape {X.shape} and dtype {X.dtype}; give rows of numbers.")
 
 
 def load_arrays(path: Path) -> dict[str, np.ndarray]:
@@ -199,22 +209,20 @@ def _read_frame(path, reading, learned):
     if learned is not None:
         X = intake.rows_as_learned(path, frame, learned, notes)
         names = learned.feature_names if isinstance(learned, LearnedMetric) else None
-        return Table(X, None if names is None else list(names), labels, ids, tuple(notes))
+        return Table(X, None if names is None else list(names), labels, ids, notes)
     aside = {reading.label, reading.id_column, *(reading.ignore or ())}
     features = intake.with_entries(frame.drop(aside & set(frame.columns)), path)
     if not features.width:
         raise ValueError(f"'{path}' has no column to learn from beside the label.")
     kinds = intake.learnable(path, features, reading, notes)
-    return Table(intake.rows_of(features, kinds), list(kinds), labels, ids, tuple(notes))
+    return Table(intake.rows_of(features, kinds), list(kinds), labels, ids, notes)
 
 
 def _with_labels(table, path):
     """The table with labels from a separate file."""
-    path, n, notes = check_file(path), len(table.X), list(table.notes)
-    if path.suffix.lower() == ".npy":
-        labels = load_arrays(path)["X"]
-    elif path.suffix.lower() in TABLES:
-        frame = read_frame(path, notes)
+    path, n = check_file(path), len(table.X)
+    if path.suffix.lower() in (*TABLES, ".npy"):
+        frame = read_frame(path, table.notes)
         if frame.width != 1:
             raise ValueError(
                 f"--labels: '{path}' has {frame.width} columns; give one, or use --label."
@@ -228,4 +236,4 @@ def _with_labels(table, path):
             f"--labels: '{path}' has shape {labels.shape}, but there are {plural(n, 'row')}; give "
             "one label per row."
         )
-    return replace(table, labels=np.asarray(labels), notes=tuple(notes))
+    return replace(table, labels=np.asarray(labels))

@@ -14,7 +14,7 @@ from ..datasets import ALIASES, BUNDLED, load_bundled
 from .files import check_file, check_free
 from .invocation import progress_bar, state
 from .options import Command, Dialect, DropMissing, IdColumn, Metric, Out, Overwrite, Rows, option
-from .wording import grid, plural, promise_values
+from .wording import all_of_them, grid, plural, promise_values
 
 SHOWN, SHOWN_NEIGHBOURS = 20, 5  # rows, and neighbours of each, that fit on a screen
 AGAINST = "Rows to search; default: DATA itself, each row without itself."
@@ -128,21 +128,15 @@ def neighbors(given: Neighbors) -> None:
 def _show_neighbours(frame, k, notes):
     """The first rows and their nearest neighbours."""
     columns = min(k, SHOWN_NEIGHBOURS)
-    rows = [
-        (
-            str(line["row"][0]),
-            *(f"{n} ({d:.3g})" for n, d in line[:columns].select("neighbor", "distance").rows()),
-        )
-        for line in frame[: SHOWN * k].iter_slices(k)
-    ]
-    n = len(frame) // k
+    n, rows = len(frame) // k, []
+    for line in frame[: SHOWN * k].iter_slices(k):
+        near = line[:columns].select("neighbor", "distance").rows()
+        rows.append((str(line["row"][0]), *(f"{name} ({far:.3g})" for name, far in near)))
     state.answer(
         {"neighbors": frame.to_dicts()},
         grid("", ("row", *(f"neighbour {i + 1} (distance)" for i in range(columns))), rows),
         notes=notes,
-        last=[f"the first of {plural(n, 'row')}; all of them: --out FILE.csv"]
-        if n > SHOWN or k > columns
-        else [],
+        last=all_of_them(n, n <= SHOWN and k <= columns),
     )
 
 

@@ -73,7 +73,8 @@ def verify(given: Verify) -> None:
     from .tables import read_table
 
     learned = LearnedMetric.from_estimator(load_metric(given.metric))
-    table, indices, same = read_pairs(pairs, read_table(given.data, given, learned))
+    table = read_table(given.data, given, learned)
+    indices, same = read_pairs(pairs, table)
     _check_pairs(pairs, same, folds)
     seen = learned_from(learned.notes or {}, table.X, indices)
     if max_false_alarms is not None:
@@ -84,19 +85,13 @@ def verify(given: Verify) -> None:
         _check_promise(pairs, same, max_false_alarms, confidence)
     X, metric = table.X, learned
     if learned.encoder is not None:
-        X, metric = (
-            learned.encoder.set_params(sparse_output=False).transform(X),
-            learned.of_features(),
-        )
+        X = learned.encoder.set_params(sparse_output=False).transform(X)
+        metric = learned.of_features()
     fold = np.random.default_rng(given.seed).permutation(len(same)) % folds
-    scaled = StandardScaler().fit_transform(X)
     scores = {
-        name: distance_score(mapped, rows, indices)
-        for name, mapped, rows in (
-            ("euclidean", None, X),
-            ("standardised", None, scaled),
-            ("learned", metric, X),
-        )
+        "euclidean": distance_score(None, X, indices),
+        "standardised": distance_score(None, StandardScaler().fit_transform(X), indices),
+        "learned": distance_score(metric, X, indices),
     }
     found = {name: cross_validate(score, same, fold) for name, score in scores.items()}
     promised = None

@@ -23,9 +23,9 @@ from ...solvers.base import Status
 from ...storage import LearnedMetric
 from ...tables import TableEncoder
 from ..advice import in_options
+from ..options import Options
 from . import deciding
 from .methods import find, methods_for
-from .options import Options
 from .task import Judgement, Task, data_id, table_encoder
 
 EUCLIDEAN = "euclidean"
