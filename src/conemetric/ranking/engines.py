@@ -11,9 +11,7 @@ Every engine lists ``window`` documents by each column. They differ in what the 
     range     (s - least) / (largest - least) of the ``window`` nearest; 0 for all others
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -45,7 +43,7 @@ ENGINES = {
 }
 
 
-def check_target(target: str, normalization: str, similarity: str, scores: Any = None) -> None:
+def check_target(target: str, normalization: str, similarity: str) -> None:
     """Refuse what an engine cannot compute, before anything is learned for it."""
     engine = ENGINES[target]
     if similarity not in engine.similarities:
@@ -59,12 +57,6 @@ def check_target(target: str, normalization: str, similarity: str, scores: Any =
             f"target={target!r} cannot scale scores by {normalization!r}; use normalization='auto' "
             f"or {' or '.join(map(repr, engine.normalizations))}."
         )
-    for name, column in scores.items() if isinstance(scores, Mapping) else ():
-        if callable(column):
-            raise ValueError(
-                f"scores[{name!r}] is a callable, which target={target!r} cannot call; give a sparse "
-                "matrix of what the engine lists (ranking.lexical.engine_scores)."
-            )
 
 
 def as_listed(scores: np.ndarray, order: np.ndarray, window: int, how: str) -> np.ndarray:

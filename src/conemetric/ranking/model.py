@@ -1,6 +1,6 @@
 """A learned ranking: the maps of queries and documents, and the scores that it adds up."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -78,12 +78,7 @@ class RankingModel:
         return _mapped(check_rows(D, "D"), self.document_map, "D")
 
     def rank(
-        self,
-        queries: Any,
-        documents: Any,
-        scores: Mapping[str, Any] | None = None,
-        k: int = 10,
-        nearest: Callable[[int], np.ndarray] | None = None,
+        self, queries: Any, documents: Any, scores: Any = None, k: int = 10
     ) -> tuple[np.ndarray, np.ndarray]:
         """The first ``k`` documents of every query. Those with equal scores are in an order
         that depends on their vectors as given, not on their numbers.
@@ -92,9 +87,6 @@ class RankingModel:
         ----------
         queries, documents, scores, k
             As in `QueryAdapter.rank`.
-        nearest : callable, default=None
-            Gives the numbers of the nearest documents (n_queries, n) for which callables among
-            ``scores`` are called; without it there may be none.
 
         Returns
         -------
@@ -104,7 +96,7 @@ class RankingModel:
         check_depth(k)
         queries, documents = check_rows(queries, "queries"), check_rows(documents, "documents")
         namespace(queries, documents)  # refuses mixed libraries
-        columns = self._weighted_columns(scores, len(queries), len(documents), nearest)
+        columns = self._weighted_columns(scores, len(queries), len(documents))
         ties = tie_ranks(documents)
         if self.similarity == "cosine":
             queries, documents = unit_rows(queries), unit_rows(documents)
@@ -121,13 +113,13 @@ class RankingModel:
         pool, k = Pool.of(columns, [found], ties), min(k, len(documents))
         return pool.rank(self.normalization, weights, k, self.weights[EMBEDDING])
 
-    def _weighted_columns(self, scores, n_queries, n_documents, nearest) -> Columns | None:
+    def _weighted_columns(self, scores, n_queries, n_documents) -> Columns | None:
         """The columns that have a weight, checked; None if none has."""
         used = [name for name in self.columns if self.weights[name]]
         scores = picked(scores, used, self.columns)
         if not used or self.normalization is None:
             return None
-        columns = check_scores(scores, n_queries, n_documents, nearest)
+        columns = check_scores(scores, n_queries, n_documents)
         columns = columns.listed_by(self.target, self.window)
         columns.tried(self.normalization)  # refuses columns that it does not suit
         return columns
