@@ -255,6 +255,28 @@ def test_weights_without_columns_and_unknown_things_are_refused(data):
             to_hybrid_query(some, "qdrant", **options)
 
 
+@pytest.mark.parametrize("system", SYSTEMS)
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        (
+            {"weights": {"embedding": 1.0, "a": 1.0}},
+            r"similarity is None; expected one of cosine, ",
+        ),
+        ({"weights": [1.0]}, "fusion is dict; give what fuse returns"),
+        ({"weights": {"a": -1.0}}, "weights.a is -1.0; expected a number of at least 0"),
+        ({"weights": {"a": "high"}}, "weights.a is 'high'; expected a number"),
+        ({"normalization": None}, "normalization is None; expected the scale of"),
+        ({"normalization": "rank"}, "normalization is 'rank'; expected one of raw, range, spread"),
+        ({"target": "solr"}, "target is 'solr'; expected one of pgvector"),
+        ({"window": 0}, "window is 0; expected an integer of at least 1"),
+    ],
+)
+def test_weights_written_by_hand_are_checked(system, changed, message):
+    with pytest.raises((TypeError, ValueError), match=message):
+        to_hybrid_query({"weights": {"a": 1.0}, "normalization": "raw", **changed}, system)
+
+
 @pytest.mark.parametrize("system", ENGINES)
 def test_where_no_column_helps_the_export_is_that_of_the_embedding(data, system):
     """Learned for an engine, an adapter is exported whatever was chosen."""

@@ -20,9 +20,9 @@ from ..solvers.base import Certificate, SolveResult, Status
 from ..solvers.dual_quasi_newton import DualQuasiNewton
 from .candidates import DEPTH
 from .choice import Choice
-from .columns import AUTO, EMBEDDING, NORMALIZATIONS, check_scores, picked
+from .columns import AUTO, EMBEDDING, check_scores, picked
 from .comparisons import Remembered, TrainingData
-from .engines import check_target
+from .engines import NORMALIZATIONS, check_target
 from .forms import ScoreForm
 from .judgements import check_relevance
 from .measures import ndcg

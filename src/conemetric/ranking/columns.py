@@ -20,11 +20,10 @@ import numpy as np
 from scipy import sparse
 
 from ..core.arrays import to_numpy
-from .engines import ENGINES, EVERY, as_listed
+from .engines import ENGINES, EVERY, NORMALIZATIONS, as_listed
 from .judgements import Judgements, ListedDocuments
 from .top_k import Found, best_of
 
-NORMALIZATIONS = ("raw", "range", "spread")  # simplest first
 AUTO = "auto"  # the best of them on held-out queries
 EMBEDDING = "embedding"  # the name of the embedding's own scores among the weights
 

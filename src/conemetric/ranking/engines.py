@@ -17,7 +17,7 @@ import numpy as np
 
 PRODUCTS = ("cosine", "inner")
 SIMILARITIES = (*PRODUCTS, "euclidean")
-SCALES = ("raw", "range", "spread")
+NORMALIZATIONS = ("raw", "range", "spread")  # simplest first
 EVERY = "every"  # `rank` without a target
 
 
@@ -32,13 +32,13 @@ class Engine:
 
 
 ENGINES = {
-    "pgvector": Engine("bm25 in SQL", SCALES, EVERY, SIMILARITIES),
-    "duckdb": Engine("bm25 vectors", SCALES, EVERY, SIMILARITIES),
-    "sqlite": Engine("FTS5", SCALES[:2], EVERY, ("cosine", "euclidean")),
+    "pgvector": Engine("bm25 in SQL", NORMALIZATIONS, EVERY, SIMILARITIES),
+    "duckdb": Engine("bm25 vectors", NORMALIZATIONS, EVERY, SIMILARITIES),
+    "sqlite": Engine("FTS5", NORMALIZATIONS[:2], EVERY, ("cosine", "euclidean")),
     "qdrant": Engine("bm25 vectors", ("raw",), EVERY, PRODUCTS),
     "milvus": Engine("bm25 vectors", ("raw",), "listed", PRODUCTS),
     "lancedb": Engine("its own", ("range",), "range", PRODUCTS),
-    "elasticsearch": Engine("its own", SCALES[:2], "shifted", PRODUCTS),
+    "elasticsearch": Engine("its own", NORMALIZATIONS[:2], "shifted", PRODUCTS),
     "opensearch": Engine("its own", ("range",), "range", SIMILARITIES),
 }
 

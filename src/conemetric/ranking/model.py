@@ -1,24 +1,21 @@
 """A learned ranking: the maps of queries and documents, and the scores that it adds up."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 import numpy as np
 from sklearn.utils.validation import check_array
 
 from ..core.arrays import is_torch, like, namespace, refuse_masked, to_numpy
-from ..core.fields import Array, Named, Number, Text, check, expect
+from ..core.fields import Array, Named, Number, Stored, Text, expect
 from ..estimators.validation import check_tensor
-from .columns import EMBEDDING, NORMALIZATIONS, Columns, Pool, check_scores, picked
-from .engines import ENGINES
-from .top_k import SIMILARITIES, check_depth, search, tie_ranks, unit_rows
-
-__all__ = ["FIELDS", "RankingModel", "check_rows"]
+from .columns import EMBEDDING, Columns, Pool, check_scores, picked
+from .engines import ENGINES, NORMALIZATIONS, SIMILARITIES
+from .top_k import check_depth, search, tie_ranks, unit_rows
 
 
 @dataclass(frozen=True)
-class RankingModel:
+class RankingModel(Stored):
     """What a fitted `QueryAdapter` or `RelevanceMetric` ranks by, without its data (``model_``).
 
     The score of a document d for a query q is ::
@@ -56,13 +53,13 @@ class RankingModel:
     ([[1, 0]], [[6.0, 1.0]])
     """
 
-    query_map: Any
-    document_map: Any
-    similarity: str
-    weights: dict[str, float]
-    normalization: str | None = None
-    target: str | None = None
-    window: int | None = None
+    query_map: Annotated[Any, Array("f", ("rank", "features"), optional=True)]
+    document_map: Annotated[Any, Array("f", ("rank", "document_features"), optional=True)]
+    similarity: Annotated[str, Text(SIMILARITIES)]
+    weights: Annotated[dict[str, float], Named(Number(0))]
+    normalization: Annotated[str | None, Text(NORMALIZATIONS, optional=True)] = None
+    target: Annotated[str | None, Text(tuple(ENGINES), optional=True)] = None
+    window: Annotated[int | None, Number(1, whole=True, optional=True)] = None
 
     @property
     def columns(self) -> list[str]:
@@ -126,33 +123,21 @@ class RankingModel:
 
     def state(self) -> dict[str, Any]:
         """JSON values and arrays that hold it; `from_state` inverts it."""
-        state = {name: getattr(self, name) for name in FIELDS} | {"weights": dict(self.weights)}
-        for name in ("query_map", "document_map"):
-            state[name] = None if state[name] is None else to_numpy(state[name])
-        return state
+        maps = {"query_map": self.query_map, "document_map": self.document_map}
+        maps = {name: None if map_ is None else to_numpy(map_) for name, map_ in maps.items()}
+        return super().state() | maps | {"weights": dict(self.weights)}
 
     @classmethod
-    def from_state(cls, state: Mapping[str, Any], within: str = "ranking") -> Self:
+    def from_state(cls, state: Any, within: str = "ranking") -> Self:
         """The model of a `state`; a `FieldError` that names a value which it cannot use."""
-        check(state, FIELDS, within)
-        weights = state["weights"]
+        model = super().from_state(state, within)
+        weights = model.weights
         named = f"{within}.weights", sorted(weights)[:9]
         expect(EMBEDDING in weights, *named, f"one of {EMBEDDING}")
         scaled = [name for name, weight in weights.items() if weight and name != EMBEDDING]
-        fits = state["normalization"] is not None or not scaled
+        fits = model.normalization is not None or not scaled
         expect(fits, f"{within}.normalization", None, f"the scale of {scaled[:9]}")
-        return cls(**state)
-
-
-FIELDS = {
-    "query_map": Array("f", ("rank", "features"), optional=True),
-    "document_map": Array("f", ("rank", "document_features"), optional=True),
-    "similarity": Text(tuple(SIMILARITIES)),
-    "weights": Named(Number(0)),
-    "normalization": Text(NORMALIZATIONS, optional=True),
-    "target": Text(tuple(ENGINES), optional=True),
-    "window": Number(1, whole=True, optional=True),
-}
+        return model
 
 
 def _mapped(X, map_, name):
