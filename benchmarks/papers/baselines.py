@@ -89,6 +89,10 @@ class GridXRFM(BaseEstimator):
     16 in all, that a fifth of the training rows likes best; the other rows are learned from.
     """
 
+    classes: np.ndarray | None
+    centre: float
+    scale: float
+
     def fit(self, X, y):
         from xrfm import xRFM
 

@@ -21,7 +21,9 @@ if TYPE_CHECKING:
 Array = Union[np.ndarray, "torch.Tensor"]
 Labels = Union["ArrayLike", "torch.Tensor"]  # and other vectors that a user gives
 Rows = Union[Labels, "sparray", "spmatrix", "SparseRows", "IntoDataFrame"]
-DType = Union["DTypeLike", "torch.dtype"]
+DType = Union["DTypeLike", "torch.dtype", None]
+Pair = tuple[Array, Array]
+Values = float | Array  # one number, or one per constraint
 
 
 def is_torch(array: object) -> TypeGuard["torch.Tensor"]:
@@ -65,7 +67,7 @@ def refuse_masked(values: Labels, name: str) -> None:
         )
 
 
-def like(values: Labels, reference: Array, dtype: DType | None = None) -> Array:
+def like(values: Labels, reference: Array, dtype: DType = None) -> Array:
     """``values`` in the library and on the device of ``reference``, of ``dtype`` or its dtype."""
     dtype = reference.dtype if dtype is None else dtype
     if is_torch(reference):
@@ -108,7 +110,7 @@ def transposed(matrix: Array) -> Array:
     return matrix.T if is_torch(matrix) else np.ascontiguousarray(matrix.T)
 
 
-def unique_rows(matrix: Array) -> tuple[Array, Array]:
+def unique_rows(matrix: Array) -> Pair:
     """The distinct rows, sorted, and the position of each row among them."""
     if is_torch(matrix):
         return matrix.unique(dim=0, return_inverse=True)

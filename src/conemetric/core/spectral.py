@@ -15,7 +15,7 @@ from scipy.linalg import cho_solve
 from scipy.sparse import issparse
 from scipy.sparse.linalg import ArpackNoConvergence, eigsh
 
-from .arrays import Array, DType, float64, identity, is_torch, like, namespace, to_numpy
+from .arrays import Array, DType, Pair, float64, identity, is_torch, like, namespace, to_numpy
 from .blas import half_the_cores
 
 if TYPE_CHECKING:
@@ -230,7 +230,7 @@ def psd_derivative(S: Array) -> SpectralMap:
     return SpectralMap(vectors, xp.concatenate([ones, ratio], 1), xp.zeros_like(values[k:]))
 
 
-def eigh(S: Array) -> tuple[Array, Array]:
+def eigh(S: Array) -> Pair:
     """All eigenvalues, descending, and the eigenvectors.
 
     A GPU decomposes single precision in double, which is faster there (1.4 against 2.4 ms at D =
@@ -272,9 +272,7 @@ def largest_eigenvalue(S: Array) -> float:
     return leading_eigenpair(S)[0]
 
 
-def leading_eigenpairs(
-    S: Any, k: int, start: Array | None = None, tol: float = 0.0
-) -> tuple[Array, Array]:
+def leading_eigenpairs(S: Any, k: int, start: Array | None = None, tol: float = 0.0) -> Pair:
     """The k largest eigenvalues and eigenvectors of a matrix or ``LinearOperator`` S, by an
     iteration from ``start`` to the relative accuracy ``tol`` (0: full) if S is large.
     """

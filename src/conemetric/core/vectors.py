@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from .arrays import Array, is_torch, namespace
+from .arrays import Array, Values, is_torch, namespace
 
 T = TypeVar("T")
 
@@ -38,12 +38,12 @@ def larger(a: Any, b: Any) -> Any:
     return tuple(map(larger, a, b)) if isinstance(a, tuple) else np.maximum(a, b)
 
 
-def clipped(values: Array, lower: Array | float | None, upper: Array | float | None) -> Array:
+def clipped(values: Array, lower: Values | None, upper: Values | None) -> Array:
     """``values`` between ``lower`` and ``upper``; None is no bound."""
     return namespace(values).clip(values, lower, upper)
 
 
-def magnitude(values: Array | float) -> Array | float:
+def magnitude(values: Values) -> Values:
     """The largest absolute value of a vector or number."""
     return abs(values).max() if np.ndim(values) else abs(values)
 
