@@ -2,7 +2,6 @@
 
 import threading
 import time
-from typing import Any
 
 from numba.core import event
 
@@ -16,13 +15,13 @@ class _Compiling(event.Listener):
         self.seconds, self.depth, self.began = 0.0, 0, 0.0
         self.lock = threading.Lock()  # several threads may need a kernel at once
 
-    def on_start(self, event: Any) -> None:
+    def on_start(self, event: event.Event) -> None:
         with self.lock:
             if self.depth == 0:
                 self.began = time.perf_counter()
             self.depth += 1
 
-    def on_end(self, event: Any) -> None:
+    def on_end(self, event: event.Event) -> None:
         with self.lock:
             self.depth -= 1
             if self.depth == 0:
@@ -41,10 +40,10 @@ def seconds_compiling() -> float:
 class _Announcing(event.Listener):
     """Emits an event when a kernel that is not in the cache is compiled."""
 
-    def on_start(self, event: Any) -> None:
+    def on_start(self, event: event.Event) -> None:
         emit("compile", begins=True)
 
-    def on_end(self, event: Any) -> None:
+    def on_end(self, event: event.Event) -> None:
         emit("compile", begins=False)
 
 

@@ -18,7 +18,7 @@ shapes only and allocates nothing that grows with what the state claims.
 import dataclasses
 import math
 import reprlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self, TypeVar
 
@@ -266,14 +266,14 @@ def labels_from_state(state: Mapping[str, Any]) -> np.ndarray:
 # ---- helpers
 
 
-def _enter(name, names, shape, sizes):
+def _enter(name: str, names: Sequence[str | int], shape: Sequence[int], sizes: Sizes) -> None:
     """Enter sizes; refuse one that differs from the same size of another field."""
     for each, size in zip(names, shape, strict=True):
         known = each if isinstance(each, int) else sizes.setdefault(each, size)
         expect(size == known, name, tuple(shape), f"{each} = {known}")
 
 
-def _is_plain(value: Any, depth: int = 0) -> bool:
+def _is_plain(value: object, depth: int = 0) -> bool:
     if isinstance(value, dict) and all(isinstance(key, str) for key in value):
         value = list(value.values())
     if isinstance(value, list):

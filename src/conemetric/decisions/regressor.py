@@ -211,16 +211,10 @@ class MetricRegressor(RegressorMixin, MetricDecision):
         return np.column_stack([centre - half, centre + half])
 
     _evidence = RegressionEvidence
-    _own_fields = {
-        "y_mean": Number(),
-        "y_scale": Number(0, strict=True),
-    }
+    _own_fields = {"y_mean": Number(), "y_scale": Number(0, strict=True)}
 
     def _own_state(self):
-        return {
-            "y_mean": self._y_mean,
-            "y_scale": self._y_scale,
-        }
+        return {"y_mean": self._y_mean, "y_scale": self._y_scale}
 
     def _restore(self, state):
         self._y_mean, self._y_scale = float(state["y_mean"]), float(state["y_scale"])

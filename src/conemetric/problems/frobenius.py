@@ -21,16 +21,17 @@ with equality if f are multipliers of the margins A(M) of their own constraints.
 """
 
 import math
+from collections.abc import Callable
 from copy import copy
 from functools import cached_property
 from typing import Any, Self
 
 from ..core import spectral
-from ..core.arrays import float64, is_scalar, like
+from ..core.arrays import Array, Values, float64, is_scalar, like
 from ..core.vectors import ARRAYS, Total, clipped, total
 from ..operators.base import Operator
-from .base import Evaluation, SpectralProgram
-from .losses import LOSSES, weighted_sum
+from .base import Evaluation, Primal, SpectralProgram
+from .losses import LOSSES, Loss, weighted_sum
 
 UNEVEN = 0.1  # smallest size of a constraint that counts, relative to the mean
 EIGH_ERROR = 8.0  # error of an eigendecomposition on any device, in units of D eps
@@ -46,8 +47,8 @@ class FrobeniusProgram(SpectralProgram):
         operator: Operator,
         C: float,
         loss: str = "hinge",
-        prior: Any = None,
-        weights: Any = None,
+        prior: Array | None = None,
+        weights: Array | None = None,
     ):
         self.operator, self.C, self.loss = operator, float(C), LOSSES[loss]
         # c: one number, or one per constraint
@@ -63,7 +64,7 @@ class FrobeniusProgram(SpectralProgram):
         self.restrictable = operator.space is ARRAYS and not self.loss.steep
 
     @cached_property
-    def sizes(self) -> Any:
+    def sizes(self) -> Values:  # type: ignore[override]
         """Sizes of the constraints' matrices, none far below the mean; 1.0 if unknown."""
         sizes, space = self.operator.row_sizes, self.operator.space
         if is_scalar(sizes):
@@ -82,34 +83,34 @@ class FrobeniusProgram(SpectralProgram):
         curvature = point.part.squared_norm
         return point.times(self.loss.best_multiple(self.C, curvature) if curvature > 0 else 1.0)
 
-    def _relative(self, function, u):
+    def _relative(self, function: Callable[[Array], Array], u: Array) -> Array:
         """``function`` of v = u / c."""
         return self.operator.space.map(_relative, u, self.unit, function=function)
 
-    def gain(self, u: Any) -> Total:
+    def gain(self, u: Array) -> Total:
         if self.loss.linear:
             return super().gain(u)
         return total(_gain, u, self.unit, loss=self.loss)
 
-    def gain_slope(self, u: Any) -> Any:
+    def gain_slope(self, u: Array) -> Values:
         return self.linear if self.loss.linear else self._relative(self.loss.slope, u)
 
-    def gain_curvature(self, u: Any) -> Any:
+    def gain_curvature(self, u: Array) -> Array | None:
         return None if self.loss.linear else self._relative(self.loss.curvature, u) / self.unit
 
-    def evaluate(self, u: Any, rank_guess: int | None = None, *requested: Any) -> Evaluation:
+    def evaluate(self, u: Array, rank_guess: int | None = None, *requested: Total) -> Evaluation:
         kind = PlainEvaluation if self.prior is None else PriorEvaluation
-        return kind(self, u, rank_guess, requested)
+        return kind(self, u, rank_guess, *requested)
 
-    def primal_terms(self, margins: Any) -> Total:
+    def primal_terms(self, margins: Array) -> Total:
         return total(_loss, margins, self.unit, loss=self.loss)
 
-    def primal_value(self, terms: Any, squared_norm: Any, factor: Any) -> tuple[float, float]:
+    def primal_value(self, terms: float, squared_norm: float, factor: Array) -> Primal:
         if self.prior is not None:
             squared_norm = self.significant(factor @ factor.T - self.prior)
         return self.constant + 0.5 * squared_norm + terms, 0.0
 
-    def restricted(self, index: Any, u: Any) -> Self:
+    def restricted(self, index: Array, u: Array) -> Self:
         """The program of the constraints ``index``, with all other multipliers fixed as in u."""
         fixed = u + 0
         fixed[index] = 0
@@ -138,11 +139,11 @@ class FrobeniusProgram(SpectralProgram):
         program.rounding = EIGH_ERROR * self.operator.n_features * program.operator.eps
         return program
 
-    def primal_point(self, M: Any) -> Any:
+    def primal_point(self, M: Array) -> Array:
         """M in the form that a certificate takes."""
         return spectral.psd_split(M).factor
 
-    def significant(self, difference: Any) -> float:
+    def significant(self, difference: Array) -> float:
         """||difference||_F^2, or zero if it is the rounding of M0: then the prior is optimal."""
         square, size = (float((float64(X) ** 2).sum()) for X in (difference, self.prior))
         return square if square > self.rounding**2 * size else 0.0
@@ -159,13 +160,15 @@ class PlainEvaluation(Evaluation):
         """The dual at a positive multiple of u: K(u) is linear, so its eigenvectors stay."""
         p, u = self.problem, self.problem.project(self.u * multiple)
         known = self.combined * multiple, p.operator.space.totals(p.gain(u))
-        point = PlainEvaluation(p, u, known=known)
+        point = PlainEvaluation(p, u, None, known=known)
         point.part = self.part.times(multiple)
         return point
 
 
 class PriorEvaluation(Evaluation):
     """An `Evaluation` without differences of large norms, or eigenvalues if K is definite."""
+
+    problem: FrobeniusProgram
 
     @cached_property
     def part(self) -> Any:
@@ -174,7 +177,7 @@ class PriorEvaluation(Evaluation):
         definite = spectral.definite_part(K) if full else None
         return definite or spectral.positive_factor(K, self.rank_guess)
 
-    def dual_of(self, part: Any) -> float:
+    def dual_of(self, part: spectral.PSDPart | spectral.FactoredPart) -> float:
         p, S = self.problem, float64(self.combined)
         squares = float((float64(p.offset) ** 2).sum()), part.squared_norm
         if float((S**2).sum()) > sum(squares):
@@ -187,18 +190,18 @@ class PriorEvaluation(Evaluation):
 # ---- functions mapped and summed over blocks of multipliers
 
 
-def _multiplier(margins, unit, loss):
+def _multiplier(margins: Array, unit: Values, loss: Loss) -> Array:
     """The multiplier of each margin, none larger than those of the hinge."""
     return clipped(loss.multiplier(margins), None, 1.0) * unit
 
 
-def _relative(u, unit, function):
+def _relative(u: Array, unit: Values, function: Callable[[Array], Array]) -> Array:
     return function(u / unit)
 
 
-def _gain(u, unit, loss):
+def _gain(u: Array, unit: Values, loss: Loss) -> Array:
     return weighted_sum(loss.gain(u / unit), unit)
 
 
-def _loss(margins, unit, loss):
+def _loss(margins: Array, unit: Values, loss: Loss) -> Array:
     return weighted_sum(loss.value(margins), unit)

@@ -23,10 +23,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, OrdinalEncoder, StandardScaler
 from threadpoolctl import threadpool_limits
 
-from ...core.blas import MIN_PARALLEL_WORK
 from ...core.clock import stopwatch
 from ...core.extras import require
 from ...core.progress import emit, is_all_or_nothing
+from ...core.threads import MIN_PARALLEL_WORK
 from ...core.warn import collected_warnings
 from ...decisions.classifier import MetricClassifier
 from ...decisions.parts import Explanation
