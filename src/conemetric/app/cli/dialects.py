@@ -22,11 +22,8 @@ SAMPLE = 200  # records to detect separator, decimal mark and header from
 BLOCK = 1 << 20  # bytes read at a time
 NUMBER = re.compile(r"[+-]?(\d+([.,]\d*)?|[.,]\d+)(e[+-]?\d+)?", re.IGNORECASE | re.ASCII)
 GROUPED = re.compile(r"[+-]?\d{1,3},\d{3}", re.ASCII)  # perhaps thousands
-BYTE_ORDER_MARKS = {
-    codecs.BOM_UTF8: "utf-8-sig",
-    codecs.BOM_UTF16_LE: "utf-16",
-    codecs.BOM_UTF16_BE: "utf-16",
-}
+BYTE_ORDER_MARKS = dict.fromkeys((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE), "utf-16")
+BYTE_ORDER_MARKS[codecs.BOM_UTF8] = "utf-8-sig"
 UTF8 = ("utf-8", "utf-8-sig")
 # what is not UTF-8 is mostly Windows' Western encoding, which contains most of Latin-1
 DETECTED = ("utf-8", "cp1252", "latin-1")
@@ -61,11 +58,9 @@ class Dialect:
                     yield begins, row
                     begins = rows.line_num + 1
             except csv.Error as error:
-                fault = (
-                    "a quotation mark is never closed"
-                    if "end of data" in str(error)
-                    else "text follows a closing quotation mark"
-                )
+                fault = "text follows a closing quotation mark"
+                if "end of data" in str(error):
+                    fault = "a quotation mark is never closed"
                 with self.lines(path) as again:
                     line = next(itertools.islice(again, begins - 1, None))
                 quoted = line[line.rfind('"') :].strip()[:60]
@@ -129,21 +124,15 @@ def _untidy(path, dialect, width):
     of several columns, empty lines.
     """
     mark = dialect.separator.encode()
-    faults = [
-        mark + b" ",
-        b" " + mark,
-        b" \n",
-        b" \r\n",
-        *([b"\n\n", b"\n\r\n"] if width > 1 else []),
-    ]
+    faults = [mark + b" ", b" " + mark, b" \n", b" \r\n"]
+    faults += [b"\n\n", b"\n\r\n"] if width > 1 else []
     among = re.escape(mark)
     within = re.compile(b'[^\\s"%b]"[^"\\s%b]' % (among, among))
     with path.open("rb") as file:
         for lines in iter(partial(file.readlines, BLOCK), []):
             block = b"\n" + b"".join(lines)  # the end of the line before
-            if any(fault in block for fault in faults):
-                return True
-            if dialect.quotes and within.search(block):
+            quoted = dialect.quotes and within.search(block)
+            if quoted or any(fault in block for fault in faults):
                 return True
     return False
 
@@ -203,16 +192,9 @@ def _has_header(sample):
     first, below = sample[0], sample[1:]
     columns = [[row[i] for row in below if i < len(row)] for i in range(len(first))]
     known = list(zip(first, columns, strict=True))
-    again = [
-        field in column
-        for field, column in known
-        if field not in MISSING and not NUMBER.fullmatch(field)
-    ]
-    numbers = [
-        field
-        for field, column in known
-        if NUMBER.fullmatch(field) and any(map(NUMBER.fullmatch, column))
-    ]
+    is_number = NUMBER.fullmatch
+    again = [word in below for word, below in known if word not in MISSING and not is_number(word)]
+    numbers = [text for text, below in known if is_number(text) and any(map(is_number, below))]
     if not numbers:
         return not (again and all(again))
     whole = [int(field) for field in numbers if field.isdigit()]

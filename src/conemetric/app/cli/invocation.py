@@ -24,10 +24,14 @@ class Invocation:
         self.messages = Console(stderr=True)
         self.at_end = ExitStack()  # closed when the command ends
 
+    def message(self, text: str) -> None:
+        """Print a line on stderr."""
+        self.messages.print(text, highlight=False, soft_wrap=True)
+
     def say(self, text: str) -> None:
         """Print a remark for a person."""
         if not self.json:
-            self.messages.print(text, highlight=False, soft_wrap=True)
+            self.message(text)
 
     def answer(
         self,
