@@ -1,6 +1,4 @@
-"""The dialect of a CSV file: separator, decimal mark, encoding and header, detected unless given.
-A misplaced quotation mark is named by its line.
-"""
+"""The dialect of a CSV file: separator, decimal mark, encoding, header; detected unless given."""
 
 import codecs
 import csv
@@ -48,9 +46,7 @@ class Dialect:
         return csv.reader(lines, delimiter=self.separator, skipinitialspace=True, strict=strict)
 
     def records(self, path: Path, strict: bool = False) -> Iterator[tuple[int, list[str]]]:
-        """The records, each with the number of its first line; an error names a misplaced
-        quotation mark.
-        """
+        """The records, each with the number of its first line."""
         with self.lines(path) as lines:
             rows, begins = self.reader(lines, strict), 1
             try:
@@ -120,9 +116,7 @@ def _encoding(path, given):
 
 
 def _untidy(path, dialect, width):
-    """Whether there are spaces beside separators, quotation marks within words, or, in a table
-    of several columns, empty lines.
-    """
+    """Whether there are spaces at separators, quotation marks within words, or empty lines."""
     mark = dialect.separator.encode()
     faults = [mark + b" ", b" " + mark, b" \n", b" \r\n"]
     faults += [b"\n\n", b"\n\r\n"] if width > 1 else []
@@ -155,9 +149,7 @@ def _sample(text, dialect):
 
 
 def separator_of(text: str, default: str | None = ",") -> Any:
-    """The mark that divides most records into equally many fields, most of them numbers; the
-    default if none divides them.
-    """
+    """The mark that divides most records into equally many fields, most of them numbers."""
 
     def score(mark):
         rows = [row for row in _sample(text, Dialect(mark)) if row]

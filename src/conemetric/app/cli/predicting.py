@@ -92,9 +92,7 @@ def _columns(estimator):
 def predicted_rows(
     estimator: Any, X: "np.ndarray", alpha: float, n: int
 ) -> Iterator[dict[str, Any]]:
-    """What is predicted for each row: class, probability and set, or number and interval, and
-    the n training rows that decided.
-    """
+    """For each row class, probability and set, or number and interval, and n deciding rows."""
     import numpy as np
     import polars as pl
 

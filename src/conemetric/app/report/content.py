@@ -63,9 +63,7 @@ def _quarters(y):
 
 @dataclass(frozen=True)
 class Confusion:
-    """Counts, true class by predicted class, before and after; only the classes with
-    most mistakes when there are many.
-    """
+    """Counts, true by predicted class; of many classes those with most mistakes."""
 
     names: list[str]
     before: np.ndarray
@@ -119,9 +117,7 @@ def dimensions(study: Study) -> Dimensions:
 
 
 def feature_shares(study: Study) -> np.ndarray:
-    """Share of each original column in the mean squared learned distance: M_jj times
-    the variance of the column.
-    """
+    """Share of each column in the mean squared learned distance: M_jj times its variance."""
     components = study.estimator.components_
     if study.options.n_pca is None:
         variance = study.task.training_rows().var(axis=0)

@@ -1,6 +1,4 @@
-"""Adapt a frozen embedding to judged queries, with columns of other scores if there are any, and
-measure what it gained on queries it has not seen, and what every score adds.
-"""
+"""Adapt a frozen embedding to judged queries, and measure the gain on others, score by score."""
 
 import time
 from dataclasses import dataclass, replace
@@ -112,9 +110,7 @@ class Adaptation:
         return 100 * float(self.values[name or self.chosen][measure].mean())
 
     def difference(self, measure: str, against: str = "before") -> PairedDifference:
-        """The difference of a measure between before, or another ranking, and after, over the
-        held-out queries.
-        """
+        """Of a measure over the held-out queries, from before, or another ranking, to after."""
         before, after = (self.values[name][measure] for name in (against, self.chosen))
         return paired_difference(before, after, random_state=self.options.seed)
 
@@ -227,9 +223,7 @@ def _part(collection, queries):
 
 
 def _rankings_beside(before, scores):
-    """Rankings of every column alone, and of reciprocal rank fusion of all with the embedding's
-    own ranking ``before``.
-    """
+    """Rankings of every column alone, and of reciprocal rank fusion of all with ``before``."""
 
     def fused(columns):
         ranks = {name: reciprocal_ranks(column) for name, column in columns.items()}

@@ -155,9 +155,7 @@ def shared_metric(
 
 
 def judged(decision: Decision, task: Labelled, seed: int, notes: list[str]) -> Decided:
-    """Learn the decision from the rows that the metric of a study was learned from, and judge it
-    beside forest and boosting.
-    """
+    """Learn the decision from the rows of the metric; judge it beside forest and boosting."""
     decision.fit(task, notes)
     X, learn, test = decision.X, decision.rows(task), task.original(task.test)
     name = type(decision.estimator).__name__

@@ -100,9 +100,7 @@ class Study:
         return np.array([split[name].rate for split in self.judged])
 
     def p_of(self, one: str, other: str) -> float:
-        """p of the difference between two rows of the table: by a paired test of the held-out
-        items, or, of several splits, of their errors.
-        """
+        """p of the difference between two rows of the table, by a paired test."""
         if len(self.judged) > 1:
             return corrected_t_test(self.errors(one), self.errors(other), self.options.test_size)
         return self.judged[0][one].p_value(self.judged[0][other])
