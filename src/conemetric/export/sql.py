@@ -124,7 +124,7 @@ def sum_statement(
     """The sum: ``lists`` of the columns by name, the embedding's ``value`` and ``near`` list."""
     tables, terms, joins = {}, [], []
     for i, (name, weight) in enumerate(scores.weights.items()):
-        if name == EMBEDDING and scores.similarity:
+        if name == EMBEDDING:
             tables["near"] = near
             terms.append(f"{weight!r} * ({value})")
             continue
@@ -143,7 +143,7 @@ def sum_statement(
 
 def _statement(scores, limit, window, header, values, listed):
     """By the embedding's score ``values`` of a similarity, and the list of a column."""
-    value = values.get(scores.similarity, "")
+    value = values[scores.similarity]
     lists = {name: listed.format(table=quoted(name), window=window) for name in scores.columns}
     near = f"SELECT id FROM items ORDER BY {value} DESC, id LIMIT {window + limit}"
     statement = sum_statement(scores, lists, value, near, limit)

@@ -1,9 +1,7 @@
 """QueryAdapter: a linear map of the queries, learned from relevance judgements."""
 
+from dataclasses import dataclass
 from typing import Any, Literal
-
-import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from ..core.sklearn_private import StrOptions
 from .base import RANKING_PARAMETERS, RankingEstimator
@@ -13,6 +11,7 @@ from .forms import BilinearForm
 __all__ = ["QueryAdapter"]
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class QueryAdapter(RankingEstimator):
     """Linear map of the queries that makes relevant documents score higher than others;
     the documents and their index stay unchanged.
@@ -110,73 +109,19 @@ class QueryAdapter(RankingEstimator):
     True
     """
 
+    similarity: Literal["cosine", "inner"] = "cosine"
+    target: str | None = None
+
     _parameter_constraints = {
         **RANKING_PARAMETERS,
         "similarity": [StrOptions({"cosine", "inner"})],
         "target": [StrOptions(set(ENGINES)), None],
     }
 
-    def __init__(
-        self,
-        C: float | Literal["auto"] = "auto",
-        *,
-        similarity: Literal["cosine", "inner"] = "cosine",
-        n_hard: int = 10,
-        n_random: int = 10,
-        normalization: Literal["auto", "raw", "range", "spread"] = "auto",
-        target: str | None = None,
-        n_components: int | None = None,
-        tol: float = 1e-3,
-        max_iter: int = 1000,
-        random_state: int | np.random.RandomState | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.C = C
-        self.similarity = similarity
-        self.n_hard = n_hard
-        self.n_random = n_random
-        self.normalization = normalization
-        self.target = target
-        self.n_components = n_components
-        self.tol = tol
-        self.max_iter = max_iter
-        self.random_state = random_state
-        self.verbose = verbose
-
     @property
     def _form(self) -> BilinearForm:
-        return BilinearForm(self.similarity)
+        return BilinearForm(self.similarity, self.target)
 
-    def _store_maps(self, queries, documents):
-        self.components_, self.document_components_ = queries, documents
-
-    def transform_queries(self, Q: Any) -> Any:
-        """Map queries to the space of the documents.
-
-        Parameters
-        ----------
-        Q : array-like or tensor (n, n_features)
-
-        Returns
-        -------
-        array (n, n_features) or (n, n_components)
-        """
-        check_is_fitted(self)
-        return self.model_.transform_queries(Q)
-
-    def transform_documents(self, D: Any) -> Any:
-        """Map documents to the ``n_components`` directions, or leave them unchanged.
-
-        Parameters
-        ----------
-        D : array-like or tensor (n, n_features)
-
-        Returns
-        -------
-        array (n, n_features) or (n, n_components)
-        """
-        check_is_fitted(self)
-        return self.model_.transform_documents(D)
-
-    def __sklearn_is_fitted__(self):
-        return hasattr(self, "model_")
+    @property
+    def document_components_(self) -> Any:
+        return self.model_.document_map

@@ -1,8 +1,7 @@
 """RelevanceMetric: a Mahalanobis metric learned from relevance judgements."""
 
-from typing import Any, Literal
-
-import numpy as np
+from dataclasses import dataclass
+from typing import Any
 
 from ..estimators.base import MahalanobisMetric
 from ..estimators.prior import PRIOR_PARAMETERS
@@ -12,6 +11,7 @@ from .forms import DistanceForm
 __all__ = ["RelevanceMetric"]
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class RelevanceMetric(RankingEstimator, MahalanobisMetric):  # type: ignore[misc]
     """Mahalanobis metric in which relevant documents are nearer to their query than
     others, learned from judgements and close to the metric in use.
@@ -64,48 +64,17 @@ chosen_, certificate_, objective_, n_iter_, history_, comparisons_, multipliers_
     (True, True)
     """
 
+    prior: Any = "identity"
+
     _parameter_constraints = {
         **RANKING_PARAMETERS,
         "prior": [option for option in PRIOR_PARAMETERS["prior"] if option is not None],
     }
 
-    def __init__(
-        self,
-        C: float | Literal["auto"] = "auto",
-        *,
-        prior: Any = "identity",
-        n_hard: int = 10,
-        n_random: int = 10,
-        normalization: Literal["auto", "raw", "range", "spread"] = "auto",
-        n_components: int | None = None,
-        tol: float = 1e-3,
-        max_iter: int = 1000,
-        random_state: int | np.random.RandomState | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.C = C
-        self.prior = prior
-        self.n_hard = n_hard
-        self.n_random = n_random
-        self.normalization = normalization
-        self.n_components = n_components
-        self.tol = tol
-        self.max_iter = max_iter
-        self.random_state = random_state
-        self.verbose = verbose
-
-    def transform_queries(self, Q: Any) -> Any:
-        """The same as `transform`, under the name `QueryAdapter` uses."""
-        return self.transform(Q)
-
-    def transform_documents(self, D: Any) -> Any:
-        """The same as `transform`, under the name `QueryAdapter` uses."""
-        return self.transform(D)
-
     @property
     def _form(self) -> DistanceForm:
         return DistanceForm(self.prior)
 
-    def _store_maps(self, queries, documents):
+    def _store(self, *learned):
         self._forget_threshold()
-        self.components_ = queries
+        super()._store(*learned)

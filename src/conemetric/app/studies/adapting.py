@@ -17,12 +17,12 @@ from ...ranking.adapter import QueryAdapter
 from ...ranking.base import RankingEstimator
 from ...ranking.columns import EMBEDDING
 from ...ranking.engines import ENGINES, check_target
-from ...ranking.fusion import RANK, Fusion
+from ...ranking.fusion import Fusion, reciprocal_ranks
 from ...ranking.judgements import check_relevance
 from ...ranking.metric import RelevanceMetric
 from ...ranking.top_k import unit_rows
 from ..advice import in_options
-from .options import AdaptOptions
+from ..options import AdaptOptions
 
 DEPTH = 100  # of the rankings: the deepest of the measures
 MEASURES = {
@@ -239,7 +239,8 @@ def _rankings_beside(before, scores):
     """
 
     def fused(columns):
-        return Fusion(dict.fromkeys(columns, 1.0), RANK, []).rank(columns, DEPTH)[0]
+        ranks = {name: reciprocal_ranks(column) for name, column in columns.items()}
+        return Fusion(dict.fromkeys(columns, 1.0), "raw", []).rank(ranks, DEPTH)[0]
 
     alone = {f"{name} alone": fused({name: column}) for name, column in scores.items()}
     query, place = np.nonzero(before >= 0)
