@@ -27,7 +27,7 @@ from functools import cached_property
 from typing import Any, Self
 
 from ..core import spectral
-from ..core.arrays import Array, Values, float64, is_scalar, like
+from ..core.arrays import Array, Values, float64, like
 from ..core.vectors import ARRAYS, Total, clipped, total
 from ..operators.base import Operator
 from .base import Evaluation, Primal, SpectralProgram
@@ -67,7 +67,7 @@ class FrobeniusProgram(SpectralProgram):
     def sizes(self) -> Values:  # type: ignore[override]
         """Sizes of the constraints' matrices, none far below the mean; 1.0 if unknown."""
         sizes, space = self.operator.row_sizes, self.operator.space
-        if is_scalar(sizes):
+        if isinstance(sizes, float):
             return 1.0
         mean = space.sum(weighted_sum, sizes) / self.operator.n_constraints
         known = 0 < mean < math.inf
@@ -122,7 +122,7 @@ class FrobeniusProgram(SpectralProgram):
         part.prior = part.offset = mean + change / 2
         for name in ("unit", "lower", "upper", "sizes"):
             value = getattr(self, name)
-            setattr(part, name, value if is_scalar(value) else value[index])
+            setattr(part, name, value if isinstance(value, float) else value[index])
         return part
 
     @property
@@ -133,7 +133,7 @@ class FrobeniusProgram(SpectralProgram):
         program.operator = self.operator.astype(xp.float32)
         for name in ("unit", "lower", "upper", "sizes", "prior"):
             value = getattr(self, name)
-            if value is not None and not is_scalar(value):
+            if value is not None and not isinstance(value, float):
                 setattr(program, name, like(value, self.operator.reference, xp.float32))
         program.offset, program.exact = program.prior, self.exact
         program.rounding = EIGH_ERROR * self.operator.n_features * program.operator.eps

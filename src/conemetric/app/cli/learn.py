@@ -11,28 +11,20 @@ from rich.markup import escape
 from ...core.progress import emit
 from .files import output_folder, write_csv
 from .invocation import progress_bar, state
-from .options import (
-    Command,
-    Judging,
-    Overwrite,
-    Supervised,
-    check_reading,
-    folder_for,
-    is_pattern,
-    option,
-)
+from .options import Command, Judging, Overwrite, Supervised, flag, folder_for, is_pattern, option
 from .wording import grid, in_words, plural, use_in_python, written
 
 FILES = {"metric": "metric.safetensors", "report": "report.html", "table": "table.csv"}
 PREDICTIONS = "predictions.csv"  # of held-out rows with labels
 DECISION = "decision.safetensors"
+NAMES = [*FILES.values(), PREDICTIONS, DECISION]
 METHOD = (
     "auto, frob, boost, dml-eig, lmnn-eig, relative, gradient or numax; default: auto, for pairs "
     "dml-eig, for triplets frob."
 )
-NO_DECISION = (
-    "Learn the metric only: no classifier or regressor, no forest and boosting to compare it with."
-)
+NO_DECISION = "Learn the metric only: no classifier or regressor, nor others to compare it with."
+WORKERS = "Compute on a local cluster of this many processes, partition by partition."
+SCHEDULER = "Compute on the Dask cluster of this scheduler, such as tcp://host:8786."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,31 +33,14 @@ class Learn(Command, Supervised, Judging):
 
     method: Annotated[str | None, option("NAME", METHOD)] = None
     repeats: Annotated[
-        int, option("N", "Judge on this many random splits; one fit for each.", min=1)
+        int, option("N", "Judge on N random splits, with a fit for each.", min=1)
     ] = 1
-    workers: Annotated[
-        int | None,
-        option(
-            "N", "Compute on a local cluster of this many processes, partition by partition.", min=1
-        ),
-    ] = None
-    scheduler: Annotated[
-        str | None,
-        option(
-            "ADDRESS", "Compute on the Dask cluster of this scheduler, such as tcp://host:8786."
-        ),
-    ] = None
-    out: Annotated[
-        Path | None,
-        folder_for(
-            "metric.safetensors, decision.safetensors, report.html, table.csv and predictions.csv"
-        ),
-    ] = None
+    workers: Annotated[int | None, option("N", WORKERS, min=1)] = None
+    scheduler: Annotated[str | None, option("ADDRESS", SCHEDULER)] = None
+    out: Annotated[Path | None, folder_for(f"{', '.join(NAMES[:-1])} and {NAMES[-1]}")] = None
     overwrite: Overwrite = False
-    image: Annotated[str | None, option("HxW", "Rows are grey images of this size; show them.")] = (
-        None
-    )
-    no_decision: Annotated[bool, option("", NO_DECISION, "--no-decision")] = False
+    image: Annotated[str | None, option("HxW", "Show rows as grey images of this size.")] = None
+    no_decision: Annotated[bool, flag("--no-decision", NO_DECISION)] = False
 
 
 def learn(given: Learn) -> None:
@@ -89,8 +64,8 @@ def learn(given: Learn) -> None:
     if many and given.method is None:
         given = replace(given, method="frob")
     if not many:
-        check_reading(data, given)
-    out = output_folder(given.out, [*FILES.values(), PREDICTIONS, DECISION], given.overwrite)
+        given.check()
+    out = output_folder(given.out, NAMES, given.overwrite)
 
     from ..report.metric import write_report
     from ..studies import run_study

@@ -10,13 +10,14 @@ from rich.markup import escape
 from ...core.progress import emit
 from .files import check_file, check_free, write_csv
 from .invocation import progress_bar, state
-from .options import Command, Dialect, DropMissing, IdColumn, Overwrite, Rows, option
+from .options import Command, Dialect, DropMissing, IdColumn, Out, Overwrite, Rows, option
 from .using import SHOWN
-from .wording import grid, plural
+from .wording import all_of_them, grid, plural
 
 if TYPE_CHECKING:
     import numpy as np
 
+ALPHA = "Share of sets or intervals that may miss the true value."
 NO_PROMISE = (
     "No sets or intervals, and probabilities that are not calibrated: the decision was learned from "
     "too few rows to hold any out."
@@ -29,27 +30,21 @@ class Predict(Command, Dialect):
     """Options of `predict`."""
 
     data: Rows
-    decision: Annotated[Path, option("FILE", "Decision file written by learn.", "--decision")]
+    decision: Annotated[Path, option("FILE", "Decision file written by learn.")]
     id_column: IdColumn = None
     drop_missing: DropMissing = False
-    alpha: Annotated[
-        float, option("SHARE", "Share of sets or intervals that may miss the true one.")
-    ] = 0.1
-    explained: Annotated[
-        int, option("N", "Training rows listed that decided a row.", "--rows", min=1)
-    ] = 3
-    out: Annotated[
-        Path | None, option("FILE", "CSV file to write; default: print the first rows.")
-    ] = None
+    alpha: Annotated[float, option("SHARE", ALPHA)] = 0.1
+    explained: Annotated[int, option("N", "Deciding training rows to list.", "--rows", min=1)] = 3
+    out: Out = None
     overwrite: Overwrite = False
 
 
 def predict(given: Predict) -> None:
-    """Predict class or number of new rows, with a set or interval that holds the true one
-    and the training rows that decided.
+    """Predict the class or number of new rows, with a set or interval that should hold the true
+    one, and the training rows that decided.
 
-    A training row's share is positive if it spoke for the prediction; over all training rows
-    the absolute shares add up to 1.
+    A training row's share is positive if it supports the prediction; the absolute shares of all
+    training rows add up to 1.
 
     [dim]conemetric predict new.csv --decision conemetric-out/decision.safetensors --out predicted.csv[/]
     """
@@ -67,14 +62,9 @@ def predict(given: Predict) -> None:
     table = read_table(given.data, given, estimator.encoder_ or _columns(estimator))
     with progress_bar():
         emit("stage", stage="predicting")
-        rows = [
-            {"row": name, **values}
-            for name, values in zip(
-                table.row_names.tolist(),
-                predicted_rows(estimator, table.X, alpha, given.explained),
-                strict=True,
-            )
-        ]
+        found = predicted_rows(estimator, table.X, alpha, given.explained)
+        named = zip(table.row_names.tolist(), found, strict=True)
+        rows = [{"row": name, **values} for name, values in named]
     values = {"rows": len(rows), "decision": str(estimator.blend_), "alpha": alpha}
     notes = table.notes if _promises(estimator) else [*table.notes, NO_PROMISE]
     if out is None:
@@ -183,16 +173,13 @@ def _show(rows, values, notes):
             cells += [f"{row['low']:.4g} - {row['high']:.4g}"] if "low" in row else []
         shown.append(tuple(map(escape, (str(row["row"]), *cells, by))))
     covered = f"{1 - values['alpha']:.0%}"
-    predicted = (
-        ("class", "probability", f"{covered} set")
-        if "class" in rows[0]
-        else ("prediction", f"{covered} interval")
-    )[: len(shown[0]) - 2]
+    classes = "class" in rows[0]
+    predicted = ["class", "probability"] if classes else ["prediction"]
+    if "set" in rows[0] or "low" in rows[0]:
+        predicted.append(f"{covered} {'set' if classes else 'interval'}")
     state.answer(
         {**values, "predictions": rows},
         grid("", ("row", *predicted, "decided by (share)"), shown),
         notes=notes,
-        last=[f"the first of {plural(len(rows), 'row')}; all of them: --out FILE.csv"]
-        if len(rows) > SHOWN
-        else [],
+        last=all_of_them(len(rows), len(rows) <= SHOWN),
     )

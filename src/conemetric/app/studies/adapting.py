@@ -21,7 +21,7 @@ from ...ranking.fusion import Fusion, reciprocal_ranks
 from ...ranking.judgements import check_relevance
 from ...ranking.top_k import unit_rows
 from ..advice import in_options
-from .options import AdaptOptions
+from ..options import AdaptOptions
 
 DEPTH = 100  # of the rankings: the deepest of the measures
 MEASURES = {

@@ -35,8 +35,8 @@ from ...estimators.automatic import AutoMetric
 from ...estimators.collapsed import CollapsedMetricWarning
 from ...tables import TableEncoder
 from ..advice import in_options
+from ..options import Options
 from .methods import find
-from .options import Options
 from .supervision import Labelled
 from .task import Judgement, Task, word_columns
 

@@ -23,9 +23,9 @@ from ...solvers.base import Status
 from ...storage import LearnedMetric
 from ...tables import TableEncoder
 from ..advice import in_options
+from ..options import Options
 from . import deciding
 from .methods import find, methods_for
-from .options import Options
 from .task import Judgement, Task, data_id, table_encoder
 
 EUCLIDEAN = "euclidean"
@@ -319,10 +319,7 @@ def _study(task, options, on_metric, names, decide):
     if on_metric is not None:
         on_metric(metric, _interrupted(estimator))
     with _stage("judging", seconds):
-        judged = {
-            EUCLIDEAN: task.judge(None, options),
-            method.name: task.judge(estimator, options),
-        }
+        judged = {EUCLIDEAN: task.judge(None, options), method.name: task.judge(estimator, options)}
     decided = None
     if decision is not None:
         decided = deciding.judged(decision, task, options.seed, notes)

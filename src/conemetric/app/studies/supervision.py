@@ -12,8 +12,8 @@ from ...constraints.in_memory import check_pairs, check_similar, check_triplets
 from ...evaluation.knn import knn_predict, nearest_labels
 from ...evaluation.verification import best_threshold, distance_score
 from ...neighbours.ties import labelled_keys
+from ..options import Options
 from .methods import find
-from .options import Options
 from .task import Deviation, Judgement, Task, digits_of, no_items
 
 MIN_ROWS = 10  # with fewer, a held-out share is a row or two
