@@ -22,6 +22,7 @@ Array = Union[np.ndarray, "torch.Tensor"]
 Labels = Union["ArrayLike", "torch.Tensor"]  # and other vectors that a user gives
 Rows = Union[Labels, "sparray", "spmatrix", "SparseRows", "IntoDataFrame"]
 DType = Union["DTypeLike", "torch.dtype", None]
+Arrays = tuple[Array, ...]
 Pair = tuple[Array, Array]
 Values = float | Array  # one number, or one per constraint
 
@@ -120,11 +121,6 @@ def unique_rows(matrix: Array) -> Pair:
 def float64(array: Array) -> Array:
     """``array`` in double precision, where every certificate is evaluated."""
     return array.double() if is_torch(array) else array.astype(np.float64, copy=False)
-
-
-def is_scalar(value: object) -> bool:
-    """Whether a weight, bound or size is one number for all constraints, not a vector of them."""
-    return isinstance(value, float)
 
 
 def is_float(value: object) -> bool:

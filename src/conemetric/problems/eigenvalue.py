@@ -22,7 +22,7 @@ from typing import Self
 import numpy as np
 
 from ..core import spectral
-from ..core.arrays import Array, DType, Values, float64, identity, is_scalar, zeros
+from ..core.arrays import Array, DType, Values, float64, identity, zeros
 from ..core.vectors import Total, clipped, greatest, minus_least, total
 from ..operators.base import Operator
 from ..operators.entries import EntryOperator
@@ -48,14 +48,14 @@ class EigenvalueProgram(Problem):
         self.exact_operator = operator
         self.operator = operator if dtype is None else operator.astype(dtype)
         self.trace_weight = float(trace_weight)
-        one = is_scalar(loss_weight)
+        one = isinstance(loss_weight, float)
         self.loss_weight = loss_weight if one else self.operator.constraint_vector(loss_weight)
         self.target = 1.0 if target is None else self.operator.constraint_vector(target)
 
     @property
     def hard(self) -> bool:
         """Whether the constraints are enforced, not penalised."""
-        return is_scalar(self.loss_weight) and math.isinf(self.loss_weight)
+        return isinstance(self.loss_weight, float) and math.isinf(self.loss_weight)
 
     @property
     def slack_penalty(self) -> Values:
@@ -68,7 +68,8 @@ class EigenvalueProgram(Problem):
         """What `objective` needs of A(L L') = ``margins``, as a pending reduction."""
         if self.hard:
             return greatest(minus_least, margins)
-        return total(_missing, margins, self.target, self.loss_weight)
+        missing = self.operator.space.map(clipped, self.target - margins, 0.0, None)
+        return total(weighted_sum, missing, self.loss_weight)
 
     def objective(self, L: Array, terms: float) -> float:
         """P(L L') from `terms`; of enforced constraints, at the multiple that just meets them."""
@@ -124,7 +125,7 @@ class EigenvalueProgram(Problem):
     def unit(self) -> Array:
         """Natural size of each multiplier, up to scale."""
         ones = self.operator.empty_constraint_vector() + 1
-        return ones if is_scalar(self.loss_weight) else ones * self.loss_weight
+        return ones if isinstance(self.loss_weight, float) else ones * self.loss_weight
 
     def proximal(self, center: Array, sigma: float) -> "ProximalDual":
         """The dual of min P(S) + ||S - S_k||_F^2 / (2 sigma), where ``center`` is a factor of S_k."""
@@ -138,7 +139,7 @@ class ProximalDual(SpectralDual):
         self.program, self.center, self.sigma = program, center, sigma
         self.operator, self.linear = program.operator, program.target
         self.upper = program.loss_weight
-        self.lower = 0.0 if is_scalar(self.upper) else 0.0 * self.upper
+        self.lower = 0.0 if isinstance(self.upper, float) else 0.0 * self.upper
         one = identity(program.operator.n_features, center)
         self.unit = program.unit
         self.offset = center @ center.T / sigma - program.trace_weight * one
@@ -168,7 +169,7 @@ class DMLEigProgram(EigenvalueProgram):
 
     def __init__(self, operator: Operator, dtype: DType = None):
         super().__init__(operator, 1.0, math.inf, dtype)
-        if operator.space.sum(_coinciding, self._squared_lengths()):
+        if operator.space.max(minus_least, self._squared_lengths()) == 0:
             self.operator = operator  # rounding to ``dtype`` would join the points of a pair
 
     def _squared_lengths(self) -> Array:
@@ -179,7 +180,7 @@ class DMLEigProgram(EigenvalueProgram):
     @cached_property
     def unit(self) -> Array:
         """1 / length (halfway to rows of unit norm, the best by measurement)."""
-        return self.operator.space.map(_inverse_root, self._squared_lengths())
+        return self._squared_lengths() ** -0.5
 
     def bounds(self, L: Array, u: Array, precise: bool = False) -> Bounds:
         cost, lower, _ = super().bounds(L, u, precise)
@@ -243,16 +244,6 @@ class MMMFProgram(EigenvalueProgram):
 
 def largest_ratio(u: Array, slack_penalty: Values) -> Array:
     """max_r u_r / c_r."""
-    return u.max() / slack_penalty if is_scalar(slack_penalty) else (u / slack_penalty).max()
-
-
-def _missing(margins: Array, target: Values, loss_weight: Values) -> Array:
-    return weighted_sum((target - margins).clip(0), loss_weight)
-
-
-def _coinciding(squared_lengths: Array) -> Array:
-    return (squared_lengths == 0).sum()
-
-
-def _inverse_root(squared_lengths: Array) -> Array:
-    return squared_lengths**-0.5
+    return (
+        u.max() / slack_penalty if isinstance(slack_penalty, float) else (u / slack_penalty).max()
+    )

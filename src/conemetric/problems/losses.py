@@ -22,7 +22,7 @@ from typing import ClassVar
 import numpy as np
 from scipy.optimize import brentq
 
-from ..core.arrays import Array, DType, Pair, Values, float64, is_scalar, namespace
+from ..core.arrays import Array, DType, Pair, Values, float64, namespace
 from ..core.vectors import ARRAYS, Total, VectorSpace
 
 LARGEST_MARGIN = 80.0  # beyond, logistic multipliers are zero in any sum, and float32 overflows
@@ -75,7 +75,7 @@ class Loss(ABC):
 
     def _weighted(self, margins: Array, weights: Values) -> Pair:
         value, v = self.value_and_multiplier(margins)
-        return (value, v) if is_scalar(weights) else (weights * value, weights * v)
+        return (value, v) if isinstance(weights, float) else (weights * value, weights * v)
 
     def along(
         self,
@@ -165,7 +165,7 @@ class Logistic(Loss):
 
     def slope_and_bend(self, margins: Array, change: Array, weights: Values, t: float) -> Pair:
         v = self.multiplier(margins + t * change)
-        weighted = v * change if is_scalar(weights) else weights * v * change
+        weighted = v * change if isinstance(weights, float) else weights * v * change
         return -weighted.sum(), ((1 - v) * weighted) @ change
 
     def gain(self, v: Array) -> Array:
@@ -241,7 +241,7 @@ def _second(pair: Pair) -> Array:
 
 def _less_log(margins: Array, weights: Values, space: VectorSpace) -> Array:
     """rho - log w, with w exp(-rho) the exponential of its negative."""
-    return margins if is_scalar(weights) else space.map(_minus_log, margins, weights)
+    return margins if isinstance(weights, float) else space.map(_minus_log, margins, weights)
 
 
 def _minus_log(margins: Array, weights: Array) -> Array:
@@ -300,6 +300,6 @@ LOSSES: dict[str, Loss] = {
 
 def weighted_sum(values: Array, weights: Values = 1.0) -> Array:
     """Sum of ``weights * values``, in float64; ``weights`` is one number or one per value."""
-    if is_scalar(weights):
+    if isinstance(weights, float):
         return weights * _sum(values)
     return _sum(weights * values)

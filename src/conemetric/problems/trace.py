@@ -29,7 +29,7 @@ import numpy as np
 from scipy import optimize
 
 from ..core import spectral
-from ..core.arrays import Array, Pair, Values, float64, is_scalar, like, namespace
+from ..core.arrays import Array, Pair, Values, float64, like, namespace
 from ..core.vectors import greatest, minus_least, total
 from ..operators.base import Operator
 from .base import Bounds, Point, Problem
@@ -73,7 +73,7 @@ class TraceProgram(Problem):
     def lower_bound(self, u: Array, leading: float) -> float:
         """D of u, scaled until lambda_max(A*(u)) = ``leading`` is at most v."""
         scale = self._feasible_scale(leading)
-        weights = () if is_scalar(self.weights) else (self.weights,)
+        weights = () if isinstance(self.weights, float) else (self.weights,)
         return self.operator.space.sum(_scaled_gain, u, *weights, loss=self.loss, scale=scale)
 
     def chord_bound(self, loss: float, captured: float, leading: float) -> float:
