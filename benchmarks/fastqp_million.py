@@ -50,15 +50,9 @@ def sweep_seconds(problem):
         began = time.perf_counter()
         for rows in problem.slices:
             starts = rng.permutation(np.arange(0, rows.stop - rows.start, length))
-            args = (
-                problem.inverse_diagonal,
-                problem.penalties[rows],
-                np.inf,
-                *state,
-                lam[rows],
-                active[rows],
-            )
-            dual_sweep(problem.block(rows), starts, length, *args)
+            given = problem.inverse_diagonal, problem.penalties[rows]
+            vectors = *given, *state, lam[rows], active[rows]
+            dual_sweep(problem.block(rows), starts, length, np.inf, vectors)
         sweeps.append(time.perf_counter() - began)
         began = time.perf_counter()
         for rows in problem.slices:

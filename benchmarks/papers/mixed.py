@@ -21,7 +21,7 @@ from sklearn.preprocessing import OneHotEncoder
 from conemetric import TableEncoder
 from conemetric.core.clock import stopwatch
 
-from .baselines import GridSVC
+from .baselines import GridSVC, GridXRFM
 from .deciding import BOOSTED, CATBOOST, FOREST, QUIET, DecideTable
 from .experiment import Competitor, Experiment, ours
 from .keel import mean_seconds, standings
@@ -192,6 +192,7 @@ def _methods(kind):
             Competitor(f"lightgbm:LGBM{noun}", {"random_state": 0, "n_jobs": 1, "verbose": -1}),
             as_categories,
         ),
+        "xRFM, grid": of_table(Competitor(f"{GridXRFM.__module__}:GridXRFM"), wrap=encoded),
         "plain metric": of_table(ours(f"Metric{noun}", metric=None, random_state=0)),
         f"Metric{noun}": of_table(ours(f"Metric{noun}", random_state=0)),
     }

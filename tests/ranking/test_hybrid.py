@@ -177,24 +177,6 @@ def test_a_harmful_column_gets_no_weight_and_need_not_be_given(kind):
 
 
 @BOTH
-def test_callables_score_pairs_of_the_nearest(kind):
-    data, column = hybrid(listed=120)
-    dense = column.toarray()
-    asked = []
-
-    def pairs(query, document):
-        asked.append(len(query))
-        return dense[query, document]
-
-    by_pairs = kind(0.3, random_state=0).fit(*data, scores={"words": pairs})
-    matrix = kind(0.3, random_state=0).fit(*data, scores={"words": column})
-    assert_allclose(by_pairs.components_, matrix.components_)  # 120 documents: all are near
-    found = by_pairs.rank(*data[:2], scores={"words": pairs})
-    assert_array_equal(found[0], matrix.rank(*data[:2], scores={"words": column})[0])
-    assert max(asked) <= dense.size
-
-
-@BOTH
 def test_several_columns(kind, asarray):
     data, words = hybrid(n_queries=24)
     _, other = hybrid(n_queries=24, strength=1.0)

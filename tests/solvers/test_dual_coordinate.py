@@ -194,7 +194,8 @@ def test_dual_sweep_against_plain_python():
     Z, L, penalties = rng.normal(size=(20, 5)), rng.uniform(0.5, 2, 5), rng.uniform(0.1, 0.5, 20)
     order, lam, expected = rng.permutation(20), np.zeros(20), np.zeros(20)
     u, w = np.zeros(5), np.zeros(5)
-    dual_sweep(Z, order, 1, 1 / L, penalties, np.inf, u, w, lam, np.ones(20, dtype=bool))
+    vectors = 1 / L, penalties, u, w, lam, np.ones(20, dtype=bool)
+    dual_sweep(Z, order, 1, np.inf, vectors)
     for i in order:
         t = np.maximum(-(Z.T @ expected), 0)
         gradient = Z[i] @ ((Z.T @ expected + t) / L) - 1

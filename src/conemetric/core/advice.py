@@ -3,7 +3,6 @@ they name can offer its own options instead.
 """
 
 from collections.abc import Mapping
-from typing import Any
 
 
 class Advice(Exception):
@@ -12,7 +11,7 @@ class Advice(Exception):
     """
 
     def __init__(
-        self, fault: str, remedies: Mapping[str, str] = {}, argument: str = "", value: Any = None
+        self, fault: str, remedies: Mapping[str, str] = {}, argument: str = "", value: object = None
     ) -> None:
         super().__init__(fault, remedies, argument, value)
         self.fault, self.remedies = fault, dict(remedies)
@@ -39,5 +38,5 @@ class AdviceError(Advice, ValueError):
     """A value that cannot be used, with remedies."""
 
 
-def _sentence(fault, remedies):
+def _sentence(fault: str, remedies: list[str]) -> str:
     return f"{fault}; {', or '.join(remedies)}." if remedies else fault

@@ -4,23 +4,39 @@ NumPy >= 2 and PyTorch share the part of the array API that the solvers use (``c
 ``sum``, ``linalg.eigh`` ...), so the namespace *is* the library: ``xp = namespace(X)``.
 """
 
-from typing import Any
+import sys
+from types import ModuleType
+from typing import TYPE_CHECKING, TypeGuard, Union
 
 import numpy as np
 
+if TYPE_CHECKING:
+    import torch
+    from narwhals.typing import IntoDataFrame
+    from numpy.typing import ArrayLike, DTypeLike
+    from scipy.sparse import sparray, spmatrix
 
-def is_torch(array: Any) -> bool:
+    from .sparse_rows import SparseRows
+
+Array = Union[np.ndarray, "torch.Tensor"]
+Labels = Union["ArrayLike", "torch.Tensor"]  # and other vectors that a user gives
+Rows = Union[Labels, "sparray", "spmatrix", "SparseRows", "IntoDataFrame"]
+DType = Union["DTypeLike", "torch.dtype", None]
+Arrays = tuple[Array, ...]
+Pair = tuple[Array, Array]
+Values = float | Array  # one number, or one per constraint
+
+
+def is_torch(array: object) -> TypeGuard["torch.Tensor"]:
     """Tell whether ``array`` is a PyTorch tensor, without importing PyTorch."""
     return type(array).__module__.partition(".")[0] == "torch"
 
 
-def namespace(*arrays: Any) -> Any:
+def namespace(*arrays: Rows | None) -> ModuleType:
     """``numpy`` or ``torch``; mixtures are refused, since they would hide copies between devices."""
     kinds = {is_torch(array) for array in arrays if array is not None}
     if kinds == {True}:
-        import torch
-
-        return torch
+        return sys.modules["torch"]
     if True in kinds:
         raise TypeError(
             "Got NumPy arrays and PyTorch tensors together; convert all inputs to one of them."
@@ -28,22 +44,22 @@ def namespace(*arrays: Any) -> Any:
     return np
 
 
-def on_device(array: Any) -> bool:
+def on_device(array: Rows) -> bool:
     """Whether ``array`` is in the memory of an accelerator."""
     return is_torch(array) and array.device.type != "cpu"
 
 
-def as_array(values: Any) -> Any:
+def as_array(values: Labels) -> Array:
     """A tensor as it is, anything else as a NumPy array."""
     return values if is_torch(values) else np.asarray(values)
 
 
-def to_numpy(array: Any) -> np.ndarray:
+def to_numpy(array: Labels) -> np.ndarray:
     """``array`` in host memory as a NumPy array, without a copy if it is there already."""
     return array.detach().cpu().numpy() if is_torch(array) else np.asarray(array)
 
 
-def refuse_masked(values: Any, name: str) -> None:
+def refuse_masked(values: Labels, name: str) -> None:
     """Refuse masked entries, which NumPy would read as if they were not masked."""
     if np.ma.is_masked(values):
         raise ValueError(
@@ -52,7 +68,7 @@ def refuse_masked(values: Any, name: str) -> None:
         )
 
 
-def like(values: Any, reference: Any, dtype: Any = None) -> Any:
+def like(values: Labels, reference: Array, dtype: DType = None) -> Array:
     """``values`` in the library and on the device of ``reference``, of ``dtype`` or its dtype."""
     dtype = reference.dtype if dtype is None else dtype
     if is_torch(reference):
@@ -63,57 +79,52 @@ def like(values: Any, reference: Any, dtype: Any = None) -> Any:
     return np.asarray(to_numpy(values), dtype=dtype)
 
 
-def zeros(shape: int | tuple[int, ...], reference: Any) -> Any:
+def zeros(shape: int | tuple[int, ...], reference: Array) -> Array:
     """Zeros in the library, dtype and on the device of ``reference``."""
     xp = namespace(reference)
     return xp.zeros(shape, dtype=reference.dtype, device=reference.device)
 
 
-def identity(n: int, reference: Any) -> Any:
+def identity(n: int, reference: Array) -> Array:
     """The identity matrix in the library, dtype and on the device of ``reference``."""
     return namespace(reference).eye(n, dtype=reference.dtype, device=reference.device)
 
 
-def arange(n: int, reference: Any) -> Any:
+def arange(n: int, reference: Array) -> Array:
     """0 ... n-1 as 64-bit integers, in the library and on the device of ``reference``."""
     xp = namespace(reference)
     return xp.arange(n, dtype=xp.int64, device=reference.device)
 
 
-def to_index(mask: Any) -> Any:
+def to_index(mask: Array) -> Array:
     """Positions where a boolean vector is true."""
     return mask.nonzero()[:, 0] if is_torch(mask) else np.flatnonzero(mask)
 
 
-def take(X: Any, rows: Any) -> Any:
+def take(X: Array, rows: Array) -> Array:
     """The rows of X with these numbers, given on the host."""
     return X[like(rows, X, namespace(X).int64)]
 
 
-def transposed(matrix: Any) -> Any:
+def transposed(matrix: Array) -> Array:
     """The transpose, contiguous on the host, where rows are read one by one."""
     return matrix.T if is_torch(matrix) else np.ascontiguousarray(matrix.T)
 
 
-def unique_rows(matrix: Any) -> tuple[Any, Any]:
+def unique_rows(matrix: Array) -> Pair:
     """The distinct rows, sorted, and the position of each row among them."""
     if is_torch(matrix):
         return matrix.unique(dim=0, return_inverse=True)
     return np.unique(matrix, axis=0, return_inverse=True)
 
 
-def float64(array: Any) -> Any:
+def float64(array: Array) -> Array:
     """``array`` in double precision, where every certificate is evaluated."""
-    return array.astype(np.float64, copy=False) if not is_torch(array) else array.double()
+    return array.double() if is_torch(array) else array.astype(np.float64, copy=False)
 
 
-def is_scalar(value: Any) -> bool:
-    """Whether a weight, bound or size is one number for all constraints, not a vector of them."""
-    return isinstance(value, float)
-
-
-def is_float(value: Any) -> bool:
+def is_float(value: object) -> bool:
     """Whether ``value`` is an array of floating-point numbers."""
     if is_torch(value):
-        return value.is_floating_point()
+        return bool(value.is_floating_point())
     return isinstance(value, np.ndarray) and value.dtype.kind == "f"

@@ -5,18 +5,20 @@ from typing import Any
 
 import numpy as np
 
+from .arrays import Rows
+
 TIMES = (date, timedelta, np.datetime64, np.timedelta64)  # a datetime is a date
 
 
-def refuse_dates(X: Any, name: str = "X") -> None:
+def refuse_dates(X: Rows, name: str = "X") -> None:
     """Refuse dates, times and durations in an array, a list of rows or a data frame."""
+    found: list[object] = []
     if hasattr(X, "columns"):
         found = _columns_of_frame(X)
     elif getattr(getattr(X, "dtype", None), "kind", "") in ("m", "M"):
         found = [0]
-    else:
-        listed = isinstance(X, list | tuple) or (isinstance(X, np.ndarray) and X.dtype == object)
-        found = _columns_of_row(X[0]) if listed and len(X) else []
+    elif isinstance(X, list | tuple) or (isinstance(X, np.ndarray) and X.dtype == object):
+        found = _columns_of_row(X[0]) if len(X) else []
     if found:
         raise ValueError(
             f"{name} holds dates or durations in column {found[0]!r}; give numbers instead, such "
@@ -24,7 +26,7 @@ def refuse_dates(X: Any, name: str = "X") -> None:
         )
 
 
-def _columns_of_frame(frame):
+def _columns_of_frame(frame: Any) -> list[object]:
     """Names of the columns with dates in a frame of pandas, Polars or Dask."""
     kinds = [str(dtype).lower() for dtype in frame.dtypes]
     times = [kind.startswith(("date", "time", "duration", "period")) for kind in kinds]
@@ -35,6 +37,6 @@ def _columns_of_frame(frame):
     return [frame.columns[number] for number in _columns_of_row(frame.iloc[0].to_numpy())]
 
 
-def _columns_of_row(row):
+def _columns_of_row(row: object) -> list[object]:
     values = row if isinstance(row, list | tuple | np.ndarray) else ()
     return [number for number, value in enumerate(values) if isinstance(value, TIMES)]

@@ -18,7 +18,7 @@ shapes only and allocates nothing that grows with what the state claims.
 import dataclasses
 import math
 import reprlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self, TypeVar
 
@@ -30,6 +30,7 @@ MAX_LABEL_BYTES = 1 << 28  # of labels as one NumPy array
 MAX_DEPTH = 20  # of plain values
 
 Sizes = dict[str, int]
+State = dict[str, Any]  # of JSON values and arrays
 E = TypeVar("E")
 
 
@@ -87,7 +88,7 @@ class Stored:
         fields: Any = dataclasses.fields(cls)  # type: ignore[arg-type]
         return {each.name: each.type.__metadata__[0] for each in fields}
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> State:
         """The fields as a dict of JSON values and arrays."""
         return {name: getattr(self, name) for name in self.declared()}
 
@@ -266,14 +267,14 @@ def labels_from_state(state: Mapping[str, Any]) -> np.ndarray:
 # ---- helpers
 
 
-def _enter(name, names, shape, sizes):
+def _enter(name: str, names: Sequence[str | int], shape: Sequence[int], sizes: Sizes) -> None:
     """Enter sizes; refuse one that differs from the same size of another field."""
     for each, size in zip(names, shape, strict=True):
         known = each if isinstance(each, int) else sizes.setdefault(each, size)
         expect(size == known, name, tuple(shape), f"{each} = {known}")
 
 
-def _is_plain(value: Any, depth: int = 0) -> bool:
+def _is_plain(value: object, depth: int = 0) -> bool:
     if isinstance(value, dict) and all(isinstance(key, str) for key in value):
         value = list(value.values())
     if isinstance(value, list):

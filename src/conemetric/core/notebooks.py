@@ -2,10 +2,9 @@
 
 from collections.abc import Mapping
 from html import escape
-from typing import Any
 
 
-def html_table(caption: str, rows: Mapping[str, Any]) -> str:
+def html_table(caption: str, rows: Mapping[str, object]) -> str:
     """Names and values as HTML, everything escaped.
 
     Examples

@@ -68,7 +68,7 @@ def _progress_line() -> Iterator[Watcher]:
 
 
 @contextmanager
-def labelled(**labels: Any) -> Iterator[None]:
+def labelled(**labels: object) -> Iterator[None]:
     """Add these entries to every event of the block."""
     outer = _watcher.get()
     if outer is None:
@@ -78,7 +78,7 @@ def labelled(**labels: Any) -> Iterator[None]:
         yield
 
 
-def emit(kind: str, **entries: Any) -> bool:
+def emit(kind: str, **entries: object) -> bool:
     """Send an event to the watcher, if any, and return whether it asks to stop."""
     callback = _watcher.get()
     return callback is not None and bool(callback({"kind": kind, **entries}))

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from .arrays import Array, DType
 from .compiled import jit
 from .slices import slices
 from .threads import threaded
@@ -20,7 +21,7 @@ class SparseRows:
     ndim = 2
     device = "cpu"
 
-    def __init__(self, matrix: Any, basis: Any = None):
+    def __init__(self, matrix: Any, basis: np.ndarray | None = None):
         matrix = sparse.csr_array(matrix)
         if not matrix.has_canonical_format:
             matrix = matrix.copy()
@@ -38,13 +39,13 @@ class SparseRows:
     def __len__(self) -> int:
         return self.matrix.shape[0]
 
-    def __getitem__(self, rows: Any) -> "SparseRows":
+    def __getitem__(self, rows: np.ndarray | slice) -> "SparseRows":
         return SparseRows(self.matrix[rows], self.basis)
 
-    def __matmul__(self, factor: Any) -> np.ndarray:
+    def __matmul__(self, factor: np.ndarray) -> np.ndarray:
         return self.matrix @ (factor if self.basis is None else self.basis @ factor)
 
-    def astype(self, dtype: Any, copy: bool = False) -> "SparseRows":
+    def astype(self, dtype: DType, copy: bool = False) -> "SparseRows":
         basis = None if self.basis is None else self.basis.astype(dtype, copy=copy)
         return SparseRows(self.matrix.astype(dtype, copy=copy), basis)
 
@@ -71,7 +72,7 @@ class SparseRows:
         shift = np.where(full, self.means(), 0.0)
         return self._with_data(self.matrix.data - shift[self.matrix.indices])
 
-    def _with_data(self, data):
+    def _with_data(self, data: np.ndarray) -> "SparseRows":
         matrix = self.matrix
         data = data.astype(self.dtype, copy=False)
         matrix = sparse.csr_array((data, matrix.indices, matrix.indptr), matrix.shape)
@@ -87,7 +88,7 @@ class SparseRows:
         squares = rows._weighted_sums(rows.matrix.data**2) / len(self)
         return np.maximum(squares - rows.means() ** 2, 0.0)
 
-    def _weighted_sums(self, weights):
+    def _weighted_sums(self, weights: np.ndarray) -> np.ndarray:
         return np.bincount(self.matrix.indices, weights, minlength=self.matrix.shape[1])
 
     def gram(self) -> np.ndarray:
@@ -107,7 +108,9 @@ class SparseRows:
 
 
 @jit
-def _squared_distances(start, stop, first, column, value, a, b, out):
+def _squared_distances(
+    start: int, stop: int, first: Array, column: Array, value: Array, a: Array, b: Array, out: Array
+) -> None:
     """out[p] = ||x_a[p] - x_b[p]||^2 for p in start:stop; columns ascend within a row."""
     for p in range(start, stop):
         i, end_i = first[a[p]], first[a[p] + 1]

@@ -7,7 +7,7 @@ leading eigenpairs are needed.
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import scipy.linalg
@@ -15,8 +15,11 @@ from scipy.linalg import cho_solve
 from scipy.sparse import issparse
 from scipy.sparse.linalg import ArpackNoConvergence, eigsh
 
-from .arrays import float64, identity, is_torch, like, namespace, to_numpy
+from .arrays import Array, DType, Pair, float64, identity, is_torch, like, namespace, to_numpy
 from .blas import half_the_cores
+
+if TYPE_CHECKING:
+    import torch
 
 # rows; there one eigenvector takes 5 ms by Lanczos, all of them 12 (two Neoverse-N1 cores)
 PARTIAL_FROM = 300
@@ -38,12 +41,12 @@ DEVICE_FULL_UP_TO = 2048  # rows; a GPU's full decomposition beats many small la
 class PSDPart:
     """A positive semidefinite matrix: positive eigenvalues (descending), eigenvectors (columns)."""
 
-    values: Any
-    vectors: Any
-    tail: Any = None  # the eigenvalues cut off, if known
+    values: Array
+    vectors: Array
+    tail: Array | None = None  # the eigenvalues cut off, if known
 
     @property
-    def factor(self) -> Any:
+    def factor(self) -> Array:
         """L with the matrix equal to L L'."""
         return self.vectors * self.values**0.5
 
@@ -54,9 +57,9 @@ class PSDPart:
 
     @property
     def rank(self) -> int:
-        return self.values.shape[0]
+        return len(self.values)
 
-    def matrix(self) -> Any:
+    def matrix(self) -> Array:
         L = self.factor
         return L @ L.T
 
@@ -70,23 +73,23 @@ class PSDPart:
 class SpectralMap:
     """S -> Q (Phi o (Q'SQ)) Q', where the symmetric Phi has rows ``leading``, then tail tail'."""
 
-    basis: Any  # Q (D, D)
-    leading: Any  # (k, D)
-    tail: Any  # (D - k,), no entry negative
+    basis: Array  # Q (D, D)
+    leading: Array  # (k, D)
+    tail: Array  # (D - k,), no entry negative
 
     @cached_property
-    def weights(self) -> Any:
+    def weights(self) -> Array:
         """Phi."""
         k, xp = len(self.leading), namespace(self.tail)
         lower = xp.concat([self.leading[:, k:].T, self.tail[:, None] * self.tail], 1)
         return xp.concat([self.leading, lower], 0)
 
-    def __call__(self, S: Any) -> Any:
+    def __call__(self, S: Array) -> Array:
         Q = self.basis
         return Q @ (self.weights * (Q.T @ S @ Q)) @ Q.T
 
 
-def cholesky_solver(H: Any) -> Callable[[Any], Any]:
+def cholesky_solver(H: Array) -> Callable[[Array], Array]:
     """b -> H^-1 b for positive semidefinite H, with the smallest ridge that makes it definite."""
     xp = namespace(H)
     scale = xp.linalg.diagonal(H) ** -0.5
@@ -100,7 +103,7 @@ def cholesky_solver(H: Any) -> Callable[[Any], Any]:
                 raise
             ridge *= RIDGE_GROWTH
 
-    def solve(b):
+    def solve(b: Array) -> Array:
         b = scale * b
         x = xp.cholesky_solve(b[:, None], L)[:, 0] if is_torch(b) else cho_solve((L, True), b)
         return scale * x
@@ -112,16 +115,16 @@ def cholesky_solver(H: Any) -> Callable[[Any], Any]:
 class FactoredPart:
     """A positive semidefinite matrix L L' by L = ``factor`` alone, of full column rank."""
 
-    factor: Any
+    factor: Array
     squared_norm: float
-    definite: Any = None  # the matrix itself, if known
+    definite: Array | None = None  # the matrix itself, if known
     tail: ClassVar[None] = None
 
     @property
     def rank(self) -> int:
         return self.factor.shape[1]
 
-    def matrix(self) -> Any:
+    def matrix(self) -> Array:
         return self.factor @ self.factor.T if self.definite is None else self.definite
 
     def times(self, multiple: float) -> "FactoredPart":
@@ -129,7 +132,7 @@ class FactoredPart:
         return FactoredPart(self.factor * multiple**0.5, self.squared_norm * multiple**2)
 
 
-def definite_part(S: Any) -> FactoredPart | None:
+def definite_part(S: Array) -> FactoredPart | None:
     """[S]_+ = S if S is positive definite, in a tenth of the time of `eigh`; else None."""
     xp = namespace(S)
     try:
@@ -138,14 +141,14 @@ def definite_part(S: Any) -> FactoredPart | None:
         return None
 
 
-def positive_factor(S: Any, rank_guess: int | None = None) -> PSDPart | FactoredPart:
+def positive_factor(S: Array, rank_guess: int | None = None) -> PSDPart | FactoredPart:
     """[S]_+ by a factor; on a GPU a large one in single precision needs no eigenvalues."""
     single = is_torch(S) and S.is_cuda and S.dtype.itemsize == 4
     part = by_sign(S) if single and len(S) >= SIGN_FROM else None
     return psd_split(S, rank_guess) if part is None else part
 
 
-def by_sign(S: Any) -> FactoredPart | None:
+def by_sign(S: "torch.Tensor") -> FactoredPart | None:
     """[S]_+ of a tensor in single precision by matrix products in double; None if that fails.
 
     sign(S) is the limit of the Newton-Schulz iteration, scaled so that the least eigenvalue grows
@@ -153,9 +156,8 @@ def by_sign(S: Any) -> FactoredPart | None:
     computation of a Hermitian matrix"). Eigenvalues below `NEGLIGIBLE` times ||S||_F count as
     negative: to single precision they are zero.
     """
-    import torch
-
-    size = ABOVE * float(torch.linalg.matrix_norm(S, dtype=torch.float64))
+    xp = namespace(S)
+    size = ABOVE * float(xp.linalg.matrix_norm(S, dtype=xp.float64))
     if not 0 < size < np.inf:
         return None
     A = S.double() / size
@@ -164,26 +166,26 @@ def by_sign(S: Any) -> FactoredPart | None:
     least = NEGLIGIBLE
     for _ in range(SIGN_STEPS):
         scale = (3 / (1 + least + least**2)) ** 0.5
-        sign = torch.addmm(sign, sign, sign @ sign, beta=1.5 * scale, alpha=-0.5 * scale**3)
+        sign = xp.addmm(sign, sign, sign @ sign, beta=1.5 * scale, alpha=-0.5 * scale**3)
         least = 0.5 * scale * least * (3 - (scale * least) ** 2)
     positive = (len(S) + float(sign.diagonal().sum())) / 2
     rank = round(positive)
     if abs(positive - rank) > UNDECIDED:
         return None
-    generator = torch.Generator(device=S.device).manual_seed(0)
-    drawn = torch.randn((len(S), rank), generator=generator, dtype=A.dtype, device=A.device)
+    generator = xp.Generator(device=S.device).manual_seed(0)
+    drawn = xp.randn((len(S), rank), generator=generator, dtype=A.dtype, device=A.device)
     columns = sign @ drawn + drawn  # twice the projections of random vectors
-    triangle, fault = torch.linalg.cholesky_ex(columns.T @ columns)
-    basis = torch.linalg.solve_triangular(triangle, columns.T, upper=False).T
+    triangle, fault = xp.linalg.cholesky_ex(columns.T @ columns)
+    basis = xp.linalg.solve_triangular(triangle, columns.T, upper=False).T
     core = basis.T @ A @ basis
-    root, another = torch.linalg.cholesky_ex((core + core.T) / 2)
+    root, another = xp.linalg.cholesky_ex((core + core.T) / 2)
     if bool(fault) or bool(another):
         return None
     factor = (basis @ root) * size**0.5
     return FactoredPart(factor.to(S.dtype), float((core**2).sum()) * size**2)
 
 
-def psd_split(S: Any, rank_guess: int | None = None, threshold: float = 0.0) -> PSDPart:
+def psd_split(S: Array, rank_guess: int | None = None, threshold: float = 0.0) -> PSDPart:
     """[S - threshold I]_+, the proximal map of ``threshold * trace`` over the cone.
 
     If ``rank_guess``, the expected number of positive eigenvalues, is a small part of a large D,
@@ -202,12 +204,12 @@ def psd_split(S: Any, rank_guess: int | None = None, threshold: float = 0.0) -> 
     return _positive(values - threshold, vectors)
 
 
-def _positive(values, vectors):
+def _positive(values: Array, vectors: Array) -> PSDPart:
     keep = int((values > 0).sum())
     return PSDPart(values[:keep], vectors[:, :keep], values[keep:])
 
 
-def positive_values(S: Any) -> PSDPart:
+def positive_values(S: Array) -> PSDPart:
     """[S]_+ by its eigenvalues alone: its vectors are None."""
     xp = namespace(S)
     try:
@@ -218,7 +220,7 @@ def positive_values(S: Any) -> PSDPart:
     return PSDPart(values[positive], None, values[~positive])
 
 
-def psd_derivative(S: Any) -> SpectralMap:
+def psd_derivative(S: Array) -> SpectralMap:
     """A generalised derivative of [S]_+: divided differences of max(0, .) in the eigenbasis."""
     xp = namespace(S)
     values, vectors = eigh(S)
@@ -228,7 +230,7 @@ def psd_derivative(S: Any) -> SpectralMap:
     return SpectralMap(vectors, xp.concatenate([ones, ratio], 1), xp.zeros_like(values[k:]))
 
 
-def eigh(S: Any) -> tuple[Any, Any]:
+def eigh(S: Array) -> Pair:
     """All eigenvalues, descending, and the eigenvectors.
 
     A GPU decomposes single precision in double, which is faster there (1.4 against 2.4 ms at D =
@@ -252,25 +254,25 @@ def eigh(S: Any) -> tuple[Any, Any]:
     return values[::-1], vectors[:, ::-1]
 
 
-def by_scipy(n: int, dtype: Any) -> bool:
+def by_scipy(n: int, dtype: DType) -> bool:
     """Whether `eigh` decomposes an n x n matrix on the host by SciPy, and not by NumPy."""
     return n >= SINGLE_FROM and dtype == np.float32
 
 
-def leading_eigenpair(S: Any, start: Any = None) -> tuple[float, Any]:
+def leading_eigenpair(S: Array, start: Array | None = None) -> tuple[float, Array]:
     """Largest eigenvalue of S, a float, and its unit eigenvector (see `leading_eigenpairs`)."""
     values, vectors = leading_eigenpairs(S, 1, start)
     return float(values[0]), vectors[:, 0]
 
 
-def largest_eigenvalue(S: Any) -> float:
+def largest_eigenvalue(S: Array) -> float:
     """Largest eigenvalue of S, as a float."""
     if isinstance(S, np.ndarray) and S.shape[0] <= PARTIAL_FROM:
         return float(np.linalg.eigvalsh(S)[-1])
     return leading_eigenpair(S)[0]
 
 
-def leading_eigenpairs(S: Any, k: int, start: Any = None, tol: float = 0.0) -> tuple[Any, Any]:
+def leading_eigenpairs(S: Any, k: int, start: Array | None = None, tol: float = 0.0) -> Pair:
     """The k largest eigenvalues and eigenvectors of a matrix or ``LinearOperator`` S, by an
     iteration from ``start`` to the relative accuracy ``tol`` (0: full) if S is large.
     """
@@ -289,7 +291,7 @@ def leading_eigenpairs(S: Any, k: int, start: Any = None, tol: float = 0.0) -> t
         return xp.lobpcg(S, X=block, niter=LOBPCG_STEPS, tol=accuracy)
     if not full:
         try:
-            v0 = rng.standard_normal(n).astype(S.dtype) if start is None else start
+            v0 = np.asarray(rng.standard_normal(n), S.dtype) if start is None else start
             values, vectors = eigsh(S, k, which="LA", v0=v0, tol=tol)
             order = np.argsort(values)[::-1]
             return values[order], vectors[:, order]
@@ -300,19 +302,19 @@ def leading_eigenpairs(S: Any, k: int, start: Any = None, tol: float = 0.0) -> t
     return values[:k], vectors[:, :k]
 
 
-def eigenvalues_of(components: Any) -> Any:
+def eigenvalues_of(components: Array) -> Array:
     """Eigenvalues of the metric C'C with C = ``components``, descending; one per row of C."""
     return namespace(components).linalg.svdvals(components) ** 2
 
 
-def factor(M: Any) -> Any:
+def factor(M: Array) -> Array:
     """L (D x r) with M = L L', columns by descending eigenvalue, r the numerical rank, and the
     entry of largest magnitude in each column positive.
     """
     return _signed_factor(*eigh(M))
 
 
-def canonical_factor(L: Any, rtol: float | None = None) -> Any:
+def canonical_factor(L: Array, rtol: float | None = None) -> Array:
     """The `factor` of L L', without forming that; eigenvalues below ``rtol`` times the largest
     (default: D times the machine precision) count as zero.
     """
@@ -324,19 +326,19 @@ def canonical_factor(L: Any, rtol: float | None = None) -> Any:
     return size * _signed_factor((singular / size) ** 2, vectors, rtol)
 
 
-def _signed_factor(values, vectors, rtol=None):
+def _signed_factor(values: Array, vectors: Array, rtol: float | None = None) -> Array:
     xp = namespace(values)
     rtol = vectors.shape[0] * float(xp.finfo(values.dtype).eps) if rtol is None else rtol
     L = vectors * xp.clip(values, 0, None) ** 0.5
     return with_fixed_signs(L[:, values > rtol * values[0]])
 
 
-def with_fixed_signs(L: Any) -> Any:
+def with_fixed_signs(L: Array) -> Array:
     """L with the entry of largest magnitude in each column positive."""
     return L * signs(L)
 
 
-def signs(L: Any) -> Any:
+def signs(L: Array) -> Array:
     """-1 for each column whose entry of largest magnitude is negative, else 1."""
     xp = namespace(L)
     positive = xp.amax(L, 0) >= -xp.amin(L, 0)

@@ -42,7 +42,7 @@ def n_threads() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def threaded(kernel: Callable[..., Any], n_rows: int, work: int, *args: Any) -> None:
+def threaded(kernel: Callable[..., Any], n_rows: int, work: int, *args: object) -> None:
     """Run ``kernel(start, stop, *args)`` over ``range(n_rows)`` in chunks; ``work``: operations."""
     global _pool
     workers = 1 if work < MIN_PARALLEL_WORK else n_threads()

@@ -11,17 +11,19 @@ that are the same for all blocks are keywords.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from numbers import Number
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
-from .arrays import is_torch, namespace
+from .arrays import Array, Values, is_torch, namespace
+
+T = TypeVar("T")
 
 
-def same(value: Any) -> Any:
+def same(value: T) -> T:
     """The identity, to sum a vector itself or to keep it."""
     return value
 
@@ -36,17 +38,17 @@ def larger(a: Any, b: Any) -> Any:
     return tuple(map(larger, a, b)) if isinstance(a, tuple) else np.maximum(a, b)
 
 
-def clipped(values: Any, lower: Any, upper: Any) -> Any:
+def clipped(values: Array, lower: Values | None, upper: Values | None) -> Array:
     """``values`` between ``lower`` and ``upper``; None is no bound."""
     return namespace(values).clip(values, lower, upper)
 
 
-def magnitude(values: Any) -> Any:
+def magnitude(values: Values) -> Values:
     """The largest absolute value of a vector or number."""
     return abs(values).max() if np.ndim(values) else abs(values)
 
 
-def minus_least(values: Any) -> Any:
+def minus_least(values: Array) -> Array:
     """Minus the least value, so that its `greatest` finds the least of all blocks."""
     return -values.min()
 
@@ -55,18 +57,18 @@ def minus_least(values: Any) -> Any:
 class Total:
     """A pending reduction: ``function`` of each block, combined by ``join`` in their order."""
 
-    function: Callable
-    vectors: tuple
+    function: Callable[..., Any]
+    vectors: tuple[object, ...]
     small: dict[str, Any] = field(default_factory=dict)
-    join: Callable = add
+    join: Callable[[Any, Any], Any] = add
 
 
-def total(function: Callable, /, *vectors: Any, **small: Any) -> Total:
+def total(function: Callable[..., Any], /, *vectors: object, **small: object) -> Total:
     """The sum of ``function`` over the blocks, to be computed together with others."""
     return Total(function, vectors, small)
 
 
-def greatest(function: Callable, /, *vectors: Any, **small: Any) -> Total:
+def greatest(function: Callable[..., Any], /, *vectors: object, **small: object) -> Total:
     """The largest value of ``function`` over the blocks, to be computed together with others."""
     return Total(function, vectors, small, larger)
 
@@ -77,28 +79,28 @@ class VectorSpace(ABC):
     saves_state = False  # whether a solver should `save_state` now and then
 
     @abstractmethod
-    def map(self, function: Callable, /, *vectors: Any, **small: Any) -> Any:
+    def map(self, function: Callable[..., T], /, *vectors: object, **small: object) -> T:
         """The vector of the results of ``function`` for each block, arrays or tuples of them."""
 
     @abstractmethod
-    def totals(self, *requested: Total) -> list:
+    def totals(self, *requested: Total) -> list[Any]:
         """The results of several reductions, in one visit to the blocks."""
 
-    def sum(self, function: Callable, /, *vectors: Any, **small: Any) -> Any:
+    def sum(self, function: Callable[..., Any], /, *vectors: object, **small: object) -> Any:
         """The sum of ``function`` over the blocks, on the host: float, array or tuple of those."""
         return self.totals(total(function, *vectors, **small))[0]
 
-    def max(self, function: Callable, /, *vectors: Any, **small: Any) -> Any:
+    def max(self, function: Callable[..., Any], /, *vectors: object, **small: object) -> Any:
         """The largest value of ``function`` over the blocks, in the same form."""
         return self.totals(greatest(function, *vectors, **small))[0]
 
-    def save_state(self, **state: Any) -> dict[str, Any]:
+    def save_state(self, **state: object) -> dict[str, Any]:
         """Save a state, vectors and small values by name, and return it as read back, without the
         history of its computation; unchanged if there is nowhere to save it.
         """
         return state
 
-    def resume(self, operator: Any, *names: str) -> dict[str, Any] | None:
+    def resume(self, operator: object, *names: str) -> dict[str, Any] | None:
         """The state that an earlier process saved under these names, or None: vectors with one
         entry per constraint of ``operator``, matrices with a row per feature, lists and numbers.
         """
@@ -108,17 +110,17 @@ class VectorSpace(ABC):
 class ArraySpace(VectorSpace):
     """Vectors that are NumPy arrays or PyTorch tensors, whole."""
 
-    def map(self, function: Callable, /, *vectors: Any, **small: Any) -> Any:
+    def map(self, function: Callable[..., T], /, *vectors: object, **small: object) -> T:
         return function(*vectors, **small)
 
-    def totals(self, *requested: Total) -> list:
+    def totals(self, *requested: Total) -> list[Any]:
         return on_host([each.function(*each.vectors, **each.small) for each in requested])
 
 
 ARRAYS = ArraySpace()
 
 
-def on_host(results: Any) -> Any:
+def on_host(results: object) -> Any:
     """Scalars of a nested tuple or list as floats, arrays as NumPy arrays (from a device in one
     transfer), anything else unchanged.
     """
@@ -132,14 +134,14 @@ def on_host(results: Any) -> Any:
     return _rebuilt(results, iter(fetched))
 
 
-def _tensors(results):
+def _tensors(results: Any) -> Iterator[Any]:
     for part in results if type(results) in (tuple, list) else ():
         yield from _tensors(part)
     if is_torch(results):
         yield results
 
 
-def _rebuilt(results, fetched):
+def _rebuilt(results: Any, fetched: Iterator[np.ndarray]) -> Any:
     if type(results) in (tuple, list):
         return type(results)(_rebuilt(part, fetched) for part in results)
     leaf = next(fetched).reshape(results.shape) if is_torch(results) else results

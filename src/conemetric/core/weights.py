@@ -1,17 +1,21 @@
 """Weights of rows and constraints: given by the user, or balancing classes."""
 
-from typing import Any
+from collections.abc import Mapping
 
 import numpy as np
 
-from .arrays import to_numpy
+from .arrays import Labels, to_numpy
+
+ClassWeight = Mapping[object, float] | str  # or "balanced"
 
 # the largest weight, and one over the smallest, by the bytes of numbers in X: products of two weights
 # and a squared distance stay within the range of the precision
 HEAVIEST = {4: 1e12, 8: 1e60}
 
 
-def check_weights(sample_weight: Any, n: int, kind: str, name: str = "sample_weight") -> np.ndarray:
+def check_weights(
+    sample_weight: Labels | None, n: int, kind: str, name: str = "sample_weight"
+) -> np.ndarray:
     """Weights of ``n`` things of this ``kind``, checked, in float64 on the host; None: ones."""
     if sample_weight is None:
         return np.ones(n)
@@ -35,7 +39,7 @@ def check_weights(sample_weight: Any, n: int, kind: str, name: str = "sample_wei
     return weights
 
 
-def check_range(weights: np.ndarray, dtype: Any, name: str = "sample_weight") -> None:
+def check_range(weights: np.ndarray, dtype: np.dtype, name: str = "sample_weight") -> None:
     """Refuse nonzero weights too large or too small for the precision of X."""
     heaviest = HEAVIEST[dtype.itemsize]
     outside = (weights > heaviest) | ((weights > 0) & (weights < 1 / heaviest))
@@ -46,7 +50,7 @@ def check_range(weights: np.ndarray, dtype: Any, name: str = "sample_weight") ->
         )
 
 
-def class_factors(class_weight: Any, y: np.ndarray, weights: np.ndarray) -> np.ndarray:
+def class_factors(class_weight: ClassWeight, y: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """The factor by which ``class_weight`` multiplies the weight of each row: "balanced" gives all
     classes the same total weight; a dict has the factors of some classes, the others have 1.
     """
@@ -54,7 +58,9 @@ def class_factors(class_weight: Any, y: np.ndarray, weights: np.ndarray) -> np.n
     return factors_of_classes(class_weight, classes, np.bincount(number, weights))[number]
 
 
-def factors_of_classes(class_weight: Any, classes: np.ndarray, totals: np.ndarray) -> np.ndarray:
+def factors_of_classes(
+    class_weight: ClassWeight, classes: np.ndarray, totals: np.ndarray
+) -> np.ndarray:
     """The factor of each class, given the total weight of its rows."""
     if isinstance(class_weight, str):
         factors, there = np.zeros(len(classes)), totals > 0

@@ -63,18 +63,8 @@ def simplex_weights(residuals: np.ndarray) -> tuple[np.ndarray, Certificate]:
 def blend_trials(
     contests: Sequence[Sequence[Trial]], judge: Judge, folds: Sequence[slice], n_parts: int
 ) -> Blended:
-    """The best trial of each contest, weighed against the best of the others.
-
-    Parameters
-    ----------
-    contests : sequence of sequences of Trial
-        Trials of one kind each, the best first.
-    judge : Judge
-        Of all held-out rows.
-    folds : sequence of slices
-        The held-out rows of each fold.
-    n_parts : int
-        Parts of the blend at most.
+    """The best trial of each contest (trials of one kind, the best first), weighed against the best
+    of the others: at most ``n_parts``. ``folds`` are the places of the rows held out from each.
     """
     trials, weights, certificate = _weighed([contest[0] for contest in contests], judge, n_parts)
     scores = np.empty_like(trials[0].scores)
@@ -91,7 +81,9 @@ def blend_trials(
     return Blended(tuple(trials), tuple(map(float, weights)), certificate, scores)
 
 
-def _weighed(trials, judge, n_parts, rows=slice(None)):
+def _weighed(
+    trials: Sequence[Trial], judge: Judge, n_parts: int, rows: slice | np.ndarray = slice(None)
+) -> tuple[list[Trial], np.ndarray, Certificate]:
     """The trials that weigh something, the heaviest first, their weights and certificate."""
     if n_parts == 1:
         trials = [min(trials, key=lambda t: judge(t.scores[rows]))]
@@ -106,10 +98,10 @@ def _weighed(trials, judge, n_parts, rows=slice(None)):
             return trials, w[kept], certificate
 
 
-def _residuals(trials, judge, rows):
+def _residuals(trials: Sequence[Trial], judge: Judge, rows: slice | np.ndarray) -> np.ndarray:
     root = np.sqrt(judge.weights)[:, None]
     return np.stack([(root * (judge.Y - t.scores[rows])).ravel() for t in trials], axis=1)
 
 
-def _mixture(trials, weights):
+def _mixture(trials: Sequence[Trial], weights: np.ndarray) -> np.ndarray:
     return sum(w * t.scores for w, t in zip(weights, trials, strict=True))

@@ -8,7 +8,7 @@ from ..constraints.in_blocks import Constraints
 from ..constraints.in_memory import find_rows
 from ..core import spectral
 from ..core.advice import AdviceError
-from ..core.arrays import float64, is_scalar, like, namespace
+from ..core.arrays import float64, like, namespace
 from ..core.sklearn_private import Interval, StrOptions
 from ..operators import from_triplets
 from ..problems.frobenius import FrobeniusProgram
@@ -207,6 +207,6 @@ def _impostor_lengths(operator, weights):
     """Weighted sum of the squared lengths of the impostor pairs, and their total weight."""
     far = operator.pair[operator.row_start[:-1]]  # a triplet's row begins with its impostor pair
     lengths = float64(operator.pair_lengths[far])
-    if is_scalar(weights):
+    if isinstance(weights, float):
         return lengths.sum(), len(far)
     return (weights * lengths).sum(), float64(weights).sum()

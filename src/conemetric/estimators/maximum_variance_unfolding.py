@@ -11,7 +11,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from ..core import spectral
-from ..core.arrays import float64, like, to_numpy, zeros
+from ..core.arrays import float64, like, namespace, to_numpy, zeros
 from ..core.blas import blas_threads
 from ..core.sklearn_private import Interval, StrOptions, barycenter_weights, fit_context
 from ..neighbours.search import nearest
@@ -244,7 +244,7 @@ class MaximumVarianceUnfolding(
 
     def _better(self, result, rows, problem, basis):
         """The result, or centred ``rows`` if these have a larger variance."""
-        axes = spectral.namespace(rows).linalg.svd(rows, full_matrices=False)[2]
+        axes = namespace(rows).linalg.svd(rows, full_matrices=False)[2]
         factor = spectral.with_fixed_signs(rows @ axes.T)
         factor = problem.feasible(factor, problem.nodes.forward_factor(factor))
         point = factor if basis is None else basis.T @ factor
@@ -281,7 +281,7 @@ class MaximumVarianceUnfolding(
         # if the kernel has a lower rank, the other coordinates are zero
         if factor.shape[1] < self.n_components:
             missing = like(np.zeros((len(factor), self.n_components - factor.shape[1])), factor)
-            factor = spectral.namespace(factor).concatenate([factor, missing], 1)
+            factor = namespace(factor).concatenate([factor, missing], 1)
         self._factor, self._X = factor, to_numpy(X)
         self.embedding_ = like(factor[:, : self.n_components], X)
         self.eigenvalues_ = to_numpy((factor**2).sum(0))

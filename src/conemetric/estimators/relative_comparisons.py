@@ -14,7 +14,7 @@ from sklearn.utils import check_array, check_random_state
 
 from ..constraints.in_blocks import Constraints
 from ..core import spectral
-from ..core.arrays import like, namespace, take, to_numpy
+from ..core.arrays import Array, like, namespace, take, to_numpy
 from ..core.sklearn_private import Interval, StrOptions
 from ..operators import from_triplets
 from ..problems.comparisons import MeasuredComparisonProgram
@@ -137,7 +137,8 @@ class RelativeComparisons(TripletMetric):
         problem = MeasuredComparisonProgram(*parts)
         seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
         solver = DualCoordinate(tol=self.tol, max_iter=self.max_iter, seed=seed)
-        self.basis_, self.kernel_points_ = None if A is None else like(A, X), None
+        self.basis_ = None if A is None else like(A, X)
+        self.kernel_points_: Array | None = None
         result = self._run(solver, problem, keep=partial(self._keep_weights, X, A))
         self.C_, self.triplets_ = problem.C, given.row_numbers
         self.multipliers_ = like(result.dual_point[0], X)

@@ -1,6 +1,4 @@
-"""Confidence intervals of means, and paired tests of two methods on the same items or
-queries.
-"""
+"""Confidence intervals of means, and paired tests of two methods on the same items."""
 
 from typing import Any, NamedTuple
 
@@ -22,9 +20,9 @@ def mean_interval(values: Any, confidence: float = 0.95) -> tuple[float, float]:
     check_share(confidence, "confidence")
     if len(values) == 1:
         return -np.inf, np.inf
-    mean, error = float(values.mean()), float(values.std(ddof=1)) / len(values) ** 0.5
-    half = float(stats.t.ppf((1 + confidence) / 2, len(values) - 1)) * error
-    return mean - half, mean + half
+    error = values.std(ddof=1) / len(values) ** 0.5
+    half = float(stats.t.ppf((1 + confidence) / 2, len(values) - 1) * error)
+    return float(values.mean()) - half, float(values.mean()) + half
 
 
 def mcnemar(before: np.ndarray, after: np.ndarray) -> float:

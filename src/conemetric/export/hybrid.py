@@ -1,28 +1,32 @@
 """Learned weights of several scores, as queries of search engines."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
+from ..core.fields import expect
 from ..ranking.base import RankingEstimator
 from ..ranking.columns import EMBEDDING
-from ..ranking.engines import ENGINES, EVERY
+from ..ranking.engines import ENGINES, EVERY, SIMILARITIES
 from ..ranking.fusion import Fusion
 from ..ranking.lexical import LISTED
 from ..ranking.model import RankingModel
 from ..ranking.top_k import check_depth
 from ..storage import LearnedMap
 from .postgres import Examples, postgres_file
-from .sql import duckdb_statement, sqlite_statement
+from .sql import sum_query
 
 __all__ = ["to_hybrid_query"]
 
 MOST_CLAUSES = 5  # of OpenSearch's hybrid query ("Hybrid query")
 JSON = "json"
+SUMMED = ("weights", "normalization", "similarity", "target", "window")
 
 
 def score_sum(fusion: Any) -> RankingModel:
-    """What a `Fusion`, a fitted estimator or its file, or the dict that "json" returns adds up:
-    weights above 0, and of an embedding among them how it compares (None without one).
+    """What a `Fusion`, a fitted estimator or its file, or the dict that "json" returns adds up, as
+    a model with the weights above 0 only.
     """
     given, query_map = fusion, None
     if isinstance(fusion, (RankingEstimator, LearnedMap)):
@@ -30,22 +34,25 @@ def score_sum(fusion: Any) -> RankingModel:
         given, query_map = learned.scores, learned.components
     elif isinstance(fusion, Fusion):
         given = {"weights": fusion.weights, "normalization": fusion.normalization}
-    if not isinstance(given, Mapping) or not {"weights", "normalization"} <= set(given):
+    weights = given.get("weights") if isinstance(given, Mapping) else None
+    if not isinstance(weights, Mapping) or "normalization" not in given:
         raise TypeError(
             f"fusion is {type(given).__name__}; give what fuse returns, or a QueryAdapter or "
             "RelevanceMetric fitted with scores, or loaded from a file."
         )
-    weights = {name: float(weight) for name, weight in given["weights"].items() if weight > 0}
-    kept = ("similarity", "normalization", "target", "window")
-    how: dict[str, Any] = {name: given.get(name) for name in kept}
-    if not set(weights) - {EMBEDDING} and how["target"] is None:
+    state = {name: given.get(name) for name in SUMMED} | {"query_map": None, "document_map": None}
+    if not weights.get(EMBEDDING):
+        state["similarity"] = SIMILARITIES[0]  # of no embedding
+    known = f"one of {', '.join(SIMILARITIES)}, as the embedding is compared, which has a weight"
+    expect(state["similarity"] in SIMILARITIES, "fusion.similarity", state["similarity"], known)
+    model = RankingModel.from_state(state | {"weights": {EMBEDDING: 0.0, **weights}}, "fusion")
+    used = {name: float(weight) for name, weight in weights.items() if weight > 0}
+    if not set(used) - {EMBEDDING} and model.target is None:
         raise ValueError(
             "no column has a weight: there is nothing to add up. Search by the embedding, "
             "with its queries mapped (transform_queries)."
         )
-    if EMBEDDING not in weights:
-        how["similarity"] = None
-    return RankingModel(query_map, None, weights=weights, **how)
+    return replace(model, query_map=query_map, weights=used)
 
 
 def to_hybrid_query(
@@ -119,8 +126,8 @@ def to_hybrid_query(
     for name, number in {"limit": limit, "window": window}.items():
         check_depth(number, name)
     if system == JSON:
-        named = ("weights", "normalization", "similarity", "target", "window")
-        return {name: getattr(scores, name) for name in named}
+        absent = {} if EMBEDDING in scores.weights else {"similarity": None}
+        return {name: getattr(scores, name) for name in SUMMED} | absent
     _check_computes(scores, system)
     if system != "pgvector":
         return SYSTEMS[system](scores, limit, window)
@@ -130,17 +137,16 @@ def to_hybrid_query(
 def _check_computes(scores, system):
     """Refuse a sum that an engine computes differently from `rank`."""
     engine = ENGINES[system]
-    remedy = (
-        f"learn weights by fuse(scores, relevance, normalization={engine.normalizations[0]!r})"
-        if scores.similarity is None
-        else f"learn with QueryAdapter(target={system!r})"
-    )
+    remedy = f"learn with QueryAdapter(target={system!r})"
+    if EMBEDDING not in scores.weights:
+        how = engine.normalizations[0]
+        remedy = f"learn weights by fuse(scores, relevance, normalization={how!r})"
     if scores.columns and scores.normalization not in engine.normalizations:
         raise ValueError(
             f"{system} cannot scale scores by {scores.normalization!r}, only by "
             f"{' or '.join(map(repr, engine.normalizations))}; {remedy}."
         )
-    if scores.similarity is None:
+    if EMBEDDING not in scores.weights:
         return
     learned = ENGINES[scores.target].embedding if scores.target else EVERY
     if scores.similarity not in engine.similarities or learned != engine.embedding:
@@ -186,7 +192,7 @@ def _qdrant(scores, limit, window):
         for name in scores.weights
     }
     prefetch = list(lists.values())
-    if scores.similarity:  # the embedding scores all that are listed, not only its nearest
+    if EMBEDDING in lists:  # the embedding scores all that are listed, not only its nearest
         near = lists[EMBEDDING] | {"limit": window + limit}
         every = [near, *(lists[name] for name in scores.columns)]
         rescored = {"prefetch": every, "limit": sum(each["limit"] for each in every)}
@@ -222,8 +228,8 @@ def _lancedb(scores, limit, window):
 
 SYSTEMS: dict[str, Callable[..., Any]] = {
     "pgvector": postgres_file,
-    "duckdb": duckdb_statement,
-    "sqlite": sqlite_statement,
+    "duckdb": partial(sum_query, "duckdb"),
+    "sqlite": partial(sum_query, "sqlite"),
     "qdrant": _qdrant,
     "milvus": _milvus,
     "lancedb": _lancedb,

@@ -10,6 +10,7 @@ from typing import Any
 from scipy import sparse
 
 from ..core.extras import require
+from ..ranking.columns import EMBEDDING
 from ..ranking.lexical import LISTED, engine_scores
 from ..ranking.model import RankingModel
 from .sql import described, numbers, quoted, sum_statement, width
@@ -219,13 +220,13 @@ def postgres_file(
         "".join(f"-- {line}\n" for line in header)
         + "BEGIN;\nCREATE EXTENSION IF NOT EXISTS vector;\n"
     ]
-    if scores.similarity:
+    if EMBEDDING in scores.weights:
         rows = ",\n".join(f"({i}, '[{numbers(row)}]')" for i, row in enumerate(scores.query_map))
         query = "l2_normalize($1)" if scores.similarity == "cosine" else "$1"
         parts.append(_MAP.format(rows=rows, query=query))
     made = {name: _words_sql(words, name, language, window) for name in scores.columns}
     parts += [create for create, _ in made.values() if create]
-    value, operator = _VECTOR.get(scores.similarity, ("", ""))
+    value, operator = _VECTOR[scores.similarity]
     near = f"SELECT id FROM items ORDER BY embedding {operator} {_QUERY} LIMIT {window} + $3"
     lists = {name: listed for name, (_, listed) in made.items()}
     statement = sum_statement(scores, lists, value, near, "$3")

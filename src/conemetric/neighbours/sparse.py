@@ -5,7 +5,6 @@ candidates ranked by their differences.
 import numpy as np
 from scipy import sparse
 
-from ..core.arrays import float64
 from ..core.slices import slices
 from ..core.sparse_rows import SparseRows
 from .ranks import DOUBLE_EPS, Found, Nearest, SearchQuery, product_gamma, rank_rows, tie_rule
@@ -36,7 +35,7 @@ class SparseSearch:
         queries, references = query.queries.X, query.references.X
         parts = [queries] if query.references is query.queries else [queries, references]
         # one matrix, so that differences of a query and a reference can be formed
-        matrices = [float64(part).matrix for part in parts]
+        matrices = [part.astype("float64").matrix for part in parts]
         self.points = SparseRows(sparse.vstack(matrices, format="csr"))
         self.centred = self.points.centred()
         self.own, self.first_reference = query.own, 0 if len(parts) == 1 else len(queries)

@@ -114,7 +114,9 @@ class EdgeOperator(DistanceOperator):
         if self.xp is np:
             return self._degrees(u)[:, None] * Y - self._adjacency(u[self._number]) @ Y
         flow = u[self._number, None] * (Y[self._row] - Y[self._neighbour])
-        return self.xp.segment_reduce(flow, "sum", offsets=self._start.long(), initial=0)
+        return self.xp.segment_reduce(
+            flow, "sum", offsets=like(self._start, u, self.xp.int64), initial=0
+        )
 
     def moved(self, L: Any, change: Any, which: Any = None, damping: float = 0.0) -> Any:
         if self.xp is not np:
@@ -175,7 +177,7 @@ class EdgeOperator(DistanceOperator):
             n = self.n_points
             degrees = np.bincount(self._a, u, n) + np.bincount(self._b, u, n)
             return degrees.astype(u.dtype, copy=False)
-        offsets = self._start.long()
+        offsets = like(self._start, u, self.xp.int64)
         return self.xp.segment_reduce(u[self._number], "sum", offsets=offsets, initial=0)
 
     def _adjacency(self, w):

@@ -17,7 +17,7 @@ def whiten(X: Any, similar_pairs: Any, ridge: float, weights: Any = None) -> Coo
     """
     scale = ridge_diagonal(X, amount(similar_pairs, weights), ridge) ** 0.5
     if isinstance(X, SparseRows):
-        divided = float64(X.centred()).scaled(1 / scale)
+        divided = X.centred().astype("float64").scaled(1 / scale)
     else:
         divided = X - X.mean(0, dtype=namespace(X).float64)
         divided /= scale

@@ -7,10 +7,13 @@ from functools import cached_property
 from typing import Any, NamedTuple, Self
 
 from ..core import spectral
-from ..core.arrays import float64, is_float, namespace
+from ..core.arrays import Array, Values, float64, is_float
 from ..core.vectors import Total, clipped, total
 from ..operators.base import Operator
 from .losses import weighted_sum
+
+Point = Array | tuple[Array, ...]  # primal or dual, as the program has it
+Primal = tuple[float, float]  # objective and relative violation
 
 
 class Bounds(NamedTuple):
@@ -38,10 +41,10 @@ class Problem(ABC):
         return program
 
     @abstractmethod
-    def certify(self, primal_point: Any, dual_point: Any) -> Bounds:
+    def certify(self, primal_point: Array, dual_point: Point) -> Bounds:
         """Bounds from a primal and a dual feasible point, in float64, on the original program."""
 
-    def unbounded(self, primal_point: Any) -> str:
+    def unbounded(self, primal_point: Array) -> str:
         """Why the program has no minimum, if the point proves it; else an empty string."""
         return ""
 
@@ -54,17 +57,17 @@ class SpectralDual(ABC):
     [K(u)]_+ is the primal point of u, and gain'(u) - sign A(X(u)) the gradient.
     """
 
-    operator: Any  # an Operator
-    linear: Any  # one entry per constraint, or a number
-    lower: Any
-    upper: Any
+    operator: Operator
+    linear: Values  # one entry per constraint, or a number
+    lower: Values
+    upper: Values
     sign = 1.0
     sigma = 1.0
-    offset: Any = None  # K0, or None for zero
+    offset: Array | None = None  # K0, or None for zero
     # a number, or one per constraint: natural size of a multiplier (solvers work in u / unit), and
     # size of the constraint's matrix if solvers may scale by it
-    unit: Any = 1.0
-    sizes: Any = 1.0
+    unit: Values = 1.0
+    sizes: Values = 1.0
     interior = False  # whether the gain keeps every multiplier away from its bounds
     constant = 0.0  # added to the dual value
     restrictable = False  # whether it has `restricted` and `single` (problems.frobenius)
@@ -73,61 +76,63 @@ class SpectralDual(ABC):
         """The dual at a first point of the box."""
         return self.evaluate(self.project(self.operator.empty_constraint_vector()))
 
-    def project(self, u: Any) -> Any:
+    def project(self, u: Array) -> Array:
         return self.operator.space.map(clipped, u, self.lower, self.upper)
 
-    def gain(self, u: Any) -> Total:
+    def gain(self, u: Array) -> Total:
         """The gain, as a pending reduction."""
         return total(weighted_sum, u, self.linear)
 
-    def gain_slope(self, u: Any) -> Any:
+    def gain_slope(self, u: Array) -> Values:
         """Gradient of the gain."""
         return self.linear
 
-    def gain_curvature(self, u: Any) -> Any:
+    def gain_curvature(self, u: Array) -> Array | None:
         """Minus the second derivatives of the gain, one per constraint; None if all are zero."""
         return None
 
-    def evaluate(self, u: Any, rank_guess: int | None = None, *requested: Any) -> "Evaluation":
+    def evaluate(self, u: Array, rank_guess: int | None = None, *requested: Total) -> "Evaluation":
         """The dual at u, with the sums ``requested`` computed in the same visit."""
-        return Evaluation(self, u, rank_guess, requested)
+        return Evaluation(self, u, rank_guess, *requested)
 
-    def curvature(self, direction: Any, u: Any) -> float:
+    def curvature(self, direction: Array, u: Array) -> float:
         """An upper bound on the dual's curvature at u along ``direction``."""
         curvature = self.gain_curvature(u)
-        requested = [] if curvature is None else [total(_curvature_along, curvature, direction)]
-        adjoint, along = self.operator.adjoint_and(direction, *requested)
+        squares = (
+            [] if curvature is None else [total(weighted_sum, direction * direction, curvature)]
+        )
+        adjoint, along = self.operator.adjoint_and(direction, *squares)
         return self.sigma * float((float64(adjoint) ** 2).sum()) + sum(along)
 
-    def hessian(self, point: Any) -> "Hessian":
+    def hessian(self, point: "Evaluation") -> "Hessian":
         """Minus the second derivative of the dual at ``point``."""
         derivative = spectral.psd_derivative(point.shifted)
         return Hessian(self, derivative, self.gain_curvature(point.u))
 
-    def refutation(self, point: Any) -> str | None:
+    def refutation(self, point: "Evaluation") -> str | None:
         """Why no point is feasible, if the multipliers at ``point`` prove it; else None."""
         return None
 
-    def proven(self, factor: Any, point: Any) -> float:
+    def proven(self, factor: Array, point: "Evaluation") -> float:
         """The bound that `certify` will find with this factor of X and these multipliers."""
         return point.dual
 
     @abstractmethod
-    def primal_terms(self, margins: Any) -> Total:
+    def primal_terms(self, margins: Array) -> Total:
         """What `primal_value` needs of A(X) = ``margins``, as a pending reduction."""
 
     @abstractmethod
-    def primal_value(self, terms: Any, squared_norm: Any, factor: Any) -> tuple[float, float]:
+    def primal_value(self, terms: float, squared_norm: float, factor: Array) -> Primal:
         """(objective, relative violation) of X = L L', L = ``factor``, given `primal_terms`."""
 
-    def penalised_violation(self, u: Any, margins: Any, primal: float) -> float:
+    def penalised_violation(self, u: Array, margins: Array, primal: float) -> float:
         """What an infeasible point may have gained, relative to its objective ``primal``: sum_r
         |u_r| times what A(X)_r = ``margins`` misses. X is feasible for the bounds it reaches, so
         the optimum exceeds its objective by at most that, if u are optimal multipliers.
         """
         return 0.0
 
-    def primal_at(self, factor: Any, margins: Any, u: Any = None) -> tuple[float, float]:
+    def primal_at(self, factor: Array, margins: Array, u: Array | None = None) -> Primal:
         """(objective, relative violation) of X = L L' with L = ``factor`` and A(X) = ``margins``;
         with multipliers u, what it may have gained counts as violation too.
         """
@@ -141,11 +146,11 @@ class SpectralDual(ABC):
 class SpectralProgram(SpectralDual, Problem):
     """A Frobenius-regularised program, certified by its dual evaluated in float64."""
 
-    def margins_of(self, primal_point: Any) -> Any:
+    def margins_of(self, primal_point: Array) -> Array:
         """A(X), for X in the form that the certificate takes."""
         return self.operator.forward_factor(primal_point)
 
-    def certify(self, primal_point: Any, dual_point: Any) -> Bounds:
+    def certify(self, primal_point: Array, dual_point: Point) -> Bounds:
         exact = self.exact
         L, u = float64(primal_point), exact.project(float64(dual_point))
         margins = exact.margins_of(L)
@@ -161,16 +166,21 @@ class Evaluation:
     """
 
     def __init__(
-        self, problem: Any, u: Any, rank_guess: Any = None, requested: Any = (), known: Any = None
+        self,
+        problem: SpectralDual,
+        u: Array,
+        guess: int | None,
+        *requested: Total,
+        known: Any = None,
     ):
-        self.problem, self.u, self.rank_guess = problem, u, rank_guess
-        first = known or problem.operator.adjoint_and(u, problem.gain(u), *requested)
-        adjoint, (self.gain, *self.requested_totals) = first
+        self.problem, self.u, self.rank_guess = problem, u, guess
+        adjoint, totals = known or problem.operator.adjoint_and(u, problem.gain(u), *requested)
+        self.gain, self.requested_totals = totals[0], totals[1:]
         self.combined = adjoint if problem.sign > 0 else -adjoint  # sign A*(u)
         self._terms: Any = None  # set by `measure`
 
     @property
-    def shifted(self) -> Any:
+    def shifted(self) -> Array:
         """K(u)."""
         offset = self.problem.offset
         return self.combined if offset is None else self.combined + offset
@@ -188,23 +198,23 @@ class Evaluation:
         """The dual value from eigenvalues without eigenvectors: a third of the work."""
         return self.dual_of(spectral.positive_values(self.shifted))
 
-    def dual_of(self, part: Any) -> float:
+    def dual_of(self, part: spectral.PSDPart | spectral.FactoredPart) -> float:
         """The dual value, given the positive part of K(u)."""
         p = self.problem
         return p.constant + self.gain - 0.5 * p.sigma * part.squared_norm
 
     @cached_property
-    def factor(self) -> Any:
+    def factor(self) -> Array:
         """L with X(u) = L L'."""
         return self.problem.sigma**0.5 * self.part.factor
 
     @property
-    def primal_point(self) -> Any:
+    def primal_point(self) -> Array:
         """X(u) in the form that the certificate takes."""
         return self.factor
 
     @property
-    def matrix(self) -> Any:
+    def matrix(self) -> Array:
         """X(u), dense."""
         return self.problem.sigma * self.part.matrix()
 
@@ -213,30 +223,30 @@ class Evaluation:
         return self.part.rank
 
     @cached_property
-    def margins(self) -> Any:
+    def margins(self) -> Array:
         """A(X(u))."""
         return self.problem.operator.forward_factor(self.factor)
 
     @cached_property
-    def gradient(self) -> Any:
+    def gradient(self) -> Array:
         p = self.problem
-        return p.operator.space.map(_gradient, p.gain_slope(self.u), self.margins, sign=p.sign)
+        return p.gain_slope(self.u) - self.margins * p.sign
 
     @cached_property
-    def primal(self) -> tuple[float, float]:
+    def primal(self) -> Primal:
         """(objective, violation) of X(u)."""
         squared_norm = self.problem.sigma**2 * self.part.squared_norm
         value, violation = self.problem.primal_value(self.terms, squared_norm, self.factor)
         return value, max(violation, self.problem.penalised_violation(self.u, self.margins, value))
 
     @property
-    def terms(self) -> Any:
+    def terms(self) -> float:
         """What the primal objective needs of the margins."""
         if self._terms is None:
             self.measure()
         return self._terms
 
-    def moved(self, u: Any) -> "Evaluation":
+    def moved(self, u: Array) -> "Evaluation":
         """The same point with equal multipliers ``u`` that are stored elsewhere."""
         point = copy(self)
         point.u = u
@@ -244,7 +254,7 @@ class Evaluation:
             vars(point).pop(vector, None)
         return point
 
-    def measure(self, *requested: Total) -> list:
+    def measure(self, *requested: Total) -> list[Any]:
         """The results of these reductions, in one visit with `terms`."""
         p = self.problem
         self._terms, *results = p.operator.space.totals(p.primal_terms(self.margins), *requested)
@@ -255,36 +265,25 @@ class Evaluation:
 class Hessian:
     """The map d -> sigma A(W(A*(d))) + curvature d, W the derivative of the positive part."""
 
-    problem: Any  # a SpectralDual
+    problem: SpectralDual
     derivative: spectral.SpectralMap  # W
-    curvature: Any  # of the gain, one per constraint; None where all are zero
+    curvature: Array | None  # of the gain, one per constraint; None where all are zero
 
-    def __call__(self, d: Any) -> Any:
+    def __call__(self, d: Array) -> Array:
         operator = self.problem.operator
         curved = operator.forward(self.derivative(operator.adjoint(d))) * self.problem.sigma
         return curved if self.curvature is None else curved + self.curvature * d
 
     @property
-    def diagonal(self) -> Any:
+    def diagonal(self) -> Array:
         """The diagonal with the identity for W."""
         sizes = self.problem.sizes
         own = sizes * sizes * self.problem.sigma
         return own if self.curvature is None else own + self.curvature
 
 
-def squared_norm(factor: Any) -> float:
+def squared_norm(factor: Array) -> float:
     """||L L'||_F^2 for L = ``factor``."""
     wide = factor.shape[1] > factor.shape[0]
     gram = factor @ factor.T if wide else factor.T @ factor
     return float((gram**2).sum())
-
-
-# ---- functions mapped and summed over blocks of multipliers
-
-
-def _curvature_along(curvature, direction):
-    return (curvature * direction**2).sum(dtype=namespace(direction).float64)
-
-
-def _gradient(slope, margins, sign):
-    return slope - sign * margins

@@ -12,10 +12,10 @@ and g as in `problems.losses`. A weight w with the regulariser rho/2 (w - w0)^2 
 """
 
 from functools import cached_property
-from typing import Any
 
-from ..core.arrays import float64
-from .base import Evaluation
+from ..core.arrays import Array, float64
+from ..core.vectors import Total
+from .base import Evaluation, Primal
 from .frobenius import FrobeniusProgram
 
 
@@ -38,31 +38,33 @@ class BilinearProgram(FrobeniusProgram):
     (0.025, 0.025)
     """
 
-    def evaluate(self, u: Any, rank_guess: int | None = None, *requested: Any) -> Evaluation:
-        return BilinearEvaluation(self, u, rank_guess, requested)
+    def evaluate(self, u: Array, rank_guess: int | None = None, *requested: Total) -> Evaluation:
+        return BilinearEvaluation(self, u, rank_guess, *requested)
 
-    def primal_value(self, terms: Any, squared_norm: Any, W: Any) -> tuple[float, float]:
+    def primal_value(self, terms: float, squared_norm: float, W: Array) -> Primal:
         return self.constant + 0.5 * self.significant(W - self.prior) + terms, 0.0
 
-    def primal_point(self, W: Any) -> Any:
+    def primal_point(self, W: Array) -> Array:
         return W
 
-    def margins_of(self, W: Any) -> Any:
+    def margins_of(self, W: Array) -> Array:
         return self.operator.forward(W)
 
 
 class BilinearEvaluation(Evaluation):
     """An `Evaluation` whose primal point is W(u) itself, and v(u) on the rest of its diagonal."""
 
+    problem: BilinearProgram
+
     @cached_property
-    def cut(self) -> Any:
+    def cut(self) -> Array:
         """v(u) - v0 - S'u, the multipliers of v >= 0."""
         p = self.problem
         rows, columns = (size - p.operator.n_columns for size in self.combined.shape)
         v = (p.prior + self.combined)[rows:, columns:].diagonal()  # the map need not be square
         return -p.operator.xp.clip(v, None, 0.0)
 
-    def _raised(self, matrix):
+    def _raised(self, matrix: Array) -> Array:
         """``matrix`` with the cut added to the rest of its diagonal."""
         n, matrix = len(self.cut), matrix + 0 if len(self.cut) else matrix
         for i, value in enumerate(self.cut):
@@ -70,11 +72,11 @@ class BilinearEvaluation(Evaluation):
         return matrix
 
     @cached_property
-    def primal_point(self) -> Any:
+    def primal_point(self) -> Array:
         return self._raised(self.problem.prior + self.combined)
 
     @property
-    def matrix(self) -> Any:
+    def matrix(self) -> Array:
         return self.primal_point
 
     @property
@@ -82,7 +84,7 @@ class BilinearEvaluation(Evaluation):
         return len(self.combined)
 
     @cached_property
-    def margins(self) -> Any:
+    def margins(self) -> Array:
         return self.problem.operator.forward(self.primal_point)
 
     @cached_property
@@ -96,6 +98,6 @@ class BilinearEvaluation(Evaluation):
         return self.dual
 
     @cached_property
-    def primal(self) -> tuple[float, float]:
+    def primal(self) -> Primal:
         squared = float((float64(self._raised(self.combined)) ** 2).sum())
         return self.problem.constant + 0.5 * squared + self.terms, 0.0

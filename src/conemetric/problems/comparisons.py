@@ -22,10 +22,12 @@ from typing import Any
 
 import numpy as np
 
+from ..core.arrays import Array
 from ..core.compiled import jit, jit_sums
 from ..core.slices import slices
 from ..core.threads import threaded
-from .base import Bounds, Problem
+from ..operators.base import DifferenceOperator
+from .base import Bounds, Point, Problem
 
 ENTRIES = 1 << 21  # of Z processed at a time
 
@@ -37,7 +39,12 @@ class ComparisonProgram(Problem):
     """
 
     def __init__(
-        self, operator: Any, C: float, gram: Any = None, memory: int = 1 << 30, weights: Any = None
+        self,
+        operator: DifferenceOperator,
+        C: float,
+        gram: Array | None = None,
+        memory: int = 1 << 30,
+        weights: Array | None = None,
     ):
         self.operator, self.C = operator, float(C)
         m, p = operator.n_constraints, operator.n_features
@@ -66,10 +73,10 @@ class ComparisonProgram(Problem):
         """Lw."""
         return self.diagonal * w if self.is_diagonal else self.L @ w
 
-    def _fill(self, rows, out):
+    def _fill(self, rows: slice, out: Array) -> None:
         n, A = rows.stop - rows.start, self.operator
         pairs = A.X, A.a, A.b, A.row_start, A.pair, A.weight
-        threaded(comparison_rows, n, 8 * n * out.shape[1], rows.start, *pairs, out)
+        threaded(comparison_rows, n, 8 * n * out.shape[1], rows.start, pairs, out)
 
     def block(self, rows: slice) -> np.ndarray:
         """The rows of Z in one of ``slices``; if not stored, valid until the next call."""
@@ -122,12 +129,12 @@ class ComparisonProgram(Problem):
         """D(lam, y), given the sum of lam and a feasible y."""
         return float(total) - 0.5 * float(y @ self.weigh(y))
 
-    def certify(self, primal_point: Any, dual_point: Any) -> Bounds:
+    def certify(self, primal_point: Array, dual_point: Point) -> Bounds:
         w = np.maximum(primal_point, 0.0)
         primal = self.primal_value(w, self.loss(self.margins(w)))
         return Bounds(primal, self.lower_bound(dual_point))
 
-    def lower_bound(self, dual_point: Any) -> float:
+    def lower_bound(self, dual_point: Point) -> float:
         """D at a dual point made feasible."""
         lam, y = np.clip(dual_point[0], 0.0, self.penalties), dual_point[1]
         return self.dual_value(lam.sum(), self.cover(y, self.combine(lam)))
@@ -140,11 +147,11 @@ class MeasuredComparisonProgram(ComparisonProgram):
     (None: orthonormal).
     """
 
-    def __init__(self, over: Any, features_gram: Any, *args: Any):
+    def __init__(self, over: DifferenceOperator, features_gram: Array | None, *args: Any):
         super().__init__(*args)
         self.over, self.features_gram = over, features_gram
 
-    def certify(self, primal_point: Any, dual_point: Any) -> Bounds:
+    def certify(self, primal_point: Array, dual_point: Point) -> Bounds:
         L = np.asarray(primal_point, dtype=np.float64)
         inner = L.T @ (L if self.features_gram is None else self.features_gram @ L)
         primal = 0.5 * float((inner**2).sum()) + self.loss(self.over.forward_factor(L))
@@ -152,8 +159,11 @@ class MeasuredComparisonProgram(ComparisonProgram):
 
 
 @jit
-def comparison_rows(start, stop, first, Y, a, b, row_start, pair, weight, out):
+def comparison_rows(
+    start: int, stop: int, first: int, pairs: tuple[Array, ...], out: Array
+) -> None:
     """out[r, c] = sum over pairs (i, j) of row first + r of weight (Y[i, c] - Y[j, c])^2."""
+    Y, a, b, row_start, pair, weight = pairs
     n_columns = Y.shape[1]
     for r in range(start, stop):
         out[r] = 0
@@ -165,7 +175,7 @@ def comparison_rows(start, stop, first, Y, a, b, row_start, pair, weight, out):
 
 
 @jit_sums
-def row_products(start, stop, Z, w, out):
+def row_products(start: int, stop: int, Z: Array, w: Array, out: Array) -> None:
     """out[r] = z_r'w for r in start:stop; for few columns three times faster than BLAS."""
     for r in range(start, stop):
         total = 0.0
@@ -175,7 +185,7 @@ def row_products(start, stop, Z, w, out):
 
 
 @jit
-def add_combined(Z, lam, out):
+def add_combined(Z: Array, lam: Array, out: Array) -> None:
     """out += Z'lam."""
     for r in range(len(lam)):
         if lam[r] != 0:

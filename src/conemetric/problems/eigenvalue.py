@@ -17,16 +17,16 @@ objective.
 
 import math
 from functools import cached_property
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 
 from ..core import spectral
-from ..core.arrays import float64, identity, is_scalar, zeros
+from ..core.arrays import Array, DType, Values, float64, identity, zeros
 from ..core.vectors import Total, clipped, greatest, minus_least, total
 from ..operators.base import Operator
 from ..operators.entries import EntryOperator
-from .base import Bounds, Problem, SpectralDual
+from .base import Bounds, Point, Primal, Problem, SpectralDual
 from .losses import weighted_sum
 
 
@@ -41,43 +41,44 @@ class EigenvalueProgram(Problem):
         self,
         operator: Operator,
         trace_weight: float,
-        loss_weight: Any,
-        dtype: Any = None,
-        target: Any = None,
+        loss_weight: Values,
+        dtype: DType = None,
+        target: Array | None = None,
     ):
         self.exact_operator = operator
         self.operator = operator if dtype is None else operator.astype(dtype)
         self.trace_weight = float(trace_weight)
-        one = is_scalar(loss_weight)
+        one = isinstance(loss_weight, float)
         self.loss_weight = loss_weight if one else self.operator.constraint_vector(loss_weight)
         self.target = 1.0 if target is None else self.operator.constraint_vector(target)
 
     @property
     def hard(self) -> bool:
         """Whether the constraints are enforced, not penalised."""
-        return is_scalar(self.loss_weight) and math.isinf(self.loss_weight)
+        return isinstance(self.loss_weight, float) and math.isinf(self.loss_weight)
 
     @property
-    def slack_penalty(self) -> Any:
+    def slack_penalty(self) -> Values:
         """c if finite: the size of a multiplier, up to scale."""
         return 1.0 if self.hard else self.loss_weight
 
     # ---- the program
 
-    def terms(self, margins: Any) -> Total:
+    def terms(self, margins: Array) -> Total:
         """What `objective` needs of A(L L') = ``margins``, as a pending reduction."""
         if self.hard:
             return greatest(minus_least, margins)
-        return total(_missing, margins, self.target, self.loss_weight)
+        missing = self.operator.space.map(clipped, self.target - margins, 0.0, None)
+        return total(weighted_sum, missing, self.loss_weight)
 
-    def objective(self, L: Any, terms: Any) -> float:
+    def objective(self, L: Array, terms: float) -> float:
         """P(L L') from `terms`; of enforced constraints, at the multiple that just meets them."""
         trace = self.trace_weight * float((float64(L) ** 2).sum())
         if self.hard:
             return trace / -terms if terms < 0 else math.inf
         return trace + terms
 
-    def bounds(self, L: Any, u: Any, precise: bool = False) -> Bounds:
+    def bounds(self, L: Array, u: Array, precise: bool = False) -> Bounds:
         """P(L L'), and D of u scaled to feasibility (of equal multipliers if u is zero)."""
         operator = self.operator
         requested = self.terms(operator.forward_factor(L))
@@ -91,10 +92,10 @@ class EigenvalueProgram(Problem):
         most, gain = of_u
         return Bounds(self.objective(L, terms), self._scale(adjoint, most) * gain)
 
-    def _of_multipliers(self, u):
+    def _of_multipliers(self, u: Array) -> tuple[Total, Total]:
         return greatest(largest_ratio, u, self.slack_penalty), total(weighted_sum, u, self.target)
 
-    def _scale(self, adjoint, most):
+    def _scale(self, adjoint: Array, most: float) -> float:
         """The factor that makes u feasible, given A*(u) and ``most``, the largest u_r / c_r."""
         largest = spectral.largest_eigenvalue(adjoint)
         scale = self.trace_weight / largest if largest > 0 else math.inf
@@ -106,12 +107,12 @@ class EigenvalueProgram(Problem):
         program.operator = self.exact_operator  # not the one rounded to the precision solved in
         return program
 
-    def certify(self, primal_point: Any, dual_point: Any) -> Bounds:
+    def certify(self, primal_point: Array, dual_point: Point) -> Bounds:
         return self.exact.bounds(float64(primal_point), float64(dual_point), precise=True)
 
     # ---- for the proximal-point method
 
-    def start(self) -> tuple[Any, Any, float]:
+    def start(self) -> tuple[Array, Array, float]:
         """Feasible multipliers, a factor of the zero matrix, and a first sigma."""
         operator, unit = self.operator, self.unit
         most, size = greatest(largest_ratio, unit, self.slack_penalty), total(weighted_sum, unit)
@@ -121,12 +122,12 @@ class EigenvalueProgram(Problem):
         return scale * unit, center, scale * size / self.trace_weight**2
 
     @cached_property
-    def unit(self) -> Any:
+    def unit(self) -> Array:
         """Natural size of each multiplier, up to scale."""
         ones = self.operator.empty_constraint_vector() + 1
-        return ones if is_scalar(self.loss_weight) else ones * self.loss_weight
+        return ones if isinstance(self.loss_weight, float) else ones * self.loss_weight
 
-    def proximal(self, center: Any, sigma: float) -> "ProximalDual":
+    def proximal(self, center: Array, sigma: float) -> "ProximalDual":
         """The dual of min P(S) + ||S - S_k||_F^2 / (2 sigma), where ``center`` is a factor of S_k."""
         return ProximalDual(self, center, sigma)
 
@@ -134,20 +135,20 @@ class EigenvalueProgram(Problem):
 class ProximalDual(SpectralDual):
     """Dual of one proximal step of an `EigenvalueProgram`; its primal is that of the step."""
 
-    def __init__(self, program: Any, center: Any, sigma: float):
+    def __init__(self, program: EigenvalueProgram, center: Array, sigma: float):
         self.program, self.center, self.sigma = program, center, sigma
         self.operator, self.linear = program.operator, program.target
         self.upper = program.loss_weight
-        self.lower = 0.0 if is_scalar(self.upper) else 0.0 * self.upper
+        self.lower = 0.0 if isinstance(self.upper, float) else 0.0 * self.upper
         one = identity(program.operator.n_features, center)
         self.unit = program.unit
         self.offset = center @ center.T / sigma - program.trace_weight * one
         self.constant = float((float64(center.T @ center) ** 2).sum()) / (2 * sigma)
 
-    def primal_terms(self, margins: Any) -> Total:
+    def primal_terms(self, margins: Array) -> Total:
         return self.program.terms(margins)
 
-    def primal_value(self, terms: Any, squared_norm: Any, factor: Any) -> tuple[float, float]:
+    def primal_value(self, terms: float, squared_norm: float, factor: Array) -> Primal:
         scale = 1.0 if not self.program.hard else -1 / terms if terms < 0 else math.inf
         overlap = float((float64(self.center.T @ factor) ** 2).sum())
         change = (scale**2 * squared_norm - 2 * scale * overlap) / (2 * self.sigma)
@@ -166,22 +167,22 @@ class DMLEigProgram(EigenvalueProgram):
     distance zero the optimum is 0, every M is optimal, and the bounds are 0.
     """
 
-    def __init__(self, operator: Operator, dtype: Any = None):
+    def __init__(self, operator: Operator, dtype: DType = None):
         super().__init__(operator, 1.0, math.inf, dtype)
-        if operator.space.sum(_coinciding, self._squared_lengths()):
+        if operator.space.max(minus_least, self._squared_lengths()) == 0:
             self.operator = operator  # rounding to ``dtype`` would join the points of a pair
 
-    def _squared_lengths(self):
+    def _squared_lengths(self) -> Array:
         return self.operator.forward_factor(
             identity(self.operator.n_features, self.operator.reference)
         )
 
     @cached_property
-    def unit(self) -> Any:
+    def unit(self) -> Array:
         """1 / length (halfway to rows of unit norm, the best by measurement)."""
-        return self.operator.space.map(_inverse_root, self._squared_lengths())
+        return self._squared_lengths() ** -0.5
 
-    def bounds(self, L: Any, u: Any, precise: bool = False) -> Bounds:
+    def bounds(self, L: Array, u: Array, precise: bool = False) -> Bounds:
         cost, lower, _ = super().bounds(L, u, precise)
         return Bounds(-1 / cost if cost > 0 else 0.0, -1 / lower if lower > 0 else 0.0)
 
@@ -196,7 +197,9 @@ class LMNNEigProgram(EigenvalueProgram):
     w = gamma, b = 1 over the whitened points.
     """
 
-    def __init__(self, operator: Operator, gamma: float, dtype: Any = None, weights: Any = None):
+    def __init__(
+        self, operator: Operator, gamma: float, dtype: DType = None, weights: Array | None = None
+    ):
         loss_weight = 1.0 - gamma if weights is None else (1 - gamma) * weights
         super().__init__(operator, gamma, loss_weight, dtype)
 
@@ -221,7 +224,13 @@ class MMMFProgram(EigenvalueProgram):
     operator: EntryOperator
 
     def __init__(
-        self, rows: Any, columns: Any, levels: Any, shape: Any, thresholds: Any, gamma: float
+        self,
+        rows: Array,
+        columns: Array,
+        levels: Array,
+        shape: tuple[int, int],
+        thresholds: Array,
+        gamma: float,
     ):
         above = levels[:, None] > np.arange(len(thresholds))
         signs = np.where(above, 1.0, -1.0)
@@ -233,18 +242,8 @@ class MMMFProgram(EigenvalueProgram):
 # ---- functions mapped and summed over blocks of multipliers
 
 
-def largest_ratio(u: Any, slack_penalty: Any) -> Any:
+def largest_ratio(u: Array, slack_penalty: Values) -> Array:
     """max_r u_r / c_r."""
-    return u.max() / slack_penalty if is_scalar(slack_penalty) else (u / slack_penalty).max()
-
-
-def _missing(margins, target, loss_weight):
-    return weighted_sum((target - margins).clip(0), loss_weight)
-
-
-def _coinciding(squared_lengths):
-    return (squared_lengths == 0).sum()
-
-
-def _inverse_root(squared_lengths):
-    return squared_lengths**-0.5
+    return (
+        u.max() / slack_penalty if isinstance(slack_penalty, float) else (u / slack_penalty).max()
+    )

@@ -26,10 +26,10 @@ from functools import cached_property
 from typing import Any, Self
 
 from ..core import spectral
-from ..core.arrays import float64, is_scalar, like
+from ..core.arrays import Array, Values, float64, like
 from ..core.vectors import ARRAYS, Total, clipped, total
 from ..operators.base import Operator
-from .base import Evaluation, SpectralProgram
+from .base import Evaluation, Primal, SpectralProgram
 from .losses import LOSSES, weighted_sum
 
 UNEVEN = 0.1  # smallest size of a constraint that counts, relative to the mean
@@ -46,8 +46,8 @@ class FrobeniusProgram(SpectralProgram):
         operator: Operator,
         C: float,
         loss: str = "hinge",
-        prior: Any = None,
-        weights: Any = None,
+        prior: Array | None = None,
+        weights: Array | None = None,
     ):
         self.operator, self.C, self.loss = operator, float(C), LOSSES[loss]
         # c: one number, or one per constraint
@@ -63,10 +63,10 @@ class FrobeniusProgram(SpectralProgram):
         self.restrictable = operator.space is ARRAYS and not self.loss.steep
 
     @cached_property
-    def sizes(self) -> Any:
+    def sizes(self) -> Values:  # type: ignore[override]
         """Sizes of the constraints' matrices, none far below the mean; 1.0 if unknown."""
         sizes, space = self.operator.row_sizes, self.operator.space
-        if is_scalar(sizes):
+        if isinstance(sizes, float):
             return 1.0
         mean = space.sum(weighted_sum, sizes) / self.operator.n_constraints
         known = 0 < mean < math.inf
@@ -76,40 +76,41 @@ class FrobeniusProgram(SpectralProgram):
         """The best multiple of equal multipliers, or with a prior those of its own margins."""
         if self.prior is not None:
             margins = self.operator.forward(self.prior)
-            u = self.operator.space.map(_multiplier, margins, self.unit, loss=self.loss)
-            return self.evaluate(self.project(u))
+            v = self.operator.space.map(self.loss.multiplier, margins)
+            v = self.operator.space.map(clipped, v, None, 1.0)  # no more than of the hinge
+            return self.evaluate(self.project(v * self.unit))
         point: Any = self.evaluate(self.operator.empty_constraint_vector() + self.unit)
         curvature = point.part.squared_norm
         return point.times(self.loss.best_multiple(self.C, curvature) if curvature > 0 else 1.0)
 
-    def _relative(self, function, u):
-        """``function`` of v = u / c."""
-        return self.operator.space.map(_relative, u, self.unit, function=function)
-
-    def gain(self, u: Any) -> Total:
+    def gain(self, u: Array) -> Total:
         if self.loss.linear:
             return super().gain(u)
-        return total(_gain, u, self.unit, loss=self.loss)
+        return total(
+            weighted_sum, self.operator.space.map(self.loss.gain, u / self.unit), self.unit
+        )
 
-    def gain_slope(self, u: Any) -> Any:
-        return self.linear if self.loss.linear else self._relative(self.loss.slope, u)
+    def gain_slope(self, u: Array) -> Values:
+        linear, space = self.loss.linear, self.operator.space
+        return self.linear if linear else space.map(self.loss.slope, u / self.unit)
 
-    def gain_curvature(self, u: Any) -> Any:
-        return None if self.loss.linear else self._relative(self.loss.curvature, u) / self.unit
+    def gain_curvature(self, u: Array) -> Array | None:
+        linear, space = self.loss.linear, self.operator.space
+        return None if linear else space.map(self.loss.curvature, u / self.unit) / self.unit
 
-    def evaluate(self, u: Any, rank_guess: int | None = None, *requested: Any) -> Evaluation:
+    def evaluate(self, u: Array, rank_guess: int | None = None, *requested: Total) -> Evaluation:
         kind = PlainEvaluation if self.prior is None else PriorEvaluation
-        return kind(self, u, rank_guess, requested)
+        return kind(self, u, rank_guess, *requested)
 
-    def primal_terms(self, margins: Any) -> Total:
-        return total(_loss, margins, self.unit, loss=self.loss)
+    def primal_terms(self, margins: Array) -> Total:
+        return total(weighted_sum, self.operator.space.map(self.loss.value, margins), self.unit)
 
-    def primal_value(self, terms: Any, squared_norm: Any, factor: Any) -> tuple[float, float]:
+    def primal_value(self, terms: float, squared_norm: float, factor: Array) -> Primal:
         if self.prior is not None:
             squared_norm = self.significant(factor @ factor.T - self.prior)
         return self.constant + 0.5 * squared_norm + terms, 0.0
 
-    def restricted(self, index: Any, u: Any) -> Self:
+    def restricted(self, index: Array, u: Array) -> Self:
         """The program of the constraints ``index``, with all other multipliers fixed as in u."""
         fixed = u + 0
         fixed[index] = 0
@@ -121,7 +122,7 @@ class FrobeniusProgram(SpectralProgram):
         part.prior = part.offset = mean + change / 2
         for name in ("unit", "lower", "upper", "sizes"):
             value = getattr(self, name)
-            setattr(part, name, value if is_scalar(value) else value[index])
+            setattr(part, name, value if isinstance(value, float) else value[index])
         return part
 
     @property
@@ -132,17 +133,17 @@ class FrobeniusProgram(SpectralProgram):
         program.operator = self.operator.astype(xp.float32)
         for name in ("unit", "lower", "upper", "sizes", "prior"):
             value = getattr(self, name)
-            if value is not None and not is_scalar(value):
+            if value is not None and not isinstance(value, float):
                 setattr(program, name, like(value, self.operator.reference, xp.float32))
         program.offset, program.exact = program.prior, self.exact
         program.rounding = EIGH_ERROR * self.operator.n_features * program.operator.eps
         return program
 
-    def primal_point(self, M: Any) -> Any:
+    def primal_point(self, M: Array) -> Array:
         """M in the form that a certificate takes."""
         return spectral.psd_split(M).factor
 
-    def significant(self, difference: Any) -> float:
+    def significant(self, difference: Array) -> float:
         """||difference||_F^2, or zero if it is the rounding of M0: then the prior is optimal."""
         square, size = (float((float64(X) ** 2).sum()) for X in (difference, self.prior))
         return square if square > self.rounding**2 * size else 0.0
@@ -159,13 +160,15 @@ class PlainEvaluation(Evaluation):
         """The dual at a positive multiple of u: K(u) is linear, so its eigenvectors stay."""
         p, u = self.problem, self.problem.project(self.u * multiple)
         known = self.combined * multiple, p.operator.space.totals(p.gain(u))
-        point = PlainEvaluation(p, u, known=known)
+        point = PlainEvaluation(p, u, None, known=known)
         point.part = self.part.times(multiple)
         return point
 
 
 class PriorEvaluation(Evaluation):
     """An `Evaluation` without differences of large norms, or eigenvalues if K is definite."""
+
+    problem: FrobeniusProgram
 
     @cached_property
     def part(self) -> Any:
@@ -174,7 +177,7 @@ class PriorEvaluation(Evaluation):
         definite = spectral.definite_part(K) if full else None
         return definite or spectral.positive_factor(K, self.rank_guess)
 
-    def dual_of(self, part: Any) -> float:
+    def dual_of(self, part: spectral.PSDPart | spectral.FactoredPart) -> float:
         p, S = self.problem, float64(self.combined)
         squares = float((float64(p.offset) ** 2).sum()), part.squared_norm
         if float((S**2).sum()) > sum(squares):
@@ -182,23 +185,3 @@ class PriorEvaluation(Evaluation):
         spare = p.significant(part.matrix() - self.shifted if part.tail is None else part.tail)
         shared = float((S * (S + 2 * float64(p.offset))).sum())
         return p.constant + self.gain + 0.5 * (spare - shared)
-
-
-# ---- functions mapped and summed over blocks of multipliers
-
-
-def _multiplier(margins, unit, loss):
-    """The multiplier of each margin, none larger than those of the hinge."""
-    return clipped(loss.multiplier(margins), None, 1.0) * unit
-
-
-def _relative(u, unit, function):
-    return function(u / unit)
-
-
-def _gain(u, unit, loss):
-    return weighted_sum(loss.gain(u / unit), unit)
-
-
-def _loss(margins, unit, loss):
-    return weighted_sum(loss.value(margins), unit)

@@ -14,8 +14,9 @@ any y gives a bound. The violation is how far v'Pv is outside its bounds, in uni
 
 from typing import Any, NamedTuple
 
-from ..core.arrays import float64
-from .base import Bounds, Problem
+from ..core.arrays import Array, DType, float64
+from ..operators.secants import SecantOperator, Secants
+from .base import Bounds, Point, Problem
 
 
 class NearIsometryProgram(Problem):
@@ -23,25 +24,25 @@ class NearIsometryProgram(Problem):
     infinite where there is no bound; ``delta`` is the unit of the violation.
     """
 
-    def __init__(self, operator: Any, lower: Any, upper: Any, delta: float):
+    def __init__(self, operator: SecantOperator, lower: Array, upper: Array, delta: float):
         self.operator, self.lower, self.upper, self.delta = operator, lower, upper, float(delta)
         self.has_lower, self.has_upper = map(operator.xp.isfinite, (lower, upper))
 
-    def project(self, y: Any) -> Any:
+    def project(self, y: Array) -> Array:
         """y without multipliers on bounds that do not exist."""
         xp = self.operator.xp
         least, most = xp.where(self.has_upper, -xp.inf, 0.0), xp.where(self.has_lower, xp.inf, 0.0)
         return xp.clip(y, least, most)
 
-    def excess(self, values: Any) -> Any:
+    def excess(self, values: Array) -> Array:
         """Largest distance of ``values`` outside the bounds in units of delta, or 0 (0-d array)."""
         return self.operator.xp.clip(-self.slack(values).min(), 0, None) / self.delta
 
-    def slack(self, values: Any) -> Any:
+    def slack(self, values: Array) -> Array:
         """Distance of A(P) = ``values`` from the nearer bound, negative outside."""
         return self.operator.xp.minimum(values - self.lower, self.upper - values)
 
-    def bound(self, y: Any) -> float:
+    def bound(self, y: Array) -> float:
         """Lower bound on the optimum from any y: D(y / lambda_max(A*(y))), or 0 if negative."""
         xp = self.operator.xp
         y = self.project(y)
@@ -49,7 +50,7 @@ class NearIsometryProgram(Problem):
         largest = xp.linalg.eigvalsh(self.operator.adjoint(y))[-1]
         return float(value / largest) if value > 0 else 0.0
 
-    def certify(self, primal_point: Any, dual_point: Any) -> Bounds:
+    def certify(self, primal_point: Array, dual_point: Point) -> Bounds:
         exact, L = self.exact, float64(primal_point)
         violation = float(exact.excess(exact.operator.forward_factor(L)))
         return Bounds(float((L * L).sum()), exact.bound(float64(dual_point)), violation)
@@ -58,24 +59,26 @@ class NearIsometryProgram(Problem):
 class Multipliers(NamedTuple):
     """A dual point of `SecantIsometryProgram`: keys of secants, multipliers; the rest are 0."""
 
-    keys: object
-    values: object
+    keys: Array
+    values: Array
 
 
 class SecantIsometryProgram(Problem):
     """The program over a complete set of secants, which only scans visit."""
 
-    def __init__(self, secants: Any, delta: float):
+    def __init__(self, secants: Secants, delta: float):
         self.secants, self.delta = secants, float(delta)
 
-    def restrict(self, keys: Any, dtype: Any = None, margin: float = 0.0) -> NearIsometryProgram:
+    def restrict(
+        self, keys: Array, dtype: DType = None, margin: float = 0.0
+    ) -> NearIsometryProgram:
         """The program over these secants alone, its bounds tighter by ``margin`` * delta."""
         operator = self.secants.operator(keys, dtype)
         lower, upper = self.secants.bounds(keys, self.delta * (1 - margin))
         empty = operator.empty_constraint_vector()
         return NearIsometryProgram(operator, empty + lower, empty + upper, self.delta)
 
-    def certify(self, primal_point: Any, dual_point: Any) -> Bounds:
+    def certify(self, primal_point: Array, dual_point: Any) -> Bounds:
         """Bounds from a scan of every secant in float64, and from multipliers on any of them."""
         xp, L = self.secants.xp, float64(primal_point)
         scan = self.secants.scan(L, self.delta, dtype=xp.float64)

@@ -16,12 +16,13 @@ with equality where v = -l'(rho), that is where rho = g'(v).
 
 import math
 from abc import ABC, abstractmethod
-from typing import Any, ClassVar
+from types import ModuleType
+from typing import ClassVar
 
 import numpy as np
 from scipy.optimize import brentq
 
-from ..core.arrays import float64, is_scalar, namespace
+from ..core.arrays import Array, DType, Pair, Values, float64, namespace
 from ..core.vectors import ARRAYS, Total, VectorSpace
 
 LARGEST_MARGIN = 80.0  # beyond, logistic multipliers are zero in any sum, and float32 overflows
@@ -35,54 +36,59 @@ class Loss(ABC):
     steep: ClassVar[bool] = False  # whether the slope of g is infinite at the ends of the domain
 
     @abstractmethod
-    def value(self, margins: Any) -> Any:
+    def value(self, margins: Array) -> Array:
         """l(rho), elementwise."""
 
     @abstractmethod
-    def multiplier(self, margins: Any) -> Any:
+    def multiplier(self, margins: Array) -> Array:
         """v = -l'(rho), elementwise."""
 
     @abstractmethod
-    def gain(self, v: Any) -> Any:
+    def gain(self, v: Array) -> Array:
         """g(v), elementwise."""
 
     @abstractmethod
-    def slope(self, v: Any) -> Any:
+    def slope(self, v: Array) -> Array:
         """g'(v), elementwise."""
 
     @abstractmethod
-    def curvature(self, v: Any) -> Any:
+    def curvature(self, v: Array) -> Array:
         """-g''(v) >= 0, elementwise."""
 
-    def value_and_multiplier(self, margins: Any) -> tuple[Any, Any]:
+    def value_and_multiplier(self, margins: Array) -> Pair:
         """l and v, elementwise."""
         return self.value(margins), self.multiplier(margins)
 
-    def slope_and_bend(self, margins: Any, change: Any, weights: Any, t: float) -> tuple[Any, Any]:
+    def slope_and_bend(self, margins: Array, change: Array, weights: Values, t: float) -> Pair:
         """First and second derivative of the sum of w l at ``margins + t change`` by t."""
         v = self.multiplier(margins + t * change)
         weighted = weights * change
         return -(v * weighted).sum(), (change * weighted / self.curvature(v)).sum()
 
     def evaluate(
-        self, margins: Any, space: VectorSpace = ARRAYS, weights: Any = 1.0
-    ) -> tuple[float, Any, float]:
+        self, margins: Array, space: VectorSpace = ARRAYS, weights: Values = 1.0
+    ) -> tuple[float, Array, float]:
         """(sum of w l, u, u'margins) with u = w v(margins); w is one number, or one per margin."""
         pair = space.map(self._weighted, margins, weights)
         loss, captured = space.sum(_loss_and_captured, pair, margins)
         return loss, space.map(_second, pair), captured
 
-    def _weighted(self, margins, weights):
+    def _weighted(self, margins: Array, weights: Values) -> Pair:
         value, v = self.value_and_multiplier(margins)
-        return (value, v) if is_scalar(weights) else (weights * value, weights * v)
+        return (value, v) if isinstance(weights, float) else (weights * value, weights * v)
 
     def along(
-        self, margins: Any, change: Any, t: float, space: VectorSpace = ARRAYS, weights: Any = 1.0
+        self,
+        margins: Array,
+        change: Array,
+        t: float,
+        space: VectorSpace = ARRAYS,
+        weights: Values = 1.0,
     ) -> tuple[float, float]:
         """First and second derivative of the sum of w l at ``margins + t change`` by t."""
         return space.sum(self.slope_and_bend, margins, change, weights, t=t)
 
-    def domain(self, dtype: Any, xp: Any = np) -> tuple[float, float]:
+    def domain(self, dtype: DType, xp: ModuleType = np) -> tuple[float, float]:
         """Ends of the domain of v, moved inwards by a rounding if the slope is infinite there."""
         inside = float(xp.finfo(dtype).eps) if self.steep else 0.0
         return inside, self.largest - inside
@@ -92,7 +98,7 @@ class Loss(ABC):
         low, high = self.domain(np.float64)
         high = min(high, 1.0 + C / curvature)  # g grows no faster than v beyond 1
 
-        def rise(t):
+        def rise(t: float) -> float:
             return C * float(self.slope(np.float64(t))) - curvature * t
 
         if rise(low) <= 0 or rise(high) >= 0:
@@ -104,19 +110,19 @@ class Hinge(Loss):
     largest = 1.0
     linear = True
 
-    def value(self, margins: Any) -> Any:
+    def value(self, margins: Array) -> Array:
         return namespace(margins).clip(1 - margins, 0, None)
 
-    def multiplier(self, margins: Any) -> Any:
+    def multiplier(self, margins: Array) -> Array:
         return namespace(margins).where(margins < 1, margins * 0 + 1, margins * 0)
 
-    def gain(self, v: Any) -> Any:
+    def gain(self, v: Array) -> Array:
         return v
 
-    def slope(self, v: Any) -> Any:
+    def slope(self, v: Array) -> Array:
         return v * 0 + 1
 
-    def curvature(self, v: Any) -> Any:
+    def curvature(self, v: Array) -> Array:
         return v * 0
 
     def best_multiple(self, C: float, curvature: float) -> float:
@@ -126,19 +132,19 @@ class Hinge(Loss):
 class SquaredHinge(Loss):
     largest = np.inf
 
-    def value(self, margins: Any) -> Any:
+    def value(self, margins: Array) -> Array:
         return 0.5 * self.multiplier(margins) ** 2
 
-    def multiplier(self, margins: Any) -> Any:
+    def multiplier(self, margins: Array) -> Array:
         return namespace(margins).clip(1 - margins, 0, None)
 
-    def gain(self, v: Any) -> Any:
+    def gain(self, v: Array) -> Array:
         return v - 0.5 * v * v
 
-    def slope(self, v: Any) -> Any:
+    def slope(self, v: Array) -> Array:
         return 1 - v
 
-    def curvature(self, v: Any) -> Any:
+    def curvature(self, v: Array) -> Array:
         return v * 0 + 1
 
 
@@ -146,30 +152,30 @@ class Logistic(Loss):
     largest = 1.0
     steep = True
 
-    def value(self, margins: Any) -> Any:
+    def value(self, margins: Array) -> Array:
         return namespace(margins).logaddexp(margins * 0, -margins)
 
-    def multiplier(self, margins: Any) -> Any:
+    def multiplier(self, margins: Array) -> Array:
         xp = namespace(margins)
         return 1 / (1 + xp.exp(xp.clip(margins, None, LARGEST_MARGIN)))
 
-    def value_and_multiplier(self, margins: Any) -> tuple[Any, Any]:
+    def value_and_multiplier(self, margins: Array) -> Pair:
         loss = self.value(margins)
         return loss, namespace(margins).exp(-margins - loss)
 
-    def slope_and_bend(self, margins: Any, change: Any, weights: Any, t: float) -> tuple[Any, Any]:
+    def slope_and_bend(self, margins: Array, change: Array, weights: Values, t: float) -> Pair:
         v = self.multiplier(margins + t * change)
-        weighted = v * change if is_scalar(weights) else weights * v * change
+        weighted = v * change if isinstance(weights, float) else weights * v * change
         return -weighted.sum(), ((1 - v) * weighted) @ change
 
-    def gain(self, v: Any) -> Any:
+    def gain(self, v: Array) -> Array:
         return _entropy(v) + _entropy(1 - v)
 
-    def slope(self, v: Any) -> Any:
+    def slope(self, v: Array) -> Array:
         xp = namespace(v)
         return xp.log1p(-v) - xp.log(v)
 
-    def curvature(self, v: Any) -> Any:
+    def curvature(self, v: Array) -> Array:
         return 1 / (v * (1 - v))
 
 
@@ -177,8 +183,8 @@ class LogSumExp:
     """log sum_r w_r exp(-rho_r): not a sum of losses, but boosting can use it like one."""
 
     def evaluate(
-        self, margins: Any, space: Any = ARRAYS, weights: Any = 1.0
-    ) -> tuple[float, Any, float]:
+        self, margins: Array, space: VectorSpace = ARRAYS, weights: Values = 1.0
+    ) -> tuple[float, Array, float]:
         powers = space.map(_powers, _less_log(margins, weights, space))
         requested = Total(_sums_of_powers, (powers, margins), join=_join_scaled)
         ((shift, total, captured),) = space.totals(requested)
@@ -186,7 +192,12 @@ class LogSumExp:
         return shift + np.log(total), u, captured / total
 
     def along(
-        self, margins: Any, change: Any, t: float, space: Any = ARRAYS, weights: Any = 1.0
+        self,
+        margins: Array,
+        change: Array,
+        t: float,
+        space: VectorSpace = ARRAYS,
+        weights: Values = 1.0,
     ) -> tuple[float, float]:
         margins = _less_log(margins, weights, space)
         requested = Total(_moments, (margins, change), {"t": t}, _join_scaled)
@@ -195,41 +206,41 @@ class LogSumExp:
         return -mean, second / total - mean**2
 
 
-def _loss_and_captured(pair, margins):
+def _loss_and_captured(pair: Pair, margins: Array) -> Pair:
     loss, u = pair
     return _sum(loss), _sum(u * margins)
 
 
-def _second(pair):
+def _second(pair: Pair) -> Array:
     return pair[1]
 
 
-def _less_log(margins, weights, space):
+def _less_log(margins: Array, weights: Values, space: VectorSpace) -> Array:
     """rho - log w, with w exp(-rho) the exponential of its negative."""
-    return margins if is_scalar(weights) else space.map(_minus_log, margins, weights)
+    return margins if isinstance(weights, float) else space.map(_minus_log, margins, weights)
 
 
-def _minus_log(margins, weights):
+def _minus_log(margins: Array, weights: Array) -> Array:
     return margins - namespace(weights).log(weights)
 
 
-def _powers(margins):
+def _powers(margins: Array) -> Pair:
     """exp(-rho - shift), with the shift that makes the largest one."""
     shift = -margins.min()
     return namespace(margins).exp(-margins - shift), shift
 
 
-def _sums_of_powers(powers, margins):
+def _sums_of_powers(powers: Pair, margins: Array) -> tuple[Array, ...]:
     power, shift = powers
     return float64(shift), _sum(power), _sum(power * margins)
 
 
-def _normalised(powers, shift, total):
+def _normalised(powers: Pair, shift: float, total: float) -> Array:
     power, own = powers
     return power * (math.exp(float(own) - shift) / total)
 
 
-def _moments(margins, change, t):
+def _moments(margins: Array, change: Array, t: float) -> tuple[Array, ...]:
     exponent = -margins - t * change
     shift = exponent.max()
     power = namespace(margins).exp(exponent - shift)
@@ -237,7 +248,7 @@ def _moments(margins, change, t):
     return shift, power.sum(), weighted.sum(), weighted @ change
 
 
-def _join_scaled(a, b):
+def _join_scaled(a: tuple[float, ...], b: tuple[float, ...]) -> tuple[float, ...]:
     """The sum of (shift, sums in units of exp(shift)) of two blocks."""
     shift = max(a[0], b[0])
     scale_a, scale_b = math.exp(a[0] - shift), math.exp(b[0] - shift)
@@ -245,11 +256,11 @@ def _join_scaled(a, b):
     return shift, *sums
 
 
-def _sum(values):
+def _sum(values: Array) -> Array:
     return values.sum(dtype=namespace(values).float64)
 
 
-def _entropy(v):
+def _entropy(v: Array) -> Array:
     """-v log v, 0 at 0."""
     xp = namespace(v)
     return -v * xp.log(xp.where(v > 0, v, xp.ones_like(v)))
@@ -262,8 +273,8 @@ LOSSES: dict[str, Loss] = {
 }
 
 
-def weighted_sum(values: Any, weights: Any = 1.0) -> Any:
+def weighted_sum(values: Array, weights: Values = 1.0) -> Array:
     """Sum of ``weights * values``, in float64; ``weights`` is one number or one per value."""
-    if is_scalar(weights):
+    if isinstance(weights, float):
         return weights * _sum(values)
     return _sum(weights * values)

@@ -10,9 +10,9 @@ seven times nearer to the optimum than the last P(M(u)).
 """
 
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
-from ..core.arrays import float64, like, namespace
+from ..core.arrays import Array, float64, like, namespace
 from ..core.vectors import on_host
 from .base import Evaluation
 from .frobenius import FrobeniusProgram
@@ -25,12 +25,12 @@ class Mixture:
     """B = ``matrix`` with its margins in a `FrobeniusProgram` and its objective there."""
 
     problem: FrobeniusProgram
-    matrix: Any
-    margins: Any
+    matrix: Array
+    margins: Array
     value: float
 
     @classmethod
-    def of(cls, problem: FrobeniusProgram, matrix: Any, margins: Any) -> Self:
+    def of(cls, problem: FrobeniusProgram, matrix: Array, margins: Array) -> Self:
         """The mixture with this matrix and margins."""
         distance = matrix if problem.prior is None else matrix - problem.prior
         squared = (float64(distance) ** 2).sum()
@@ -57,7 +57,7 @@ class Mixture:
         return type(self)(p, matrix, margins, float(values[best]))
 
 
-def _losses(problem, margins):
+def _losses(problem: FrobeniusProgram, margins: Array) -> Array:
     """The sum of the losses of each row of margins."""
     values = problem.loss.value(margins) * problem.unit
     return values.sum(1, dtype=namespace(values).float64)

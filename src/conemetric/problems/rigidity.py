@@ -16,7 +16,7 @@ A graph can be more rigid than its cliques. Then no kernel on this face is defin
 multipliers grow until rounding hides the bound, and the program over all kernels is the better one.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import lapack, qr
@@ -32,10 +32,12 @@ INDEPENDENT = 1e-10  # relative pivot below which a constraint follows from thos
 class Face(NamedTuple):
     """Where all feasible kernels lie, K = U Z U', and which edges are independent there."""
 
-    basis: Any  # U (n, r), orthonormal and centred
-    outside: Any  # V / sqrt(lambda), the other eigenvectors of A*(w) over their eigenvalues' roots
-    stress: Any  # w, one weight per edge
-    kept: Any  # numbers of edges that determine Z
+    basis: np.ndarray  # U (n, r), orthonormal and centred
+    outside: (
+        np.ndarray
+    )  # V / sqrt(lambda), the other eigenvectors of A*(w) over their eigenvalues' roots
+    stress: np.ndarray  # w, one weight per edge
+    kept: np.ndarray  # numbers of edges that determine Z
 
 
 def rigid_face(edges: np.ndarray, X: np.ndarray) -> Face | None:
@@ -95,7 +97,7 @@ def clique_stress(edges: np.ndarray, X: np.ndarray) -> np.ndarray:
     return stress
 
 
-def _clique_around(a, b, neighbours):
+def _clique_around(a: int, b: int, neighbours: list[set[int]]) -> tuple[int, ...]:
     """A maximal clique that contains a and b, as a sorted tuple: common neighbours in turn."""
     clique, candidates = {a, b}, neighbours[a] & neighbours[b]
     while candidates:

@@ -11,13 +11,12 @@ certificate has a violation: the larger of max_i residual_i / max_i |b_i| and su
 
 import math
 from functools import cached_property
-from typing import Any
 
 from ..core import spectral
-from ..core.arrays import float64, identity, like, namespace
+from ..core.arrays import Array, float64, identity, like, namespace
 from ..core.vectors import Total, greatest
 from ..operators.base import Operator
-from .base import SpectralProgram
+from .base import Evaluation, Primal, SpectralProgram
 
 OUT_OF_REACH = 1e8  # size of a feasible point, relative to the data, that counts as infinite
 
@@ -26,22 +25,22 @@ class ConstrainedProgram(SpectralProgram):
     """A program with constraints A(X) = b or A(X) <= b, by ``equality``: one bool, or one each."""
 
     sign = -1.0
-    b: Any
-    equality: Any
+    b: Array
+    equality: Array | bool
     size: float  # of b
 
-    def primal_terms(self, margins: Any) -> Total:
+    def primal_terms(self, margins: Array) -> Total:
         return greatest(_largest_miss, margins, self.b, self.equality)
 
-    def penalised_violation(self, u: Any, margins: Any, primal: float) -> float:
+    def penalised_violation(self, u: Array, margins: Array, primal: float) -> float:
         missed = self.operator.space.sum(_priced_misses, u, margins, self.b, self.equality)
         return missed / abs(primal) if missed and primal else math.inf if missed else 0.0
 
-    def factor_of(self, X: Any) -> Any:
+    def factor_of(self, X: Array) -> Array:
         """L with X = L L', for X positive semidefinite up to rounding."""
         return spectral.psd_split(X).factor
 
-    def repaired(self, L: Any) -> Any:
+    def repaired(self, L: Array) -> Array:
         """L itself: general constraints have no cheap repair."""
         return L
 
@@ -49,7 +48,9 @@ class ConstrainedProgram(SpectralProgram):
 class SemidefiniteProgram(ConstrainedProgram):
     """See the module docstring; C is symmetric, and ``equality`` marks E."""
 
-    def __init__(self, operator: Operator, C: Any, b: Any, sigma: float, equality: Any):
+    def __init__(
+        self, operator: Operator, C: Array, b: Array, sigma: float, equality: Array | bool
+    ):
         xp = operator.xp
         zero = operator.empty_constraint_vector()
         self.operator, self.sigma = operator, float(sigma)
@@ -60,11 +61,11 @@ class SemidefiniteProgram(ConstrainedProgram):
         self.upper = zero + xp.inf
         self.size = float(abs(self.b).max()) or 1.0
 
-    def primal_value(self, terms: Any, squared_norm: Any, factor: Any) -> tuple[float, float]:
+    def primal_value(self, terms: float, squared_norm: float, factor: Array) -> Primal:
         linear = float(float64((self.C @ factor) * factor).sum())
         return linear + squared_norm / (2 * self.sigma), terms / self.size
 
-    def refutation(self, point: Any) -> str | None:
+    def refutation(self, point: Evaluation) -> str | None:
         """Farkas: if b'u < 0 and A*(u) >= -e I, then -e Tr X <= <A*(u), X> <= b'u for every
         feasible X, so Tr X >= -b'u / e.
 
@@ -84,33 +85,33 @@ class SemidefiniteProgram(ConstrainedProgram):
         return f"the constraints are infeasible: an X that met them would need {need}"
 
     @cached_property
-    def _largest_of_C(self):
+    def _largest_of_C(self) -> float:
         return max(0.0, spectral.leading_eigenpair(self.C)[0])
 
     @cached_property
-    def _size_of_X(self):
+    def _size_of_X(self) -> float:
         """Trace-like size of the multiple of A*(b) that meets the constraints on average."""
         norm = float((self.operator.adjoint(self.b) ** 2).sum()) ** 0.5
         square = float((self.b**2).sum())
         return self.C.shape[0] ** 0.5 * square / norm if norm > 0 else math.inf
 
 
-def _is_psd(A, slack):
+def _is_psd(A: Array, slack: float) -> bool:
     """Whether A + ``slack`` I is positive semidefinite."""
     xp = namespace(A)
     slack = slack + xp.finfo(A.dtype).tiny  # Cholesky's method fails for zero
     return spectral.definite_part(A + slack * identity(len(A), A)) is not None
 
 
-def _largest_miss(margins, b, equality):
+def _largest_miss(margins: Array, b: Array, equality: Array | bool) -> Array:
     return _misses(margins, b, equality).max()
 
 
-def _priced_misses(u, margins, b, equality):
+def _priced_misses(u: Array, margins: Array, b: Array, equality: Array | bool) -> Array:
     return (abs(u) * _misses(margins, b, equality)).sum(dtype=namespace(u).float64)
 
 
-def _misses(margins, b, equality):
+def _misses(margins: Array, b: Array, equality: Array | bool) -> Array:
     residual = margins - b
     if isinstance(equality, bool):
         return abs(residual) if equality else residual.clip(0)

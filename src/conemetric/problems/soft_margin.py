@@ -9,15 +9,13 @@ bounds the optimum, P(M) >= D(u). sum v_r >= 1 is needed, or rho could grow with
 weights v = 1/m is the mean margin, v >= 1 the smallest one.
 """
 
-from typing import Any
-
 import numpy as np
 from scipy import optimize
 
 from ..core import spectral
-from ..core.arrays import float64, to_numpy
+from ..core.arrays import Array, float64, to_numpy
 from ..operators.base import Operator
-from .base import Bounds, Problem
+from .base import Bounds, Point, Problem
 from .frobenius import EIGH_ERROR
 
 # the smallest that HiGHS accepts
@@ -30,7 +28,7 @@ class SoftMarginProgram(Problem):
     are w, positive (None: ones).
     """
 
-    def __init__(self, operator: Operator, v: float, weights: Any = None):
+    def __init__(self, operator: Operator, v: float, weights: Array | None = None):
         m = operator.n_constraints if weights is None else float(float64(weights).sum())
         if v * m < 1:
             raise ValueError(
@@ -41,11 +39,11 @@ class SoftMarginProgram(Problem):
         unit = operator.empty_constraint_vector() + 1 if weights is None else weights
         self.slack_penalty = self.v * operator.constraint_vector(unit)
 
-    def start(self) -> Any:
+    def start(self) -> Array:
         """Multipliers proportional to the weights."""
         return self.slack_penalty / float(self.slack_penalty.sum())
 
-    def value(self, margins: Any) -> float:
+    def value(self, margins: Array) -> float:
         """P at a metric of trace one with these margins."""
         both = margins, self.slack_penalty
         margins, slack_penalty = (to_numpy(values).astype(np.float64) for values in both)
@@ -54,7 +52,7 @@ class SoftMarginProgram(Problem):
         rho = margins[order[enough]]
         return float(slack_penalty @ np.maximum(rho - margins, 0) - rho)
 
-    def restricted(self, H: Any) -> tuple[np.ndarray, np.ndarray, float] | None:
+    def restricted(self, H: Array) -> tuple[np.ndarray, np.ndarray, float] | None:
         """The program over M = sum_j w_j z_j z_j', with margins H[j]: a linear program.
 
         Returns (weights, u, dual) by HiGHS, where dual = -max_j H[j]'u is above D(u) until the
@@ -79,13 +77,13 @@ class SoftMarginProgram(Problem):
                 return weights / weights.sum(), result.x[:m], -result.fun * size
         return None
 
-    def feasible(self, u: Any) -> Any:
+    def feasible(self, u: Array) -> Array:
         """``u`` clipped to the box of the dual, then scaled down or filled up to sum one."""
         u = self.operator.xp.clip(u, u * 0, self.slack_penalty)
         missing, room = 1 - float(u.sum()), self.slack_penalty - u
         return u / (1 - missing) if missing < 0 else u + missing * room / float(room.sum() or 1.0)
 
-    def certify(self, primal_point: Any, dual_point: Any) -> Bounds:
+    def certify(self, primal_point: Array, dual_point: Point) -> Bounds:
         exact, L = self.exact, float64(primal_point)
         u = exact.feasible(float64(dual_point))
         adjoint = exact.operator.precise_adjoint(u)

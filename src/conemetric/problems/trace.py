@@ -25,17 +25,15 @@ lambda - v) / v, by which u misses its constraint, the violation. If that is abo
 nothing about larger metrics, and the dual value is minus infinity.
 """
 
-from typing import Any
-
 import numpy as np
 from scipy import optimize
 
 from ..core import spectral
-from ..core.arrays import float64, is_scalar, like, namespace
+from ..core.arrays import Array, Pair, Values, float64, like, namespace
 from ..core.vectors import greatest, minus_least, total
 from ..operators.base import Operator
-from .base import Bounds, Problem
-from .losses import Loss, weighted_sum
+from .base import Bounds, Point, Problem
+from .losses import LogSumExp, Loss, weighted_sum
 
 MARGIN_LIMIT = 1e4  # largest change of a margin by one weight: steps end here without a minimum
 MAX_EXCESS = 0.1  # relative excess of lambda_max(A*(u)) over v above which there is no bound
@@ -47,19 +45,21 @@ class TraceProgram(Problem):
     the module docstring. ``operator`` has one row per triplet, ``weights`` are w > 0 (None: ones).
     """
 
-    def __init__(self, operator: Operator, v: float, loss: Any, weights: Any = None):
+    def __init__(
+        self, operator: Operator, v: float, loss: Loss | LogSumExp, weights: Array | None = None
+    ):
         self.operator, self.v, self.loss = operator, float(v), loss
         self.weights = 1.0 if weights is None else operator.constraint_vector(weights)
 
-    def evaluate(self, margins: Any) -> tuple[float, Any, float]:
+    def evaluate(self, margins: Array) -> tuple[float, Array, float]:
         """(loss, u, u'margins) at given margins, without overflow at any scale."""
         return self.loss.evaluate(margins, self.operator.space, self.weights)
 
-    def slope(self, margins: Any, change: Any, weight: float) -> tuple[float, float]:
+    def slope(self, margins: Array, change: Array, weight: float) -> tuple[float, float]:
         """First and second derivative of the loss at ``margins + t change``, t = ``weight``."""
         return self.loss.along(margins, change, weight, self.operator.space, self.weights)
 
-    def bounds(self, loss: Any, captured: float, trace: float, leading: float) -> Bounds:
+    def bounds(self, loss: float, captured: float, trace: float, leading: float) -> Bounds:
         """`Bounds` from the loss, captured = u'A(M), trace = Tr M and leading = lambda_max(A*(u))."""
         primal, excess = loss + self.v * trace, max(0.0, leading - self.v)
         dual = primal - (self.v * trace - captured) - trace * excess
@@ -70,22 +70,22 @@ class TraceProgram(Problem):
         """Whether the loss is a sum over constraints, so that any u can be scaled until feasible."""
         return isinstance(self.loss, Loss)
 
-    def lower_bound(self, u: Any, leading: float) -> float:
+    def lower_bound(self, u: Array, leading: float) -> float:
         """D of u, scaled until lambda_max(A*(u)) = ``leading`` is at most v."""
         scale = self._feasible_scale(leading)
-        weights = () if is_scalar(self.weights) else (self.weights,)
+        weights = () if isinstance(self.weights, float) else (self.weights,)
         return self.operator.space.sum(_scaled_gain, u, *weights, loss=self.loss, scale=scale)
 
-    def chord_bound(self, loss: Any, captured: float, leading: float) -> float:
+    def chord_bound(self, loss: float, captured: float, leading: float) -> float:
         """A bound below `lower_bound` at the multipliers of the margins, without another visit to
         them: sum w g = loss + captured, and g(s v) >= s g(v) as g is concave and g(0) = 0.
         """
         return self._feasible_scale(leading) * (loss + captured)
 
-    def _feasible_scale(self, leading):
+    def _feasible_scale(self, leading: float) -> float:
         return self.v / leading if leading > self.v else 1.0
 
-    def certify(self, primal_point: Any, dual_point: Any = None) -> Bounds:
+    def certify(self, primal_point: Array, dual_point: Point = None) -> Bounds:
         """Bounds at M = L L', L = ``primal_point``, and at given multipliers or at those of M."""
         exact, L = self.exact, float64(primal_point)
         loss, u, captured = exact.evaluate(exact.operator.forward_factor(L))
@@ -98,7 +98,7 @@ class TraceProgram(Problem):
             return Bounds(bounds.primal, exact.lower_bound(u, leading))
         return bounds._replace(dual=-np.inf) if bounds.violation > MAX_EXCESS else bounds
 
-    def unbounded(self, primal_point: Any) -> str:
+    def unbounded(self, primal_point: Array) -> str:
         if self.additive:
             return ""
         exact, L = self.exact, float64(primal_point)
@@ -111,7 +111,7 @@ class TraceProgram(Problem):
             "per unit of trace, and the objective falls without bound as the metric grows"
         )
 
-    def restricted(self, H: Any, weights: Any, tol: float) -> np.ndarray:
+    def restricted(self, H: Array, weights: np.ndarray, tol: float) -> np.ndarray:
         """Weights w >= 0 that minimise the program over M = sum_j w_j z_j z_j', given the margins
         H[j] of each z_j z_j', one row each: L-BFGS-B from ``weights`` to slopes of ``tol``.
         """
@@ -120,7 +120,7 @@ class TraceProgram(Problem):
         unit = (squares / operator.n_constraints) ** -0.5
         largest = MARGIN_LIMIT / (most * unit)
 
-        def evaluate(w):
+        def evaluate(w: np.ndarray) -> tuple[float, np.ndarray, float]:
             loss, u, _ = self.evaluate(space.map(combined_rows, H, weights=w))
             slopes, sum_ = space.sum(_row_products, H, u)
             return loss, slopes, sum_
@@ -129,7 +129,7 @@ class TraceProgram(Problem):
         # curvature scales with the sum of u, and the first step of L-BFGS-B is 1
         size = evaluate(start * unit)[2]
 
-        def program(x):
+        def program(x: np.ndarray) -> tuple[float, np.ndarray]:
             w = x * unit
             loss, slopes, _ = evaluate(w)
             return (loss + self.v * w.sum()) / size, (self.v - slopes) * unit / size
@@ -142,24 +142,24 @@ class TraceProgram(Problem):
 # ---- functions mapped and summed over blocks of margins
 
 
-def _scaled_gain(u, weights=1.0, *, loss, scale):
+def _scaled_gain(u: Array, weights: Values = 1.0, *, loss: Loss, scale: float) -> Array:
     v = namespace(u).clip(scale * u / weights, 0.0, loss.largest)
     return weighted_sum(loss.gain(v), weights)
 
 
-def combined_rows(H: Any, weights: Any) -> Any:
+def combined_rows(H: Array, weights: np.ndarray) -> Array:
     """sum_j w_j H[j]."""
     return like(weights, H) @ H
 
 
-def _row_squares(H):
+def _row_squares(H: Array) -> Array:
     return (H * H).sum(1, dtype=namespace(H).float64)
 
 
-def _row_largest(H):
+def _row_largest(H: Array) -> Array:
     return abs(H).max(1) if isinstance(H, np.ndarray) else H.abs().amax(1)
 
 
-def _row_products(H, u):
+def _row_products(H: Array, u: Array) -> Pair:
     """H u, and the sum of u."""
     return H @ u, u.sum()

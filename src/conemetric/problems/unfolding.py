@@ -33,9 +33,11 @@ import numpy as np
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator
 
 from ..core import spectral
-from ..core.arrays import float64, identity, like, to_numpy
-from ..operators.edges import ReducedEdges
-from .base import Bounds, Evaluation
+from ..core.arrays import Array, Pair, float64, identity, like, to_numpy
+from ..core.vectors import Total
+from ..operators.edges import EdgeOperator, ReducedEdges
+from .base import Bounds, Evaluation, Point, Primal
+from .rigidity import Face
 from .sdp import ConstrainedProgram
 
 REPAIRS = 12  # Levenberg-Marquardt steps, at most
@@ -65,7 +67,11 @@ class UnfoldingProgram(ConstrainedProgram):
     with this relative ``error``.
     """
 
-    def __init__(self, operator: Any, b: Any, sigma: float, equality: bool, error: float = 0.0):
+    operator: Any
+    nodes: EdgeOperator
+    equality: bool
+
+    def __init__(self, operator: Any, b: Array, sigma: float, equality: bool, error: float = 0.0):
         self.operator, self.sigma, self.equality = operator, float(sigma), bool(equality)
         self.error = error
         self.nodes = operator if operator.ignores_constants else operator.edges
@@ -74,23 +80,23 @@ class UnfoldingProgram(ConstrainedProgram):
         self.lower, self.upper, self.bounded = -np.inf if equality else 0.0, np.inf, not equality
         self.size = float(self.b.max()) or 1.0
 
-    def cost_product(self, Y: Any) -> Any:
+    def cost_product(self, Y: Array) -> Array:
         """C Y, with C = -I on the centred subspace and +1 on constants: Y stays centred."""
         return 2 * Y.mean(0) - Y if self.operator.ignores_constants else -Y
 
     @cached_property
-    def offset(self) -> Any:
+    def offset(self) -> Array:  # type: ignore[override]
         n = self.operator.n_features
         one = identity(n, self.b)
         return one - 2.0 / n if self.operator.ignores_constants else one
 
-    def start_factor(self, rank: int = START_RANK) -> Any:
+    def start_factor(self, rank: int = START_RANK) -> Array:
         """The smoothest functions on the graph (eigenvectors of A*(1)), scaled to the distances."""
         rank = min(rank, self.operator.n_features - self.operator.ignores_constants)
         Y = self.leading_eigenpairs(self.b * 0 + 1, rank)[1]
         return Y * ((self.b.mean() or 1.0) / self.operator.forward_factor(Y).mean()) ** 0.5
 
-    def smoother(self, Y: Any, u: Any, mu: float) -> Callable[[Any], Any]:
+    def smoother(self, Y: Array, u: Array, mu: float) -> Callable[[Array], Array]:
         """Roughly the inverse of the curvature of the augmented Lagrangian at Y: on the host that of
         its constraints, elsewhere of A*(b), the Laplacian whose weights are the squared distances.
         """
@@ -102,10 +108,10 @@ class UnfoldingProgram(ConstrainedProgram):
         return self.operator.curvature_solver(Y, multipliers, stiff, diagonal)
 
     @cached_property
-    def _rough_smoother(self):
+    def _rough_smoother(self) -> Callable[[Array], Array]:
         return self.operator.smoother(self.b, SMOOTHING)
 
-    def leading_eigenpairs(self, u: Any, k: int) -> tuple[Any, Any]:
+    def leading_eigenpairs(self, u: Array, k: int) -> Pair:
         """The k largest eigenvalues and eigenvectors of K(u); on the host from the sparse A*(u)."""
         n = self.operator.n_features
         sparse = self.operator.xp is np and self.operator.ignores_constants
@@ -118,21 +124,21 @@ class UnfoldingProgram(ConstrainedProgram):
                 pass  # a dense decomposition always works
         return spectral.leading_eigenpairs(self.offset - self.operator.adjoint(u), k)
 
-    def evaluate(self, u: Any, rank_guess: int | None = None, *requested: Any) -> Evaluation:
-        return UnfoldingEvaluation(self, u, rank_guess, requested)
+    def evaluate(self, u: Array, rank_guess: int | None = None, *requested: Total) -> Evaluation:
+        return UnfoldingEvaluation(self, u, rank_guess, *requested)
 
-    def primal_value(self, terms: Any, squared_norm: Any, factor: Any) -> tuple[float, float]:
+    def primal_value(self, terms: float, squared_norm: float, factor: Array) -> Primal:
         trace = float((float64(factor) ** 2).sum())
         return squared_norm / (2 * self.sigma) - trace, terms / self.size
 
-    def factor_of(self, X: Any) -> Any:
+    def factor_of(self, X: Array) -> Array:
         """A centred factor of X; with inequalities scaled down until no distance is exceeded."""
         if self.operator.ignores_constants:
             X = X - X.mean(0)
             X = X - X.mean(1)[:, None]
         return self.feasible(spectral.psd_split((X + X.T) / 2).factor)
 
-    def feasible(self, L: Any, reached: Any = None) -> Any:
+    def feasible(self, L: Array, reached: Array | None = None) -> Array:
         """L, with the squared distances ``reached``; with inequalities scaled down until none is
         exceeded, whatever the rounding.
         """
@@ -147,7 +153,7 @@ class UnfoldingProgram(ConstrainedProgram):
         allowed = (allowed[exceeded] ** 0.5 - FEW_OPERATIONS * EPS * abs(L).max()).clip(0)
         return L * float((allowed / reached[exceeded] ** 0.5).min())
 
-    def repaired(self, L: Any) -> Any:
+    def repaired(self, L: Array) -> Array:
         """A factor near L that meets its distances, if one is found; else the closest to that.
 
         With equalities few columns may lead there where many do not: next to a kernel of low rank
@@ -167,7 +173,7 @@ class UnfoldingProgram(ConstrainedProgram):
             return found[-1][0]
         return min(right, key=lambda L: self.primal_at(L, self.b)[0])
 
-    def _nearer(self, L):
+    def _nearer(self, L: Array) -> tuple[Array, float]:
         """(L after Levenberg-Marquardt steps L + A*(y) L towards its distances, largest error)."""
         operator, size, damping = self.operator, self.b.clip(SHORTEST * self.size), FIRST_DAMPING
         enough = REPAIRED if self.equality else SCALED_AWAY
@@ -187,18 +193,18 @@ class UnfoldingProgram(ConstrainedProgram):
             L, slack = (moved, left) if better else (L, slack)
         return L, errors[-1]
 
-    def _missing(self, slack):
+    def _missing(self, slack: Array) -> Array:
         """What distances lack; with inequalities only what they exceed."""
         return slack if self.equality else slack.clip(None, 0)
 
-    def certify(self, primal_point: Any, dual_point: Any) -> Bounds:
+    def certify(self, primal_point: Array, dual_point: Point) -> Bounds:
         exact = self.exact
         Y, u = float64(primal_point), exact.project(float64(dual_point))
         Y = Y - Y.mean(0) if self.operator.ignores_constants else Y
         primal, violation = exact.primal_at(Y, exact.operator.forward_factor(Y), u)
         return below(primal, exact.bound(u), violation)
 
-    def bound(self, u: Any) -> float:
+    def bound(self, u: Array) -> float:
         """D(u) less what rounding may have added."""
         K = self.offset - self.operator.adjoint(u)
         size = float(self.operator.xp.linalg.vector_norm(K))
@@ -212,7 +218,7 @@ class UnfoldingProgram(ConstrainedProgram):
         dual = self.dual_value(fsum(terms) - lost, positive**2, float(values.max()) + error)
         return dual - FEW_OPERATIONS * EPS * abs(dual)
 
-    def dual_value(self, linear: float, squared_norm: Any, largest: float) -> float:
+    def dual_value(self, linear: float, squared_norm: float, largest: float) -> float:
         """D(u) from -b'u, ||[K(u)]_+||_F^2 and the largest eigenvalue of K(u)."""
         if np.isfinite(self.sigma):
             return linear - 0.5 * self.sigma * squared_norm
@@ -229,9 +235,9 @@ class UnfoldingOnFace(UnfoldingProgram):
     bound over Z.
     """
 
-    multipliers: Any = None  # of the original program, from the last certificate
+    multipliers: Array | None = None  # of the original program, from the last certificate
 
-    def __init__(self, original: Any, face: Any):
+    def __init__(self, original: UnfoldingProgram, face: Face):
         self.original = original
         self.basis, self.outside, self.stress = (like(part, original.b) for part in face[:3])
         others = np.setdiff1d(np.arange(len(original.b)), face.kept)
@@ -242,7 +248,7 @@ class UnfoldingOnFace(UnfoldingProgram):
         given = original.sigma, original.equality, original.error
         super().__init__(operator, original.b[self.kept], *given)
 
-    def lifted(self, L: Any, u: Any) -> Any:
+    def lifted(self, L: Array, u: Array) -> Array:
         """Multipliers of the original program, from those of the face and a factor of Z.
 
         D(v + t w) is the bound over Z less about <C S^+ C', K> / t, where S = A*(w) and C is the
@@ -255,7 +261,7 @@ class UnfoldingOnFace(UnfoldingProgram):
             given = self._spread(given, L)
         return max((given + t * self.stress for t in STRESSES), key=self.original.bound)
 
-    def _spread(self, given, L):
+    def _spread(self, given: Array, L: Array) -> Array:
         inside, across = (
             self.original.nodes.differences(Y)[self.spread] for Y in (self.basis, self.outside)
         )
@@ -265,7 +271,7 @@ class UnfoldingOnFace(UnfoldingProgram):
         given[self.spread] = spectral.cholesky_solver(same + lost)(same @ given[self.spread])
         return given
 
-    def certify(self, primal_point: Any, dual_point: Any) -> Bounds:
+    def certify(self, primal_point: Array, dual_point: Point) -> Bounds:
         """That of the original."""
         whole, L = self.original, self.basis @ float64(primal_point)
         L = L if whole.operator.ignores_constants else whole.operator.Q.T @ L
@@ -275,7 +281,7 @@ class UnfoldingOnFace(UnfoldingProgram):
         dual = whole.bound(self.multipliers)
         return below(own.primal, dual, max(own.violation, missed))
 
-    def proven(self, L: Any, point: Any) -> float:
+    def proven(self, L: Array, point: Evaluation) -> float:
         return self.original.bound(self.lifted(L, point.u))
 
 
@@ -289,8 +295,10 @@ def below(primal: float, dual: float, violation: float) -> Bounds:
 class UnfoldingEvaluation(Evaluation):
     """An `Evaluation` by few eigenpairs if n is large; the dual is -inf if some are missing."""
 
+    problem: UnfoldingProgram
+
     @cached_property
-    def _decomposition(self):
+    def _decomposition(self) -> tuple[spectral.PSDPart, bool]:
         """(positive part, whether it is complete)."""
         p, n = self.problem, self.problem.operator.n_features
         k = n if self.rank_guess is None else self.rank_guess + SPARE
@@ -301,7 +309,7 @@ class UnfoldingEvaluation(Evaluation):
         return spectral.PSDPart(values[:keep], vectors[:, :keep]), keep < k
 
     @property
-    def part(self) -> Any:
+    def part(self) -> spectral.PSDPart:
         return self._decomposition[0]
 
     @cached_property

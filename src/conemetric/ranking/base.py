@@ -1,10 +1,9 @@
 """Estimators that learn from relevance judgements: choose a setting, solve, certify, rank."""
 
 from abc import ABCMeta, abstractmethod
-from dataclasses import replace
-from functools import partial
+from dataclasses import KW_ONLY, dataclass, replace
 from numbers import Integral, Real
-from typing import Any, NoReturn, Self
+from typing import Any, Literal, NoReturn, Self
 
 import numpy as np
 from sklearn.utils import check_random_state
@@ -13,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from ..core.arrays import float64, like, namespace, to_numpy
 from ..core.sklearn_private import Interval, StrOptions, fit_context
 from ..core.warn import warn_user
-from ..estimators.base import SOLVER_PARAMETERS, CertifiedEstimator
+from ..estimators.base import SOLVER_PARAMETERS, CertifiedEstimator, Seed
 from ..estimators.validation import check_size, refuse_dask
 from ..evaluation.thresholds import check_share
 from ..problems.base import Bounds
@@ -21,9 +20,9 @@ from ..solvers.base import Certificate, SolveResult, Status
 from ..solvers.dual_quasi_newton import DualQuasiNewton
 from .candidates import DEPTH
 from .choice import Choice
-from .columns import AUTO, EMBEDDING, NORMALIZATIONS, check_scores, picked
+from .columns import AUTO, EMBEDDING, check_scores, picked
 from .comparisons import Remembered, TrainingData
-from .engines import check_target
+from .engines import NORMALIZATIONS, check_target
 from .forms import ScoreForm
 from .judgements import check_relevance
 from .measures import ndcg
@@ -42,20 +41,25 @@ RANKING_PARAMETERS = {
 STORED, LEAST_MEMORY, MOST_MEMORY = 1 << 22, 10, 100
 
 
+@dataclass(eq=False, repr=False)
 class RankingEstimator(CertifiedEstimator, metaclass=ABCMeta):
     """Learns a `RankingModel` from judgements, by the `RankingProgram` of a `ScoreForm`."""
 
-    model_: RankingModel
-    target: str | None = None  # a search engine, where the estimator has such a parameter
+    C: float | Literal["auto"] = "auto"
+    _: KW_ONLY
+    n_hard: int = 10
+    n_random: int = 10
+    normalization: Literal["auto", "raw", "range", "spread"] = "auto"
+    n_components: int | None = None
+    tol: float = 1e-3
+    max_iter: int = 1000
+    random_state: Seed = None
+    verbose: int = 0
 
     @property
     @abstractmethod
     def _form(self) -> ScoreForm:
         """How a map scores documents."""
-
-    @abstractmethod
-    def _store_maps(self, queries: Any, documents: Any) -> None:
-        """Set the fitted attributes of the maps."""
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(self, queries: Any, documents: Any, relevance: Any, scores: Any = None) -> Self:
@@ -69,12 +73,9 @@ class RankingEstimator(CertifiedEstimator, metaclass=ABCMeta):
             Rows [query, document] or [query, document, grade]; or a sparse matrix of
             grades (n_queries, n_documents), in which a stored zero means judged not
             relevant. Unjudged documents may or may not be relevant.
-        scores : dict of str to sparse matrix or callable, default=None
-            Columns of other scores by name, the higher the better. A sparse matrix
-            (n_queries, n_documents) stores the scores of the documents that a column lists,
-            such as the first 200 of BM25. A callable ``(query_numbers, document_numbers) ->
-            scores`` scores pairs, given as two integer arrays, and is called for the 200
-            nearest documents of each query and all that other columns list.
+        scores : dict of str to sparse matrix (n_queries, n_documents), default=None
+            Columns of other scores by name, the higher the better. Stored entries are the
+            documents that a column lists, such as the first 200 of BM25.
 
         Returns
         -------
@@ -213,9 +214,41 @@ class RankingEstimator(CertifiedEstimator, metaclass=ABCMeta):
         maps, how = self._form.sides(data, map_, self.n_components), setting.normalization
         listed = (data.columns.target, data.columns.window or None) if data.columns else ()
         self.model_ = RankingModel(*maps, self._form.similarity, weights, how, *listed)
-        self._store_maps(*maps)
+        self.components_ = maps[0]
         self.score_weights_, self.normalization_ = weights, how
         self.score_multipliers_ = dict.fromkeys(names, 0.0)
+
+    def transform_queries(self, Q: Any) -> Any:
+        """Map queries to the space of the documents.
+
+        Parameters
+        ----------
+        Q : array-like or tensor (n, n_features)
+
+        Returns
+        -------
+        array (n, n_features) or (n, n_components)
+        """
+        check_is_fitted(self)
+        return self.model_.transform_queries(Q)
+
+    def transform_documents(self, D: Any) -> Any:
+        """Map documents as `rank` does; `QueryAdapter` leaves them unchanged without
+        ``n_components``.
+
+        Parameters
+        ----------
+        D : array-like or tensor (n, n_features)
+
+        Returns
+        -------
+        array (n, n_features) or (n, n_components)
+        """
+        check_is_fitted(self)
+        return self.model_.transform_documents(D)
+
+    def __sklearn_is_fitted__(self):
+        return hasattr(self, "model_")
 
     def rank(
         self, queries: Any, documents: Any, scores: Any = None, k: int = 10
@@ -228,7 +261,7 @@ class RankingEstimator(CertifiedEstimator, metaclass=ABCMeta):
         ----------
         queries : array-like or tensor (n_queries, n_features)
         documents : array-like or tensor (n_documents, n_features)
-        scores : dict of str to sparse matrix or callable, default=None
+        scores : dict of str to sparse matrix, default=None
             The columns, as in `fit`; those with weight 0 may be left out.
         k : int, default=10
 
@@ -239,14 +272,7 @@ class RankingEstimator(CertifiedEstimator, metaclass=ABCMeta):
         """
         check_is_fitted(self)
         queries, documents = self._check_points(queries, documents)
-        nearest = partial(self._nearest, queries, documents)
-        return self.model_.rank(queries, documents, scores, k, nearest)
-
-    def _nearest(self, queries, documents, k):
-        """The documents for which callables are called."""
-        form, initial = self._form, (self._form.initial_map(documents),)
-        found = form.search(initial, form.prepared(queries), form.prepared(documents), k)
-        return to_numpy(found.documents)
+        return self.model_.rank(queries, documents, scores, k)
 
     def score(self, queries: Any, documents: Any, relevance: Any, scores: Any = None) -> float:
         """Mean nDCG@10 of the learned ranking over the queries with a relevant document.
@@ -262,13 +288,12 @@ class RankingEstimator(CertifiedEstimator, metaclass=ABCMeta):
         queries, documents = self._check_points(queries, documents, reset)
         judgements = check_relevance(relevance, len(queries), len(documents))
         answered = np.flatnonzero(judgements.n_relevant > 0)
-        columns = None
-        if self.target is not None:
-            check_target(self.target, self.normalization, self._form.similarity, scores)
+        columns, target = None, self._form.target
+        if target is not None:
+            check_target(target, self.normalization, self._form.similarity)
         if scores is not None:
-            nearest = partial(self._nearest, queries, documents)
-            columns = check_scores(scores, len(queries), len(documents), nearest).select(answered)
-            columns = columns.listed_by(self.target, None if reset else self.model_.window)
+            columns = check_scores(scores, len(queries), len(documents)).select(answered)
+            columns = columns.listed_by(target, None if reset else self.model_.window)
             columns.tried(self.normalization)
         judged = judgements.select(answered)
         return TrainingData(queries[answered], documents, judged, columns, self._form.prepared)

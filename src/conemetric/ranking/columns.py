@@ -11,7 +11,7 @@ most that is known of it. Normalised scores are never negative, so that the best
 mix are listed, or among the nearest by the embedding: nothing else has to be ranked.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Self
@@ -20,13 +20,11 @@ import numpy as np
 from scipy import sparse
 
 from ..core.arrays import to_numpy
-from .engines import ENGINES, EVERY, as_listed
+from .engines import ENGINES, EVERY, NORMALIZATIONS, as_listed
 from .judgements import Judgements, ListedDocuments
 from .top_k import Found, best_of
 
-NORMALIZATIONS = ("raw", "range", "spread")  # simplest first
 AUTO = "auto"  # the best of them on held-out queries
-RERANKED = 200  # nearest documents of a query that a callable scores, as many as people rerank
 EMBEDDING = "embedding"  # the name of the embedding's own scores among the weights
 
 
@@ -211,16 +209,9 @@ def _spread(values, listed):
     return float(size * np.sqrt((values**2 / n).sum(1)).mean())
 
 
-def check_scores(
-    scores: Mapping[str, Any],
-    n_queries: int,
-    n_documents: int,
-    nearest: Callable[[int], Any] | None = None,
-) -> Columns:
+def check_scores(scores: Mapping[str, Any], n_queries: int, n_documents: int) -> Columns:
     """Validate columns, each a sparse matrix (n_queries, n_documents) whose stored entries are
-    the list, or a callable ``(query_numbers, document_numbers) -> scores`` of pairs, which is
-    given the ``nearest`` documents by the embedding (n_queries, k) and all listed ones. Without
-    an embedding there are no callables.
+    the list.
     """
     names = list(scores) if isinstance(scores, Mapping) else []
     if not names or not all(isinstance(name, str) and name for name in names):
@@ -231,24 +222,16 @@ def check_scores(
     if EMBEDDING in scores:
         raise ValueError(f"scores names a column {EMBEDDING!r}, the embedding's own; rename it.")
     shape = n_queries, n_documents
-    given, keys = {}, {}
-    for name, column in scores.items():
-        if nearest is None or not callable(column):
-            given[name] = column = _checked(column, name, shape)
-            query = np.repeat(np.arange(n_queries), np.diff(column.indptr))
-            keys[name] = query * n_documents + column.indices.astype(np.int64)
-    listed = list(keys.values())
-    if nearest is not None and len(given) < len(scores):
-        near = np.asarray(nearest(RERANKED))
-        listed.append((np.arange(n_queries)[:, None] * n_documents + near)[near >= 0])
-    key = np.unique(np.concatenate(listed))
+    columns = [_checked(column, name, shape) for name, column in scores.items()]
+    keys = [
+        np.repeat(np.arange(n_queries), np.diff(column.indptr)) * n_documents + column.indices
+        for column in columns
+    ]
+    key = np.unique(np.concatenate(keys))
     query, document = np.divmod(key, n_documents)
     raw = np.full((len(key), len(scores)), np.nan)
-    for c, (name, column) in enumerate(scores.items()):
-        if name in given:
-            raw[np.searchsorted(key, keys[name]), c] = given[name].data
-        else:
-            raw[:, c] = _finite(column(query, document), name, len(key))
+    for c, column in enumerate(columns):
+        raw[np.searchsorted(key, keys[c]), c] = column.data
     start = np.searchsorted(query, np.arange(n_queries + 1))
     return Columns(start, document, n_documents, tuple(scores), raw)
 
@@ -275,10 +258,9 @@ def picked(scores: Any, names: Iterable[str], known: Collection[str]) -> dict[st
 
 def _checked(column, name, shape):
     if not sparse.issparse(column):
-        instead = "" if callable(column) else ", or to an estimator a callable that scores pairs"
         raise TypeError(
             f"scores[{name!r}] is {type(column).__name__}; give a scipy.sparse matrix of the best "
-            f"documents of each query{instead}."
+            "documents of each query, such as ranking.lexical.engine_scores makes of a function."
         )
     if column.shape != shape:
         raise ValueError(
@@ -289,15 +271,6 @@ def _checked(column, name, shape):
         raise ValueError(f"scores[{name!r}] has dtype {column.dtype}; give real numbers.")
     column = sparse.csr_array(column, dtype=np.float64)
     column.sum_duplicates()
-    _finite(column.data, name, column.nnz)
+    if not np.isfinite(column.data).all():
+        raise ValueError(f"scores[{name!r}] has NaN or infinite entries; drop or replace them.")
     return column
-
-
-def _finite(values, name, n):
-    values = np.asarray(to_numpy(values))
-    if values.shape != (n,) or values.dtype.kind not in "biuf" or not np.isfinite(values).all():
-        raise ValueError(
-            f"scores[{name!r}] gives shape {values.shape} and dtype {values.dtype} for {n} pairs, "
-            "or NaN or infinite values; give one finite number for each."
-        )
-    return values.astype(np.float64)

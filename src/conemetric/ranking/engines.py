@@ -11,15 +11,13 @@ Every engine lists ``window`` documents by each column. They differ in what the 
     range     (s - least) / (largest - least) of the ``window`` nearest; 0 for all others
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 PRODUCTS = ("cosine", "inner")
 SIMILARITIES = (*PRODUCTS, "euclidean")
-SCALES = ("raw", "range", "spread")
+NORMALIZATIONS = ("raw", "range", "spread")  # simplest first
 EVERY = "every"  # `rank` without a target
 
 
@@ -34,18 +32,18 @@ class Engine:
 
 
 ENGINES = {
-    "pgvector": Engine("bm25 in SQL", SCALES, EVERY, SIMILARITIES),
-    "duckdb": Engine("bm25 vectors", SCALES, EVERY, SIMILARITIES),
-    "sqlite": Engine("FTS5", SCALES[:2], EVERY, ("cosine", "euclidean")),
+    "pgvector": Engine("bm25 in SQL", NORMALIZATIONS, EVERY, SIMILARITIES),
+    "duckdb": Engine("bm25 vectors", NORMALIZATIONS, EVERY, SIMILARITIES),
+    "sqlite": Engine("FTS5", NORMALIZATIONS[:2], EVERY, ("cosine", "euclidean")),
     "qdrant": Engine("bm25 vectors", ("raw",), EVERY, PRODUCTS),
     "milvus": Engine("bm25 vectors", ("raw",), "listed", PRODUCTS),
     "lancedb": Engine("its own", ("range",), "range", PRODUCTS),
-    "elasticsearch": Engine("its own", SCALES[:2], "shifted", PRODUCTS),
+    "elasticsearch": Engine("its own", NORMALIZATIONS[:2], "shifted", PRODUCTS),
     "opensearch": Engine("its own", ("range",), "range", SIMILARITIES),
 }
 
 
-def check_target(target: str, normalization: str, similarity: str, scores: Any = None) -> None:
+def check_target(target: str, normalization: str, similarity: str) -> None:
     """Refuse what an engine cannot compute, before anything is learned for it."""
     engine = ENGINES[target]
     if similarity not in engine.similarities:
@@ -59,12 +57,6 @@ def check_target(target: str, normalization: str, similarity: str, scores: Any =
             f"target={target!r} cannot scale scores by {normalization!r}; use normalization='auto' "
             f"or {' or '.join(map(repr, engine.normalizations))}."
         )
-    for name, column in scores.items() if isinstance(scores, Mapping) else ():
-        if callable(column):
-            raise ValueError(
-                f"scores[{name!r}] is a callable, which target={target!r} cannot call; give a sparse "
-                "matrix of what the engine lists (ranking.lexical.engine_scores)."
-            )
 
 
 def as_listed(scores: np.ndarray, order: np.ndarray, window: int, how: str) -> np.ndarray:

@@ -29,6 +29,7 @@ class BilinearForm:
     """q'W d, of unit rows if the similarity is the cosine: all queries weigh the same."""
 
     similarity: str
+    target: str | None  # a search engine (`ranking.engines`)
     margins = (0.1, 0.03)  # tried by C="auto"; the first goes with a fixed C
     program_type = BilinearProgram
     operator = staticmethod(from_comparisons)  # of queries, documents and triplets
@@ -109,6 +110,7 @@ class DistanceForm:
 
     prior: Any
     similarity = "euclidean"
+    target = None
     margins = (0.1,)
     program_type = FrobeniusProgram
 

@@ -9,14 +9,13 @@ import numpy as np
 from scipy import sparse
 
 from .candidates import DEPTH, Candidate, Setting, best_candidate, crossed_mix
-from .columns import AUTO, NORMALIZATIONS, Pool, check_scores, picked
+from .columns import AUTO, Pool, check_scores, picked
 from .judgements import check_relevance
 from .measures import ndcg
 from .top_k import check_depth
 
 __all__ = ["Fusion", "fuse", "reciprocal_ranks"]
 
-RANK = "rank"  # a normalisation of `fuse` alone: reciprocal ranks in place of scores
 N_FOLDS = 4  # of queries that tune weights or judge them
 RANK_SHIFT = 60  # of reciprocal ranks: Cormack, Clarke and Buettcher, SIGIR 2009
 
@@ -29,7 +28,7 @@ class Fusion:
     ----------
     weights : dict of str to float
     normalization : str
-        "raw", "range" or "spread" (`conemetric.ranking.columns`), or "rank": `reciprocal_ranks`.
+        "raw", "range" or "spread" (`conemetric.ranking.columns`).
     candidates : list of Candidate
         Everything tried and its nDCG@10 on the queries, every single column first; gains are
         over the best of these.
@@ -55,8 +54,8 @@ class Fusion:
         """
         check_depth(k)
         used = {name: weight for name, weight in self.weights.items() if weight}
-        columns, kinds = _prepared(picked(scores, used, self.weights), self.normalization)
-        return _pool(columns).rank(kinds[0], np.array([*used.values()]), k)
+        columns, (how,) = _prepared(picked(scores, used, self.weights), self.normalization)
+        return _pool(columns).rank(how, np.array([*used.values()]), k)
 
 
 def fuse(scores: Mapping[str, Any], relevance: Any, *, normalization: str = AUTO) -> Fusion:
@@ -72,9 +71,8 @@ def fuse(scores: Mapping[str, Any], relevance: Any, *, normalization: str = AUTO
         Stored entries are the documents that a column lists.
     relevance : integer array-like (r, 2) or (r, 3), or sparse matrix
         As in `QueryAdapter.fit`.
-    normalization : {"auto", "raw", "range", "spread", "rank"}, default="auto"
-        The one that the search system uses (`conemetric.export.to_hybrid_query`), or the best
-        of the first three.
+    normalization : {"auto", "raw", "range", "spread"}, default="auto"
+        The one that the search system uses (`conemetric.export.to_hybrid_query`), or the best.
 
     Returns
     -------
@@ -128,13 +126,12 @@ def fuse(scores: Mapping[str, Any], relevance: Any, *, normalization: str = AUTO
     single, mixes = candidates[: len(alone)], candidates[len(alone) :]
     setting = best_candidate([*single, *(mix for mix in mixes if mix.is_sure)]).setting
     weights = dict(zip(columns.names, setting.weights, strict=True))
-    how = RANK if normalization == RANK else setting.normalization or NORMALIZATIONS[0]
-    return Fusion(weights, how, candidates)
+    return Fusion(weights, str(setting.normalization), candidates)
 
 
 def reciprocal_ranks(column: Any, shift: float = RANK_SHIFT) -> sparse.csr_array:
     """A column of 1 / (shift + rank) of the documents that ``column`` lists, the best of a query
-    having rank 1. The plain sum of such columns is reciprocal rank fusion.
+    having rank 1: their plain sum is reciprocal rank fusion, and `fuse` learns its weights.
 
     Parameters
     ----------
@@ -165,10 +162,7 @@ def _prepared(scores, normalization):
     """Columns, all of them sparse matrices of one shape, and the normalisations to try."""
     first = next(iter(scores.values()), None) if isinstance(scores, Mapping) else None
     columns = check_scores(scores, *getattr(first, "shape", (0, 0)))
-    if normalization != RANK:
-        return columns, columns.tried(normalization)
-    ranks = {name: reciprocal_ranks(column) for name, column in scores.items()}
-    return check_scores(ranks, columns.n_queries, columns.n_documents), NORMALIZATIONS[:1]
+    return columns, columns.tried(normalization)
 
 
 def _pool(columns):

@@ -1,24 +1,21 @@
 """A learned ranking: the maps of queries and documents, and the scores that it adds up."""
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 import numpy as np
 from sklearn.utils.validation import check_array
 
 from ..core.arrays import is_torch, like, namespace, refuse_masked, to_numpy
-from ..core.fields import Array, Named, Number, Text, check, expect
+from ..core.fields import Array, Named, Number, Stored, Text, expect
 from ..estimators.validation import check_tensor
-from .columns import EMBEDDING, NORMALIZATIONS, Columns, Pool, check_scores, picked
-from .engines import ENGINES
-from .top_k import SIMILARITIES, check_depth, search, tie_ranks, unit_rows
-
-__all__ = ["FIELDS", "RankingModel", "check_rows"]
+from .columns import EMBEDDING, Columns, Pool, check_scores, picked
+from .engines import ENGINES, NORMALIZATIONS, SIMILARITIES
+from .top_k import check_depth, search, tie_ranks, unit_rows
 
 
 @dataclass(frozen=True)
-class RankingModel:
+class RankingModel(Stored):
     """What a fitted `QueryAdapter` or `RelevanceMetric` ranks by, without its data (``model_``).
 
     The score of a document d for a query q is ::
@@ -56,13 +53,13 @@ class RankingModel:
     ([[1, 0]], [[6.0, 1.0]])
     """
 
-    query_map: Any
-    document_map: Any
-    similarity: str
-    weights: dict[str, float]
-    normalization: str | None = None
-    target: str | None = None
-    window: int | None = None
+    query_map: Annotated[Any, Array("f", ("rank", "features"), optional=True)]
+    document_map: Annotated[Any, Array("f", ("rank", "document_features"), optional=True)]
+    similarity: Annotated[str, Text(SIMILARITIES)]
+    weights: Annotated[dict[str, float], Named(Number(0))]
+    normalization: Annotated[str | None, Text(NORMALIZATIONS, optional=True)] = None
+    target: Annotated[str | None, Text(tuple(ENGINES), optional=True)] = None
+    window: Annotated[int | None, Number(1, whole=True, optional=True)] = None
 
     @property
     def columns(self) -> list[str]:
@@ -78,12 +75,7 @@ class RankingModel:
         return _mapped(check_rows(D, "D"), self.document_map, "D")
 
     def rank(
-        self,
-        queries: Any,
-        documents: Any,
-        scores: Mapping[str, Any] | None = None,
-        k: int = 10,
-        nearest: Callable[[int], np.ndarray] | None = None,
+        self, queries: Any, documents: Any, scores: Any = None, k: int = 10
     ) -> tuple[np.ndarray, np.ndarray]:
         """The first ``k`` documents of every query. Those with equal scores are in an order
         that depends on their vectors as given, not on their numbers.
@@ -92,9 +84,6 @@ class RankingModel:
         ----------
         queries, documents, scores, k
             As in `QueryAdapter.rank`.
-        nearest : callable, default=None
-            Gives the numbers of the nearest documents (n_queries, n) for which callables among
-            ``scores`` are called; without it there may be none.
 
         Returns
         -------
@@ -104,7 +93,7 @@ class RankingModel:
         check_depth(k)
         queries, documents = check_rows(queries, "queries"), check_rows(documents, "documents")
         namespace(queries, documents)  # refuses mixed libraries
-        columns = self._weighted_columns(scores, len(queries), len(documents), nearest)
+        columns = self._weighted_columns(scores, len(queries), len(documents))
         ties = tie_ranks(documents)
         if self.similarity == "cosine":
             queries, documents = unit_rows(queries), unit_rows(documents)
@@ -121,46 +110,34 @@ class RankingModel:
         pool, k = Pool.of(columns, [found], ties), min(k, len(documents))
         return pool.rank(self.normalization, weights, k, self.weights[EMBEDDING])
 
-    def _weighted_columns(self, scores, n_queries, n_documents, nearest) -> Columns | None:
+    def _weighted_columns(self, scores, n_queries, n_documents) -> Columns | None:
         """The columns that have a weight, checked; None if none has."""
         used = [name for name in self.columns if self.weights[name]]
         scores = picked(scores, used, self.columns)
         if not used or self.normalization is None:
             return None
-        columns = check_scores(scores, n_queries, n_documents, nearest)
+        columns = check_scores(scores, n_queries, n_documents)
         columns = columns.listed_by(self.target, self.window)
         columns.tried(self.normalization)  # refuses columns that it does not suit
         return columns
 
     def state(self) -> dict[str, Any]:
         """JSON values and arrays that hold it; `from_state` inverts it."""
-        state = {name: getattr(self, name) for name in FIELDS} | {"weights": dict(self.weights)}
-        for name in ("query_map", "document_map"):
-            state[name] = None if state[name] is None else to_numpy(state[name])
-        return state
+        maps = {"query_map": self.query_map, "document_map": self.document_map}
+        maps = {name: None if map_ is None else to_numpy(map_) for name, map_ in maps.items()}
+        return super().state() | maps | {"weights": dict(self.weights)}
 
     @classmethod
-    def from_state(cls, state: Mapping[str, Any], within: str = "ranking") -> Self:
+    def from_state(cls, state: Any, within: str = "ranking") -> Self:
         """The model of a `state`; a `FieldError` that names a value which it cannot use."""
-        check(state, FIELDS, within)
-        weights = state["weights"]
+        model = super().from_state(state, within)
+        weights = model.weights
         named = f"{within}.weights", sorted(weights)[:9]
         expect(EMBEDDING in weights, *named, f"one of {EMBEDDING}")
         scaled = [name for name, weight in weights.items() if weight and name != EMBEDDING]
-        fits = state["normalization"] is not None or not scaled
+        fits = model.normalization is not None or not scaled
         expect(fits, f"{within}.normalization", None, f"the scale of {scaled[:9]}")
-        return cls(**state)
-
-
-FIELDS = {
-    "query_map": Array("f", ("rank", "features"), optional=True),
-    "document_map": Array("f", ("rank", "document_features"), optional=True),
-    "similarity": Text(tuple(SIMILARITIES)),
-    "weights": Named(Number(0)),
-    "normalization": Text(NORMALIZATIONS, optional=True),
-    "target": Text(tuple(ENGINES), optional=True),
-    "window": Number(1, whole=True, optional=True),
-}
+        return model
 
 
 def _mapped(X, map_, name):

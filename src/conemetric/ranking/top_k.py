@@ -10,8 +10,7 @@ from ..core.compiled import jit
 from ..core.slices import slices
 from ..core.threads import threaded
 from ..neighbours.ties import row_keys
-
-SIMILARITIES = ("euclidean", "inner", "cosine")
+from .engines import SIMILARITIES
 
 
 class Found(NamedTuple):

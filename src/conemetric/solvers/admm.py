@@ -23,17 +23,17 @@ own rule, max(e1, e2) < 5e-5 on P = L and A(L) = q, is in the history as ``resid
 """
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
 
 from scipy.linalg import cho_factor, cho_solve
 
 from ..core import spectral
-from ..core.arrays import arange, identity, is_torch, namespace, on_device
+from ..core.arrays import Array, Pair, Values, arange, identity, is_torch, namespace, on_device
+from ..operators.secants import SecantOperator
 from ..problems.isometry import NearIsometryProgram
-from .base import Iterate, Solver
+from .base import Iterate, Solver, Steps
 
 # steps between changes of beta, and the last to change it: the theory needs a fixed beta in the end
 BALANCE_EVERY, BALANCE_UNTIL = 10, 500
@@ -61,9 +61,9 @@ class ADMM(Solver):
     beta: float = 1.0
     rho: float = 1.0
     max_direct: int | None = None
-    solves: ClassVar[type] = NearIsometryProgram
+    solves = NearIsometryProgram
 
-    def steps(self, problem: NearIsometryProgram, start: Any) -> Iterator[Iterate]:
+    def steps(self, problem: NearIsometryProgram, start: Pair | None) -> Steps:
         A, xp, beta, rho = problem.operator, problem.operator.xp, self.beta, self.rho
         y = A.empty_constraint_vector()
         if start is None:
@@ -97,7 +97,7 @@ class ADMM(Solver):
                 factor = (e1 * size / (beta * moved)) ** 0.5
                 beta *= min(BALANCE_FACTOR, max(1 / BALANCE_FACTOR, factor))
 
-    def _least_squares(self, A):
+    def _least_squares(self, A: SecantOperator) -> Callable[[Array], tuple[Array, Values]]:
         """The map r -> (z, r - (rho I + A A*) z), z the solution or close to it."""
         rho = self.rho
         limit = self.max_direct or (DIRECT_ON_GPU if on_device(A.V) else DIRECT_ON_CPU)
@@ -113,21 +113,21 @@ class ADMM(Solver):
 class _Patient:
     """The same map: by conjugate gradients for the first steps, then by a factorisation."""
 
-    def __init__(self, A, rho, n_first):
+    def __init__(self, A: SecantOperator, rho: float, n_first: int) -> None:
         self.A, self.rho, self.left = A, rho, n_first
 
-    def __call__(self, r):
+    def __call__(self, r: Array) -> tuple[Array, Values]:
         self.left -= 1
         if self.left >= 0:
             return _conjugate_gradients(self.A, self.rho, r)
         return self.solve(r), 0.0
 
     @cached_property
-    def solve(self):
+    def solve(self) -> Callable[[Array], Array]:
         return _factorised(self.A.gram(), self.rho)
 
 
-def _factorised(G, rho):
+def _factorised(G: Array, rho: float) -> Callable[[Array], Array]:
     """The map r -> (rho I + G)^-1 r; G is overwritten."""
     diagonal = arange(len(G), G)
     G[diagonal, diagonal] += rho
@@ -140,7 +140,7 @@ def _factorised(G, rho):
     return lambda r: cho_solve(factor, r, check_finite=False)
 
 
-def _conjugate_gradients(A, rho, r):
+def _conjugate_gradients(A: SecantOperator, rho: float, r: Array) -> Pair:
     """z with (rho I + A A*) z = r, up to `CG_TOL` of r, and the residual."""
     xp = A.xp
     z, p, rr = r * 0, r, xp.linalg.vecdot(r, r)

@@ -21,6 +21,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from ..core.advice import Advice
+from ..core.arrays import Array
 from ..core.clock import stopwatch
 from ..core.fields import Number, Text, check, expect
 from ..core.notebooks import html_table
@@ -151,11 +152,14 @@ class Iterate:
 
     primal: float
     dual: float
-    primal_point: Any
+    primal_point: Array
     dual_point: Any
     violation: float = 0.0
     extra: Mapping[str, float] = field(default_factory=dict)
     state: Any = None
+
+
+Steps = Iterator[Iterate]
 
 
 class Infeasible(Exception):
@@ -173,7 +177,7 @@ class SolveResult:
     ``kept`` is what `Solver.solve` was asked to keep, ``state`` that of the last iterate.
     """
 
-    primal_point: Any
+    primal_point: Array
     dual_point: Any
     certificate: Certificate
     n_iter: int
@@ -203,7 +207,7 @@ class Solver(ABC):
     remedy: ClassVar[str] = "raise max_iter or loosen tol"
 
     @abstractmethod
-    def steps(self, problem: Any, start: Any) -> Iterator[Iterate]:
+    def steps(self, problem: Any, start: Any) -> Steps:
         """Yield the start, then an iterate per iteration; return if no progress is possible."""
 
     def solve(
@@ -211,7 +215,7 @@ class Solver(ABC):
         problem: Problem,
         start: Any = None,
         callback: Callback | None = None,
-        keep: Callable | None = None,
+        keep: Callable[[Any], tuple[Any, Array]] | None = None,
         name: str | None = None,
         retried: bool = False,
     ) -> SolveResult:
@@ -288,16 +292,17 @@ class Solver(ABC):
 class _Best:
     """Best primal and best dual point of a run, its last state, and its history."""
 
-    def __init__(self, tol):
+    def __init__(self, tol: float) -> None:
         self.tol, self.n_iter = tol, -1
         self.state = None
         self.primal = self.violation = np.inf
         self.dual = -np.inf
-        self.primal_point = self.dual_point = None
+        self.primal_point: Any = None
+        self.dual_point: Any = None
         self._records: list[dict[str, float]] = []
         self._began = stopwatch()
 
-    def take(self, iterate):
+    def take(self, iterate: Iterate) -> dict[str, float]:
         self.n_iter += 1
         self.state = iterate.state
         # an iterate within tol replaces both points; until then they may come from different ones
@@ -319,20 +324,20 @@ class _Best:
         self._records.append(record)
         return record
 
-    def _rank(self, candidate):
+    def _rank(self, candidate: "Iterate | _Best") -> tuple[float, float]:
         """By violation if that is above ``tol``, then by distance from the bound."""
         distance = abs(candidate.primal - self.dual) if self.dual > -np.inf else candidate.primal
         return max(candidate.violation, self.tol), distance
 
-    def _within_tol(self, candidate, dual):
+    def _within_tol(self, candidate: "Iterate | _Best", dual: float) -> bool:
         gap = abs(relative_gap(candidate.primal, dual))
         return gap <= self.tol and candidate.violation <= self.tol
 
     @property
-    def converged(self):
+    def converged(self) -> bool:
         return self._within_tol(self, self.dual)
 
-    def history(self):
+    def history(self) -> dict[str, np.ndarray]:
         names = self._records[0] if self._records else ()
         return {
             name: np.array([each.get(name, np.nan) for each in self._records]) for name in names

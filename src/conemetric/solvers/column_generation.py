@@ -17,17 +17,17 @@ both numbers are in the history, as ``frank_wolfe_gap`` and ``excess``.
 """
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import count
-from typing import Any, ClassVar
 
 import numpy as np
 
 from ..core import spectral
+from ..core.arrays import Array
 from ..core.vectors import magnitude
 from ..problems.trace import MARGIN_LIMIT, TraceProgram
-from .base import SAVE_EVERY, Iterate, Solver
+from .base import SAVE_EVERY, Iterate, Solver, Steps
 from .ensemble import Ensemble, LearnerMargins
 
 SLOPE_TOL = 1e-4  # share of the first slope at which a weight is found
@@ -46,13 +46,13 @@ class ColumnGeneration(Solver):
     """
 
     corrective: bool = False
-    solves: ClassVar[type] = TraceProgram
-    remedy: ClassVar[str] = (
+    solves = TraceProgram
+    remedy = (
         "raise v, max_iter or tol (with a small v the program may have no minimum, and max_iter "
         "is what regularises)"
     )
 
-    def steps(self, problem: TraceProgram, start: Any) -> Iterator[Iterate]:
+    def steps(self, problem: TraceProgram, start: Ensemble | None) -> Steps:
         operator, v = problem.operator, problem.v
         resumed = operator.space.resume(operator, *Ensemble.ARRAYS)
         if resumed is not None:
@@ -91,17 +91,17 @@ class ColumnGeneration(Solver):
                 h, rows = operator.forward_factor(z[:, None]), None
                 weight, evaluations = self._weight(problem, margins, h)
                 ensemble.extend(z, weight)
-                margins = operator.space.map(_moved, margins, h, weight=weight)
+                margins = margins + h * weight
             else:
                 rows = LearnerMargins(operator, ensemble) if rows is None else rows
                 if bounds.violation > 0:
                     rows.add(z)
                 margins = rows.correct(problem, INNER_TOL * max(leading - v, self.tol * v))
 
-    def _weight(self, problem, margins, h):
+    def _weight(self, problem: TraceProgram, margins: Array, h: Array) -> tuple[float, int]:
         """The optimal weight of a learner with margins ``h``, and the number of evaluations."""
 
-        def slope(weight):
+        def slope(weight: float) -> tuple[float, float]:
             first, second = problem.slope(margins, h, weight)
             return problem.v + first, second
 
@@ -109,7 +109,9 @@ class ColumnGeneration(Solver):
         return positive_root(slope, limit)
 
 
-def positive_root(slope: Callable, limit: float, tol: float = SLOPE_TOL) -> tuple[float, int]:
+def positive_root(
+    slope: Callable[[float], tuple[float, float]], limit: float, tol: float = SLOPE_TOL
+) -> tuple[float, int]:
     """Zero of an increasing function that is negative at 0, and the number of evaluations.
 
     Newton's method inside a bracket, on ``slope``: w -> (value, derivative), until the value is
@@ -133,7 +135,3 @@ def positive_root(slope: Callable, limit: float, tol: float = SLOPE_TOL) -> tupl
             break
         low, high = (w, high) if value < 0 else (low, w)
     return w, n_evaluations
-
-
-def _moved(margins, h, weight):
-    return margins + weight * h

@@ -18,16 +18,17 @@ long: Newton's matrices are p x p, and sweeps mostly converge there.
 Stops when (P - D) / max(|P|, |D|) <= tol.
 """
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from dataclasses import dataclass
 from itertools import count
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
+from ..core.arrays import Array, Arrays, Pair
 from ..core.compiled import jit_sums
 from ..problems.comparisons import ComparisonProgram
-from .base import Iterate, Solver, relative_gap
+from .base import Iterate, Solver, Steps, relative_gap
 from .semismooth_newton import SemismoothNewton
 
 WORTHWHILE = 4.0  # factor by which a sweep must divide the gap before Newton steps take over
@@ -42,16 +43,18 @@ class DualCoordinate(Solver):
     """See the module docstring; ``start`` is (multipliers, weights), ``seed`` orders the sweeps."""
 
     seed: int = 0
-    solves: ClassVar[type] = ComparisonProgram
+    solves = ComparisonProgram
 
-    def steps(self, problem: ComparisonProgram, start: Any) -> Iterator[Iterate]:
+    def steps(self, problem: ComparisonProgram, start: Pair | None) -> Steps:
         m, p = problem.operator.n_constraints, len(problem.diagonal)
         wide = p > max(m, WIDE)
         if problem.is_diagonal and (wide or m * p * p > MAX_HESSIAN_WORK):
             start = yield from self._sweeps(problem, start, PATIENCE if wide else 1)
         yield from SemismoothNewton(self.tol, self.max_iter).steps(problem, start)
 
-    def _sweeps(self, problem, start, patience):
+    def _sweeps(
+        self, problem: ComparisonProgram, start: Pair | None, patience: int
+    ) -> Generator[Iterate, None, Any]:
         """Sweep while the gap falls fast enough; return multipliers and weights."""
         m, penalties, inverse = len(problem.penalties), problem.penalties, problem.inverse_diagonal
         rng, length = np.random.default_rng(self.seed), max(1, RUN // len(inverse))
@@ -73,20 +76,21 @@ class DualCoordinate(Solver):
             for piece in rng.permutation(len(problem.slices)):
                 rows = problem.slices[piece]
                 starts = rng.permutation(np.arange(0, rows.stop - rows.start, length))
-                args = (inverse, penalties[rows], bound, combined, w, lam[rows], active[rows])
-                worst = max(worst, dual_sweep(problem.block(rows), starts, length, *args))
+                vectors = inverse, penalties[rows], combined, w, lam[rows], active[rows]
+                worst = max(worst, dual_sweep(problem.block(rows), starts, length, bound, vectors))
             bound = worst if worst > 0 else np.inf
 
 
 @jit_sums
-def dual_sweep(Z, starts, length, inverse, penalties, bound, u, w, lam, active):
+def dual_sweep(Z: Array, starts: Array, length: int, bound: float, vectors: Arrays) -> float:
     """One coordinate maximisation of the dual per row of Z, with diagonal L (FastQP, algorithm 2).
 
-    Rows are visited in runs of ``length``, in the order of their ``starts``. ``u`` = Z'lam (over
-    all rows) and ``w`` = max(u, 0) * ``inverse``, the weights of the best t, are kept up to date.
+    Rows are visited in runs of ``length``, in the order of their ``starts``. u = Z'lam (over all
+    rows) and w = max(u, 0) * ``inverse``, the weights of the best t, are kept up to date.
     Rows at a bound whose gradient points outwards by more than ``bound`` leave ``active``. Returns
     the largest gradient that moved a multiplier.
     """
+    inverse, penalties, u, w, lam, active = vectors
     m, p = Z.shape
     worst = 0.0
     for start in starts:

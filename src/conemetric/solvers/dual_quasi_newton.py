@@ -21,14 +21,14 @@ Stops when (P - D) / max(|P|, |D|) <= tol.
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import count
-from typing import Any, ClassVar, Self
+from typing import Self
 
 import numpy as np
 
-from ..core.arrays import is_scalar, is_torch, like, namespace
-from ..core.vectors import Total, VectorSpace, clipped, magnitude, total
+from ..core.arrays import Array, Arrays, Pair, Values, is_torch, like, namespace
+from ..core.vectors import Total, VectorSpace, magnitude, total
 from ..problems.base import Evaluation, SpectralDual
-from .base import SAVE_EVERY, Infeasible, Iterate, Solver
+from .base import SAVE_EVERY, Infeasible, Solver, Steps
 from .dual_rounds import Rounds, as_iterate, placed, unbound
 from .newton_direction import dot, newton_direction
 
@@ -52,9 +52,9 @@ class DualQuasiNewton(Solver):
 
     memory: int = 10
     save_every: int | None = SAVE_EVERY
-    solves: ClassVar[type] = SpectralDual
+    solves = SpectralDual
 
-    def steps(self, problem: SpectralDual, start: Any) -> Iterator[Iterate]:
+    def steps(self, problem: SpectralDual, start: Array | None) -> Steps:
         space = problem.operator.space
         point, evaluations = self._first(problem, start)
         memory = CurvatureMemory(Box.of(problem), self.memory)
@@ -74,14 +74,14 @@ class DualQuasiNewton(Solver):
                 now = choice, point, memory, evaluations, number
                 point, memory, evaluations = yield from rounds.steps(*now)
                 continue
-            point, memory, tried = self.step(problem, point, memory, evaluations)
-            if point is None:
+            after, memory, tried = self.step(problem, point, memory, evaluations)
+            if after is None:
                 return
-            evaluations += tried
+            point, evaluations = after, evaluations + tried
 
     def step(
         self, problem: SpectralDual, point: Evaluation, memory: "CurvatureMemory", evaluations: int
-    ) -> tuple[Any, "CurvatureMemory", int]:
+    ) -> tuple[Evaluation | None, "CurvatureMemory", int]:
         """(next point, memory with the step to it, evaluations); point None if none is higher."""
         if evaluations >= BALANCE_FROM and memory.box.sizes is not None:
             memory = CurvatureMemory(memory.box.balanced, self.memory)
@@ -108,7 +108,7 @@ class DualQuasiNewton(Solver):
         accepted, memory, more = self._search(problem, point, direction, memory)
         return accepted, memory, tried + more
 
-    def _first(self, problem, start):
+    def _first(self, problem: SpectralDual, start: Array | None) -> tuple[Evaluation, int]:
         operator, names = problem.operator, ("u", "evaluations")
         resumed = operator.space.resume(operator, *names) if self.save_every else None
         if resumed is not None:
@@ -117,7 +117,9 @@ class DualQuasiNewton(Solver):
             return problem.start(), 1
         return problem.evaluate(problem.project(operator.constraint_vector(start))), 1
 
-    def _search(self, problem, point, direction, memory):
+    def _search(
+        self, problem: SpectralDual, point: Evaluation, direction: Array, memory: "CurvatureMemory"
+    ) -> tuple[Evaluation | None, "CurvatureMemory", int]:
         """(point, memory with the step to it, trials): a point of the projected arc u + t d, t = 1,
         1/2, ... or 2, 4, ..., that rises enough, or None.
 
@@ -125,12 +127,11 @@ class DualQuasiNewton(Solver):
         2005). If the slope hardly falls over a whole step, the step doubles: the direction is
         poorly scaled, or the dual has no bound.
         """
-        space = problem.operator.space
         noise = NOISE * problem.operator.eps * abs(point.dual)
         t, best, kept = 1.0, None, memory
         for tried in range(1, MAX_TRIALS + 1):
-            u = space.map(_advanced, point.u, direction, problem.lower, problem.upper, t=t)
-            trial = problem.evaluate(u, point.rank, total(_slope, point.gradient, u, point.u))
+            u = problem.project(point.u + direction * t)
+            trial = problem.evaluate(u, point.rank, total(dot, point.gradient, u - point.u))
             rise, (slope,) = trial.dual - point.dual, trial.requested_totals
             if best is not None and not rise > best.dual - point.dual:
                 break
@@ -139,7 +140,7 @@ class DualQuasiNewton(Solver):
             risen = rise >= ARMIJO * slope and rise > noise
             if risen or abs(rise) <= noise:
                 extended = memory.extended(point, trial)
-                requested = total(_slope, trial.gradient, u, point.u), extended.gram(trial)
+                requested = total(dot, trial.gradient, u - point.u), extended.gram(trial)
                 slope_there, gram = trial.measure(*requested)
                 if risen or slope_there >= (2 * ARMIJO - 1) * slope:
                     best, kept = trial, replace(extended, products=gram)
@@ -156,35 +157,35 @@ class Box:
     """The box of a dual, and the units of its multipliers, in which float32 never overflows."""
 
     space: VectorSpace
-    lower: Any
-    upper: Any
-    unit: Any
-    relative: Any  # unit over the largest of all units
-    sizes: Any = None  # of the constraints, while units do not follow them yet
+    lower: Values
+    upper: Values
+    unit: Values
+    relative: Values  # unit over the largest of all units
+    sizes: Array | None = None  # of the constraints, while units do not follow them yet
 
     @classmethod
     def of(cls, problem: SpectralDual) -> Self:
-        sizes = None if is_scalar(problem.sizes) else problem.sizes
+        sizes = None if isinstance(problem.sizes, float) else problem.sizes
         box = cls(problem.operator.space, problem.lower, problem.upper, None, None, sizes)
         return box.measured_in(problem.unit)
 
-    def measured_in(self, unit: Any) -> Self:
+    def measured_in(self, unit: Values) -> Self:
         """The box with other units."""
         return replace(self, unit=unit, relative=unit * (1 / self.space.max(magnitude, unit)))
 
     @property
     def balanced(self) -> Self:
         """With units divided by the root of the constraints' sizes, for similar curvatures."""
-        unit = self.space.map(_per_root, self.unit, self.sizes)
+        unit = self.unit if self.sizes is None else self.unit * self.sizes**-0.5
         return replace(self.measured_in(unit), sizes=None)
 
-    def restricted(self, index: Any, reference: Any) -> "Box":
+    def restricted(self, index: Array | None, reference: Array) -> "Box":
         """The box of the multipliers ``index`` (None: all), in the precision of ``reference``."""
         vectors = (self.lower, self.upper, self.unit, self.relative, self.sizes)
         return Box(self.space, *(_part(each, index, reference) for each in vectors))
 
-    def at(self, point: Evaluation) -> tuple:
-        """The arguments of the mapped functions below: u, the gradient, and the box."""
+    def at(self, point: Evaluation) -> tuple[Values, ...]:
+        """What the functions mapped below take: u, the gradient, bounds, unit, relative unit."""
         return point.u, point.gradient, self.lower, self.upper, self.unit, self.relative
 
 
@@ -194,9 +195,9 @@ class CurvatureMemory:
 
     box: Box
     size: int
-    pairs: Any = None  # vector of tuples (s_1, y_1, ..., s_k, y_k)
+    pairs: Arrays | None = None  # vector of tuples (s_1, y_1, ..., s_k, y_k)
     length: int = 0
-    products: Any = None  # Gram matrix at the point of the next direction, if known
+    products: np.ndarray | None = None  # Gram matrix at the point of the next direction, if known
 
     def extended(self, old: Evaluation, new: Evaluation) -> "CurvatureMemory":
         """With the step from ``old`` to ``new``, without the oldest one if full."""
@@ -206,28 +207,28 @@ class CurvatureMemory:
         pairs = self.box.space.map(_extended, earlier, *step, length=length)
         return CurvatureMemory(self.box, self.size, pairs, length)
 
-    def restricted(self, index: Any, reference: Any) -> "CurvatureMemory":
+    def restricted(self, index: Array | None, reference: Array) -> "CurvatureMemory":
         """For the multipliers ``index`` (None: all), in the precision of ``reference``."""
         box, pairs = self.box.restricted(index, reference), self.pairs
         if pairs is not None:
             pairs = tuple(_part(each, index, reference) for each in pairs)
         return CurvatureMemory(box, self.size, pairs, self.length)
 
-    def lifted(self, index: Any, box: Box, u: Any) -> "CurvatureMemory":
+    def lifted(self, index: Array | None, box: Box, u: Array) -> "CurvatureMemory":
         """For all multipliers u in ``box``, of which those not in ``index`` have not moved."""
         if self.box.sizes is None and box.sizes is not None:
             box = box.balanced
         pairs = self.pairs
         if pairs is not None:
-            pairs = (like(each, u) for each in pairs)
-            pairs = tuple(each if index is None else placed(u * 0, index, each) for each in pairs)
+            moved = [like(each, u) for each in pairs]
+            pairs = tuple(each if index is None else placed(u * 0, index, each) for each in moved)
         return CurvatureMemory(box, self.size, pairs, self.length)
 
     def gram(self, point: Evaluation) -> Total:
         """The reduction to the Gram matrix of all pairs and the gradient."""
         return total(_gram, self.pairs, *self.box.at(point))
 
-    def direction(self, point: Evaluation) -> Any:
+    def direction(self, point: Evaluation) -> Array | None:
         """H g on the free multipliers, zero elsewhere; None without a pair of positive curvature."""
         if not self.length:
             return None
@@ -269,40 +270,30 @@ def two_loop(gram: np.ndarray, k: int) -> np.ndarray | None:
 # ---- functions mapped and summed over blocks of multipliers
 
 
-def _part(vector, index, reference):
+def _part(vector: Values | None, index: Array | None, reference: Array) -> Values | None:
     """The entries ``index`` (None: all) of a vector; numbers stay."""
-    if vector is None or is_scalar(vector):
+    if vector is None or isinstance(vector, float):
         return vector
     return like(vector if index is None else vector[index], reference)
 
 
-def _per_root(unit, sizes):
-    return unit * sizes**-0.5
+def _is_free(u: Array, g: Array, *box: Values) -> Array:
+    return namespace(u).where(unbound(u, g, *box), u * 0 + 1, u * 0)
 
 
-def _slope(gradient, u, origin):
-    return dot(gradient, u - origin)
+def _steepest(u: Array, g: Array, *box: Values) -> Array:
+    return namespace(u).where(unbound(u, g, *box), g, 0.0) * box[3] ** 2
 
 
-def _is_free(u, g, lower, upper, unit, relative):
-    return namespace(u).where(unbound(u, g, lower, upper), u * 0 + 1, u * 0)
+def _extended(
+    pairs: Arrays, u: Array, new_u: Array, g: Array, new_g: Array, *units: Values, length: int
+) -> Arrays:
+    return (*pairs, (new_u - u) / units[0], (g - new_g) * units[1])[-2 * length :]
 
 
-def _steepest(u, g, lower, upper, unit, relative):
-    return namespace(u).where(unbound(u, g, lower, upper), g, 0.0) * relative**2
-
-
-def _advanced(u, direction, lower, upper, t):
-    return clipped(u + t * direction, lower, upper)
-
-
-def _extended(pairs, u, new_u, g, new_g, unit, relative, length):
-    return (*pairs, (new_u - u) / unit, (g - new_g) * relative)[-2 * length :]
-
-
-def _gram(pairs, u, g, lower, upper, unit, relative):
+def _gram(pairs: Arrays, u: Array, g: Array, *box: Values) -> Array:
     """Products of s_1 .. s_k, y_1 .. y_k and the scaled gradient, over the free entries."""
-    rows, free = (*pairs[0::2], *pairs[1::2], g * relative), unbound(u, g, lower, upper)
+    rows, free = (*pairs[0::2], *pairs[1::2], g * box[3]), unbound(u, g, *box)
     if is_torch(g):
         stacked = namespace(g).stack(rows) * free
         return stacked @ stacked.T
@@ -312,20 +303,20 @@ def _gram(pairs, u, g, lower, upper, unit, relative):
     return gram
 
 
-def _direction(pairs, u, g, lower, upper, unit, relative, coefficients):
+def _direction(pairs: Arrays, u: Array, g: Array, *box: Values, coefficients: Array) -> Array:
     """The combination of the rows of `_gram`, on the free entries, in units of u."""
-    rows, free = (*pairs[0::2], *pairs[1::2], g * relative), unbound(u, g, lower, upper)
+    rows, free = (*pairs[0::2], *pairs[1::2], g * box[3]), unbound(u, g, *box)
     coefficients = like(coefficients, g)
     if is_torch(g):
-        return (coefficients @ namespace(g).stack(rows)) * free * unit
+        return (coefficients @ namespace(g).stack(rows)) * free * box[2]
     result = np.zeros_like(g)
     for index, chunk in _chunks(rows, free):
         result[index] = coefficients @ chunk
-    result *= unit
+    result *= box[2]
     return result
 
 
-def _chunks(rows, free):
+def _chunks(rows: Arrays, free: Array) -> Iterator[Pair]:
     """The free columns of ``rows``, stacked `CHUNK` at a time, with their places."""
     places = None if free.all() else np.flatnonzero(free)
     for start in range(0, len(free) if places is None else len(places), CHUNK):

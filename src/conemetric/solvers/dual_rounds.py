@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.arrays import is_scalar, is_torch, like, namespace, on_device, to_index
+from ..core.arrays import Array, Values, is_torch, like, namespace, on_device, to_index
 from ..problems.base import Evaluation
 from ..problems.frobenius import FrobeniusProgram
 from ..problems.mixture import Mixture
@@ -49,7 +49,7 @@ class Rounds:
 
     def chosen(
         self, point: Evaluation, evaluations: int, iterations: int
-    ) -> tuple[Any, bool] | None:
+    ) -> tuple[Array | None, bool] | None:
         """(multipliers to move, None for all; whether in float32); None for a step of the whole."""
         if not self.possible or self.stuck or self._room(iterations) < SHORTEST:
             self.stuck = False
@@ -58,23 +58,23 @@ class Rounds:
         single = self.single and self._gap(point) > SINGLE_FROM
         return (index, single) if single or index is not None else None
 
-    def _room(self, iterations):
+    def _room(self, iterations: int) -> int:
         """Iterations left to the solver after ``iterations`` of the program itself."""
         return self.solver.max_iter - iterations - self.n_iterations
 
-    def _gap(self, point):
+    def _gap(self, point: Evaluation) -> float:
         primal = point.primal[0]
         best = primal if self.mixture is None else min(primal, self.mixture.value)
         return relative_gap(best, point.dual)
 
     def steps(
         self,
-        choice: tuple[Any, bool],
+        choice: tuple[Array | None, bool],
         point: Evaluation,
         memory: Any,
         evaluations: int,
         iterations: int,
-    ) -> Generator[Iterate, None, tuple]:
+    ) -> Generator[Iterate, None, tuple[Evaluation, Any, int]]:
         """Yield the steps of a round; return its last point, the memory and the evaluations."""
         problem, (index, single) = self.problem, choice
         part = problem if index is None else problem.restricted(index, point.u)
@@ -112,13 +112,15 @@ class Rounds:
         self.single, self.stuck = False, not single
         return point, memory, evaluations
 
-    def _mixture_within(self, part, index, inner):
+    def _mixture_within(
+        self, part: FrobeniusProgram, index: Array | None, inner: Evaluation
+    ) -> Mixture:
         if self.mixture is None:
             return Mixture.of(part, inner.matrix, inner.margins)
         parts = self.mixture.matrix, self.mixture.margins[index]
         return Mixture.of(part, *(like(each, inner.u) for each in parts)).extended(inner)
 
-    def _rounded(self, inner, evaluations):
+    def _rounded(self, inner: Evaluation, evaluations: int) -> Iterate:
         """A point of all multipliers in single precision, with values relaxed by its accuracy."""
         iterate, reference = as_iterate(inner, evaluations), self.problem.operator.reference
         return replace(
@@ -129,7 +131,7 @@ class Rounds:
             dual_point=self._lifted(reference, None, inner.u),
         )
 
-    def _mixed(self, matrix, whole, evaluations):
+    def _mixed(self, matrix: Array, whole: Evaluation, evaluations: int) -> Iterate:
         """The mixture evaluated on all constraints, with the bound at the end of the round."""
         matrix = like(matrix, whole.u)
         factor = self.problem.primal_point(matrix)
@@ -137,20 +139,20 @@ class Rounds:
         iterate = as_iterate(whole, evaluations)
         return replace(iterate, primal=self.mixture.value, primal_point=factor)
 
-    def _lifted(self, u, index, moved):
+    def _lifted(self, u: Array, index: Array | None, moved: Array) -> Array:
         """u with the multipliers that ``moved``, back at bounds that rounding took them off."""
         if moved.dtype != u.dtype:
             upper = self.problem.upper
-            upper = upper if index is None or is_scalar(upper) else upper[index]
+            upper = upper if index is None or isinstance(upper, float) else upper[index]
             moved = like(moved, u)
             moved = namespace(u).where(moved >= upper * (1 - AT_BOUND), upper, moved)
         return moved if index is None else placed(u + 0, index, moved)
 
 
-def _fits_single(problem):
+def _fits_single(problem: FrobeniusProgram) -> bool:
     """Whether there are digits to save, and all constraints fit in single precision."""
     sizes = problem.sizes
-    if problem.operator.eps > FULL_PRECISION or is_scalar(sizes):
+    if problem.operator.eps > FULL_PRECISION or isinstance(sizes, float):
         return False
     return float(sizes.max()) < WITHIN and float(sizes.min()) > 1 / WITHIN
 
@@ -160,11 +162,11 @@ def few_are_free(problem: FrobeniusProgram, point: Evaluation) -> bool:
     return 0 < int(_free(problem, point).sum()) <= MAX_FREE_SHARE * len(point.u)
 
 
-def _free(problem, point):
+def _free(problem: FrobeniusProgram, point: Evaluation) -> Array:
     return unbound(point.u, point.gradient, problem.lower, problem.upper)
 
 
-def working_set(problem: FrobeniusProgram, point: Evaluation) -> Any:
+def working_set(problem: FrobeniusProgram, point: Evaluation) -> Array | None:
     """The free multipliers, and as many whose gradients turn next; None if they are many."""
     if not few_are_free(problem, point):
         return None
@@ -175,12 +177,12 @@ def working_set(problem: FrobeniusProgram, point: Evaluation) -> Any:
     return to_index(distance <= nth)
 
 
-def unbound(u: Any, g: Any, lower: Any, upper: Any) -> Any:
+def unbound(u: Array, g: Array, lower: Values, upper: Values, *_: Values) -> Array:
     """Where no bound blocks the gradient."""
     return ~(((u <= lower) & (g <= 0)) | ((u >= upper) & (g >= 0)))
 
 
-def placed(values: Any, index: Any, parts: Any) -> Any:
+def placed(values: Array, index: Array | None, parts: Array) -> Array:
     """``values`` with ``parts`` at the positions ``index``, overwritten."""
     values[index] = parts
     return values

@@ -1,12 +1,12 @@
 """The rank-one learners of a boosted metric, and their margins."""
 
-from typing import Any
+from collections.abc import Iterable
 
 import numpy as np
 
 from ..blocks.checkpoint import REMEDY
 from ..core import spectral
-from ..core.arrays import like, namespace, to_numpy, zeros
+from ..core.arrays import Array, like, namespace, to_numpy, zeros
 from ..operators.base import Operator
 from ..problems.trace import TraceProgram, combined_rows
 
@@ -38,7 +38,13 @@ class Ensemble:
 
     @classmethod
     def from_arrays(
-        cls, operator: Operator, learners: Any, numbers: Any, weights: Any, begins: Any, counts: Any
+        cls,
+        operator: Operator,
+        learners: Array,
+        numbers: np.ndarray,
+        weights: np.ndarray,
+        begins: np.ndarray,
+        counts: np.ndarray,
     ) -> "Ensemble":
         """The ensemble that `as_arrays` describes."""
         if not (
@@ -59,7 +65,7 @@ class Ensemble:
         ensemble._stages = list(zip(begins.tolist(), counts.tolist(), strict=True))
         return ensemble
 
-    def _range(self, stage=-1):
+    def _range(self, stage: int = -1) -> slice:
         begin, count = self._stages[stage]
         return slice(begin, begin + count)
 
@@ -82,7 +88,7 @@ class Ensemble:
         """Iterations so far, without the empty start."""
         return len(self._stages) - 1
 
-    def learn(self, z: Any) -> int:
+    def learn(self, z: Array) -> int:
         """Store the direction ``z`` and return its number."""
         number, room = self._n_learners, self._buffer.shape[1]
         if number == room:
@@ -93,20 +99,21 @@ class Ensemble:
         self._n_learners += 1
         return number
 
-    def extend(self, z: Any, weight: float) -> None:
+    def extend(self, z: Array, weight: float) -> None:
         """Begin a stage with one more learner, the others unchanged."""
         self._numbers.append(self.learn(z))
         self._weights.append(weight)
         begin, count = self._stages[-1]
         self._stages.append((begin, count + 1))
 
-    def use(self, numbers: Any, weights: Any) -> None:
+    def use(self, numbers: Iterable[int], weights: Iterable[float]) -> None:
         """Begin a stage with these learners and weights."""
-        self._stages.append((len(self._numbers), len(numbers)))
-        self._numbers += list(numbers)
-        self._weights += list(weights)
+        begin = len(self._numbers)
+        self._numbers.extend(numbers)
+        self._weights.extend(weights)
+        self._stages.append((begin, len(self._numbers) - begin))
 
-    def factor(self, stage: int = -1) -> Any:
+    def factor(self, stage: int = -1) -> Array:
         """L with M = L L' after iteration ``stage`` (0: the empty start)."""
         used = self._range(stage)
         roots = like(np.sqrt(self._weights[used]), self._buffer)
@@ -119,7 +126,7 @@ class LearnerMargins:
     def __init__(self, operator: Operator, ensemble: Ensemble):
         self.operator, self.ensemble = operator, ensemble
         self.limit = max(2 * operator.n_features, FEWEST)
-        self._rows: Any = None
+        self._rows: Array | None = None
         self.numbers: list[int] = []
         self.weights: list[float] = []
         if len(ensemble.weights) < self.limit:
@@ -129,7 +136,7 @@ class LearnerMargins:
         else:
             self._load_eigenvectors()
 
-    def _load_eigenvectors(self):
+    def _load_eigenvectors(self) -> None:
         """Replace the learners by the eigenvectors of the metric."""
         self._rows, self.numbers, self.weights = None, [], []
         for column in spectral.canonical_factor(self.ensemble.factor()).T:
@@ -137,20 +144,20 @@ class LearnerMargins:
             z = column / weight**0.5
             self._append(self.ensemble.learn(z), weight, z)
 
-    def _append(self, number, weight, z):
+    def _append(self, number: int, weight: float, z: Array) -> None:
         row, space = self.operator.forward_factor(z[:, None]), self.operator.space
         earlier = () if self._rows is None else (self._rows,)
         self._rows = space.map(_stacked, row, *earlier)
         self.numbers.append(number)
         self.weights.append(weight)
 
-    def add(self, z: Any) -> None:
+    def add(self, z: Array) -> None:
         """Add a learner, with weight zero until the next correction."""
         if len(self.numbers) == self.limit:
             self._load_eigenvectors()
         self._append(self.ensemble.learn(z), 0.0, z)
 
-    def correct(self, problem: TraceProgram, tol: float) -> Any:
+    def correct(self, problem: TraceProgram, tol: float) -> Array:
         """Re-optimise all weights, drop learners without, and return the margins of the metric."""
         space = self.operator.space
         weights = problem.restricted(self._rows, np.array(self.weights), tol)
@@ -165,9 +172,9 @@ class LearnerMargins:
 # ---- functions mapped over blocks of margins
 
 
-def _stacked(row, *rows):
+def _stacked(row: Array, *rows: Array) -> Array:
     return namespace(row).concat([*rows, row[None]])
 
 
-def _chosen_rows(rows, used):
+def _chosen_rows(rows: Array, used: Array) -> Array:
     return rows[like(used, rows, namespace(rows).int64)]

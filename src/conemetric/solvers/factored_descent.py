@@ -18,16 +18,15 @@ Stops when (P - D) / max(|P|, |D|) <= tol. An iteration is one descent, of `DESC
 steps or, once these no longer help, of twice as many, and so on; and one bound.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar
 
 import numpy as np
 from scipy.optimize import minimize
 
 from ..core import spectral
+from ..core.arrays import Array
 from ..problems.eigenvalue import EigenvalueProgram
-from .base import Iterate, Solver, relative_gap
+from .base import Iterate, Solver, Steps, relative_gap
 
 MU = 0.3  # curvature of the multiplier term, for constraints b - A(M) of order one
 DESCENT = 30  # quasi-Newton steps of the first descent
@@ -43,10 +42,10 @@ FTOL = 1e-12  # relative fall of F_k that ends a descent early: rounding
 class FactoredDescent(Solver):
     """See the module docstring; NumPy only."""
 
-    takes_start: ClassVar[bool] = False
-    solves: ClassVar[type] = EigenvalueProgram
+    takes_start = False
+    solves = EigenvalueProgram
 
-    def steps(self, problem: EigenvalueProgram, start: Any) -> Iterator[Iterate]:
+    def steps(self, problem: EigenvalueProgram, start: None) -> Steps:
         operator, w, c = problem.operator, problem.trace_weight, problem.loss_weight
         u = operator.empty_constraint_vector() + c
         L = np.zeros((operator.n_features, 0))
@@ -67,7 +66,7 @@ class FactoredDescent(Solver):
             L, evaluations = descent.x.reshape(L.shape), evaluations + descent.nfev
             u = np.clip(u + (problem.target - operator.forward_factor(L)) / MU, 0, c)
 
-    def _with_escapes(self, L, K, w):
+    def _with_escapes(self, L: Array, K: Array, w: float) -> Array:
         """L without dead columns, and with the eigenvectors of K whose eigenvalue is above w."""
         values, vectors = spectral.leading_eigenpairs(K, min(ESCAPES, K.shape[0] - 1))
         vectors = vectors[:, values > w * (1 + ABOVE * self.tol)]
@@ -77,7 +76,9 @@ class FactoredDescent(Solver):
         return np.hstack([L, LATER_SIZE * np.linalg.norm(L[:, 0]) * vectors])
 
 
-def _augmented(flat, problem, u, shape):
+def _augmented(
+    flat: Array, problem: EigenvalueProgram, u: Array, shape: tuple[int, int]
+) -> tuple[float, Array]:
     """F_k and its gradient."""
     L = flat.reshape(shape)
     t = problem.target - problem.operator.forward_factor(L)

@@ -18,15 +18,15 @@ problem computes from X (`factor_of`) and may repair.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from typing import Self
 
-from ..core.arrays import identity
+from ..core.arrays import Array, Values, identity
 from ..core.spectral import SpectralMap, cholesky_solver
 from ..problems.base import Evaluation
 from ..problems.sdp import ConstrainedProgram
-from .base import Infeasible, Iterate, Solver, relative_gap
+from .base import Infeasible, Iterate, Solver, Steps, relative_gap
 
 LARGE = 0.1  # l_i / sqrt(sigma) from which rows of Phi are exact: l_i l_j / sigma reaches 1 %
 REPAIR_GAP = 3.0  # gap, in units of tol, at which repairing X begins to pay
@@ -44,10 +44,10 @@ class InteriorPoint(Solver):
     """See the module docstring; an iteration is a predictor and a Newton step."""
 
     max_iter: int = 100
-    takes_start: ClassVar[bool] = False
-    solves: ClassVar[type] = ConstrainedProgram
+    takes_start = False
+    solves = ConstrainedProgram
 
-    def steps(self, problem: ConstrainedProgram, start: Any) -> Iterator[Iterate]:
+    def steps(self, problem: ConstrainedProgram, start: None) -> Steps:
         state: PathPoint | None = PathPoint.begin(problem)
         proven = last = -math.inf
         primal = lowest = math.inf
@@ -70,16 +70,19 @@ class InteriorPoint(Solver):
             state = state.advanced()
 
 
+Move = tuple[Array, Array, Array, Array]  # dX, dZ, du, ds
+
+
 @dataclass(frozen=True)
 class PathPoint:
     """Interior points X, Z, u and s; u is free and s zero where a constraint is an equality."""
 
     problem: ConstrainedProgram
-    X: Any
-    Z: Any
-    u: Any
-    s: Any
-    bounded: Any  # which constraints are inequalities
+    X: Array
+    Z: Array
+    u: Array
+    s: Array
+    bounded: Array  # which constraints are inequalities
 
     @classmethod
     def begin(cls, problem: ConstrainedProgram) -> Self:
@@ -96,7 +99,7 @@ class PathPoint:
         u, s = (xp.where(bounded, each, 0.0) for each in (2 * z / size * ones, s))
         return cls(problem, x * one, z * one, u, s, bounded)
 
-    def iterate(self, point: Evaluation, L: Any = None) -> Iterate:
+    def iterate(self, point: Evaluation, L: Array | None = None) -> Iterate:
         """The iterate with the dual at ``point``, and a factor of X or the one given."""
         p = self.problem
         L = p.factor_of(self.X) if L is None else L
@@ -108,7 +111,7 @@ class PathPoint:
         return Iterate(primal, point.dual, L, point.u, violation, extra)
 
     @property
-    def barrier(self) -> Any:
+    def barrier(self) -> Array:
         """mu: the mean product of eigenvalues and of slacks with their multipliers."""
         products = (self.X * self.Z).sum() + (self.s * self.u).sum()
         return products / (len(self.X) + self.bounded.sum())
@@ -128,7 +131,7 @@ class PathPoint:
         step = min(1.0, SHORT * float(system.reach(move)))
         return self._moved(move, step) if step > SMALLEST_STEP else None
 
-    def _moved(self, move, step):
+    def _moved(self, move: Move, step: float) -> Self:
         now = self.X, self.Z, self.u, self.s
         X, Z, u, s = (each + step * change for each, change in zip(now, move, strict=True))
         return replace(self, X=X, Z=Z, u=u, s=s)
@@ -139,12 +142,12 @@ class System:
     """The linear system of a Newton step from one point of the path."""
 
     state: PathPoint
-    G: Any  # G^-1 X G^-T = G'ZG = diag(middle)
-    G_inverse: Any
-    middle: Any
+    G: Array  # G^-1 X G^-T = G'ZG = diag(middle)
+    G_inverse: Array
+    middle: Array
     curvature: SpectralMap  # W, exactly
-    damping: Any  # 1 + l_i l_j / sigma, in the basis of W
-    solve: Any
+    damping: Array  # 1 + l_i l_j / sigma, in the basis of W
+    solve: Callable[[Array], Array]
 
     @classmethod
     def of(cls, state: PathPoint) -> Self:
@@ -167,7 +170,7 @@ class System:
         G_inverse = (U * middle**-0.5).T @ Lz.T
         return cls(state, G, G_inverse, middle, exact, damping, cholesky_solver(H))
 
-    def direction(self, target: Any, predicted: tuple | None = None) -> tuple:
+    def direction(self, target: Values, predicted: Move | None = None) -> Move:
         """(dX, dZ, du, ds) towards mu = ``target``, with second-order terms if ``predicted``."""
         xp, state, p = self.state.problem.operator.xp, self.state, self.state.problem
         A, Q = p.operator, self.curvature.basis
@@ -190,7 +193,7 @@ class System:
         dZ = dX / p.sigma + A.adjoint(du) - missing
         return dX, dZ, du, (products - state.s * du) / u
 
-    def _refined(self, rhs, ratio):
+    def _refined(self, rhs: Array, ratio: Array) -> Array:
         """The solution of the exact system, by repeated solves with the approximate one."""
         xp, A = self.state.problem.operator.xp, self.state.problem.operator
         x, residual = rhs * 0, rhs
@@ -205,7 +208,7 @@ class System:
                 break
         return x
 
-    def reach(self, move: tuple) -> float:
+    def reach(self, move: Move) -> float:
         """The largest multiple of ``move`` that keeps X, Z, u and s in the interior."""
         dX, dZ, du, ds = move
         xp, state = self.state.problem.operator.xp, self.state

@@ -28,13 +28,14 @@ in blocks, and memory for m^2 numbers.
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, NamedTuple
+from types import ModuleType
+from typing import Annotated, NamedTuple
 
 import numpy as np
 from scipy.linalg import get_lapack_funcs, solve_triangular
 from scipy.spatial.distance import cdist
 
-from ..core.arrays import float64, identity, is_torch, like, namespace, on_device, zeros
+from ..core.arrays import Array, float64, identity, is_torch, like, namespace, on_device, zeros
 from ..core.fields import Number, Stored, Text
 from ..core.slices import slices
 from ..problems.base import Bounds
@@ -60,35 +61,35 @@ class KernelSetting(Stored):
     def __str__(self) -> str:
         return f"{self.kernel} kernel, width {self.width:g}, ridge {self.ridge:g}"
 
-    def values(self, distances: Any) -> Any:
+    def values(self, distances: Array) -> Array:
         """Kernel of distances (or their squares) that are relative to their mean."""
         return KERNELS[self.kernel].values(namespace(distances), distances / self.width)
 
-    def slopes(self, distances: Any, values: Any) -> Any:
+    def slopes(self, distances: Array, values: Array) -> Array:
         """Derivative of the kernel with respect to these distances; 0 where rows coincide."""
         slopes = KERNELS[self.kernel].slopes(namespace(distances), distances / self.width, values)
         return slopes * (distances > 0) / self.width
 
 
-def squared_distances(A: Any, B: Any) -> Any:
+def squared_distances(A: Array, B: Array) -> Array:
     """Squared Euclidean distances between the rows of A and of B; zero where they are rounding."""
     sizes = (A * A).sum(1)[:, None] + (B * B).sum(1)
     squares = sizes - 2 * (A @ B.T)
     return squares * (squares > ROUNDING * float(namespace(A).finfo(A.dtype).eps) * sizes)
 
 
-def mean_square(Z: Any) -> float:
+def mean_square(Z: Array) -> float:
     """Mean squared distance of two rows of Z; 1 where all coincide."""
     centred = Z - Z.mean(0)
     return 2 * float((centred * centred).sum()) / len(Z) or 1.0
 
 
-def city_block_distances(A: Any, B: Any) -> Any:
+def city_block_distances(A: Array, B: Array) -> Array:
     """Sums of absolute differences between the rows of A and of B."""
     return namespace(A).cdist(A, B, p=1) if is_torch(A) else cdist(A, B, "cityblock")
 
 
-def mean_differences(Z: Any) -> Any:
+def mean_differences(Z: Array) -> Array:
     """Mean absolute difference of two rows of Z, column by column."""
     n, Z = len(Z), float64(Z)
     ordered = namespace(Z).sort((Z - Z[:1]).T)
@@ -103,17 +104,17 @@ class Kernel(NamedTuple):
     given its value.
     """
 
-    distances: Callable[[Any, Any], Any]
-    mean: Callable[[Any], float]
-    values: Callable[[Any, Any], Any]
-    slopes: Callable[[Any, Any, Any], Any]
+    distances: Callable[[Array, Array], Array]
+    mean: Callable[[Array], float]
+    values: Callable[[ModuleType, Array], Array]
+    slopes: Callable[[ModuleType, Array, Array], Array]
 
 
-def _slopes_of_root(xp, t, k):
+def _slopes_of_root(xp: ModuleType, t: Array, k: Array) -> Array:
     return -0.5 * k / xp.sqrt(xp.where(t > 0, t, xp.ones_like(t)))
 
 
-def _mean_city_block(Z):
+def _mean_city_block(Z: Array) -> float:
     return float(mean_differences(Z).sum()) or 1.0
 
 
@@ -127,13 +128,13 @@ KERNELS: dict[str, Kernel] = {
 }
 
 
-def ridge_solve(K: Any, ridge: Any, Y: Any) -> Any:
+def ridge_solve(K: Array, ridge: float | Array, Y: Array) -> Array | None:
     """(K + diag(ridge))^-1 Y by Cholesky; None if the matrix is not positive definite."""
     solve = ridge_solver(K + 0, ridge)
     return None if solve is None else solve(Y)
 
 
-def ridge_solver(K: Any, ridge: Any) -> Callable[[Any], Any] | None:
+def ridge_solver(K: Array, ridge: float | Array) -> Callable[[Array], Array] | None:
     """The map from Y to (K + diag(ridge))^-1 Y by a Cholesky factor, which takes the place of K,
     of which the upper half is read; None if the matrix is not positive definite.
     """
@@ -156,18 +157,18 @@ class KernelSum:
     """
 
     setting: KernelSetting
-    points: Any
+    points: Array
     scale: float
-    coefficients: Any
-    offset: Any
+    coefficients: Array
+    offset: Array
     landmarks: bool = False
 
-    def kernel(self, Z: Any) -> Any:
+    def kernel(self, Z: Array) -> Array:
         """Kernel values between the rows of Z and the points."""
         distances = KERNELS[self.setting.kernel].distances(float64(Z), self.points)
         return self.setting.values(distances / self.scale)
 
-    def __call__(self, Z: Any) -> Any:
+    def __call__(self, Z: Array) -> Array:
         """f at each row of Z."""
         parts = slices(max(1, len(Z)), len(self.points))
         values = [self.kernel(Z[rows]) @ self.coefficients for rows in parts]
@@ -177,7 +178,7 @@ class KernelSum:
 Fitted = tuple[KernelSum, Certificate]
 
 
-def fit_exactly(setting: KernelSetting, Z: Any, Y: Any, weights: Any) -> Fitted:
+def fit_exactly(setting: KernelSetting, Z: Array, Y: Array, weights: Array) -> Fitted:
     """Kernel ridge regression of Y (n, k) on the rows of Z, and its certificate."""
     Z = float64(Z)
     scale, offset = KERNELS[setting.kernel].mean(Z), (weights[:, None] * Y).sum(0) / weights.sum()
@@ -189,16 +190,20 @@ def fit_exactly(setting: KernelSetting, Z: Any, Y: Any, weights: Any) -> Fitted:
     return replace(model, coefficients=a), certificate
 
 
-def solve_exactly(K: Any, ridge: float, Y: Any, weights: Any) -> tuple[Any, Certificate]:
+def solve_exactly(K: Array, ridge: float, Y: Array, weights: Array) -> tuple[Array, Certificate]:
     """The coefficients for centred targets Y (n, k) and kernel matrix K, and their certificate."""
     ridges = ridge / weights
-    a = ridge_solve(K, ridges, Y)
-    if a is None:  # cannot happen in exact arithmetic: K is positive semidefinite
-        a = namespace(K).linalg.lstsq(K + namespace(K).diag(ridges), Y)[0]
+    a = _solved(K, ridges, Y)
     return a, _certified(a, K @ a, ridge, Y, weights)
 
 
-def _certified(a, fitted, ridge, Y, weights):
+def _solved(K: Array, ridge: float | Array, Y: Array) -> Array:
+    """`ridge_solve`, by least squares if rounding has made the matrix indefinite."""
+    a = ridge_solve(K, ridge, Y)
+    return namespace(K).linalg.lstsq(K + ridge * identity(len(K), K), Y)[0] if a is None else a
+
+
+def _certified(a: Array, fitted: Array, ridge: float, Y: Array, weights: Array) -> Certificate:
     """The certificate of coefficients a, where fitted = K a."""
     residual = Y - fitted
     primal = 0.5 * float((weights[:, None] * residual**2).sum())
@@ -208,7 +213,7 @@ def _certified(a, fitted, ridge, Y, weights):
     return _certificate(primal, gap)
 
 
-def _solve_in_blocks(model, Y, weights):
+def _solve_in_blocks(model: KernelSum, Y: Array, weights: Array) -> tuple[Array, Certificate]:
     """`solve_exactly` by preconditioned conjugate gradients, target by target."""
     ridge, ridges = model.setting.ridge, (model.setting.ridge / weights)[:, None]
     precondition, xp = _float32_solver(model, ridge / weights), namespace(Y)
@@ -230,7 +235,7 @@ def _solve_in_blocks(model, Y, weights):
     return a, certificate
 
 
-def _product(model, a):
+def _product(model: KernelSum, a: Array) -> Array:
     """K a, with the entries of K block by block; each off the diagonal serves twice."""
     points, product = model.points, zeros(a.shape, a)
     for rows in slices(len(points), len(points)):
@@ -240,7 +245,7 @@ def _product(model, a):
     return product
 
 
-def _float32_solver(model, ridges):
+def _float32_solver(model: KernelSum, ridges: Array) -> Callable[[Array], Array]:
     """(K + diag(ridges))^-1 in float32, with larger ridges where rounding makes that indefinite."""
     points = model.points - model.points.mean(0)
     points, kernel = like(points, points, namespace(points).float32), KERNELS[model.setting.kernel]
@@ -255,7 +260,9 @@ def _float32_solver(model, ridges):
         ridges = 10 * ridges
 
 
-def fit_landmarks(setting: KernelSetting, Z: Any, Y: Any, weights: Any, landmarks: Any) -> Fitted:
+def fit_landmarks(
+    setting: KernelSetting, Z: Array, Y: Array, weights: Array, landmarks: Array
+) -> Fitted:
     """The same with a sum over the rows ``landmarks`` (m, d) only."""
     landmarks = float64(landmarks)
     scale = KERNELS[setting.kernel].mean(float64(Z))
@@ -271,7 +278,7 @@ def fit_landmarks(setting: KernelSetting, Z: Any, Y: Any, weights: Any, landmark
         F = _solve_upper(R, model.kernel(Z[rows]).T * root, transposed=True)
         gram += F @ F.T  # NumPy computes one triangle only
         moment += F @ (root[:, None] * (Y[rows] - offset))
-    b = ridge_solve(gram, setting.ridge, moment)
+    b = _solved(gram, setting.ridge, moment)
     gradient = gram @ b + setting.ridge * b - moment
     total = float((weights[:, None] * (Y - offset) ** 2).sum())
     primal = 0.5 * total - float((b * moment).sum()) + 0.5 * float((b * (gram @ b)).sum())
@@ -286,7 +293,7 @@ def _certificate(primal: float, gap: float) -> Certificate:
     return Certificate.from_bounds(Bounds(primal, primal - gap, 0.0), status)
 
 
-def _solve_upper(R, B, transposed=False):
+def _solve_upper(R: Array, B: Array, transposed: bool = False) -> Array:
     """R^-1 B, or R^-T B."""
     if is_torch(R):
         matrix = R.T if transposed else R

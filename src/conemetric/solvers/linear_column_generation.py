@@ -11,15 +11,14 @@ Columns without weight in the last `PATIENCE` iterations are dropped. Stops when
 falls, because linear programs are solved to an accuracy relative to the largest margins.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar
 
 import numpy as np
 
-from ..core.arrays import like, to_numpy
+from ..core.arrays import Array, Arrays, like, to_numpy
+from ..operators.base import Operator
 from ..problems.soft_margin import SoftMarginProgram
-from .base import Iterate, Solver
+from .base import Iterate, Solver, Steps
 from .ensemble import Ensemble
 
 PATIENCE = 10  # iterations that a column without weight is kept: it may come back
@@ -30,13 +29,15 @@ STALL_WINDOW, STALL_RATIO = 20, 0.99  # iterations in which the gap must fall to
 class LinearColumnGeneration(Solver):
     """Cutting planes for `SoftMarginProgram`; the ``state`` of the result is the `Ensemble` found."""
 
-    solves: ClassVar[type] = SoftMarginProgram
-    takes_start: ClassVar[bool] = False
+    solves = SoftMarginProgram
+    takes_start = False
 
-    def steps(self, problem: SoftMarginProgram, start: Any) -> Iterator[Iterate]:
+    def steps(self, problem: SoftMarginProgram, start: None) -> Steps:
         operator = problem.operator
         ensemble = Ensemble(operator)
-        directions, bound, best = self._separate(operator, [problem.start()], np.inf, -np.inf, None)
+        directions, bound, best = self._separate(
+            operator, (problem.start(),), np.inf, -np.inf, None
+        )
         least, gaps = np.inf, []
         numbers, idle, H = np.zeros(0, int), np.zeros(0, int), np.zeros((0, operator.n_constraints))
         while directions:
@@ -67,7 +68,9 @@ class LinearColumnGeneration(Solver):
             if len(gaps) > STALL_WINDOW and gaps[-1] > STALL_RATIO * gaps[-1 - STALL_WINDOW]:
                 return  # what is left is below the accuracy of the linear programs
 
-    def _separate(self, operator, points, ceiling, bound, best):
+    def _separate(
+        self, operator: Operator, points: Arrays, ceiling: float, bound: float, best: Array | None
+    ) -> tuple[list[Array], float, Array]:
         """Eigenvectors of A*(u) above -``ceiling`` (or the leading one), best bound and its u."""
         directions = []
         for u in points:

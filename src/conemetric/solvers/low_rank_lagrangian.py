@@ -18,15 +18,15 @@ that the problem has repaired: feasible, with inequalities.
 """
 
 from collections import deque
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
-from ..core.arrays import like, namespace, to_numpy
+from ..core.arrays import Array, Arrays, like, namespace, to_numpy
+from ..problems.base import Evaluation
 from ..problems.unfolding import UnfoldingProgram
-from .base import Iterate, Solver, relative_gap
+from .base import Iterate, Solver, Steps, relative_gap
 from .dual_quasi_newton import MAX_TRIALS, two_loop
 
 INNER_ITER, MEMORY = 2000, 20  # of L-BFGS: the most iterations per outer one, curvature pairs
@@ -47,9 +47,9 @@ class LowRankLagrangian(Solver):
     """See the module docstring; ``start`` is the factor Y to begin from."""
 
     max_iter: int = 100
-    solves: ClassVar[type] = UnfoldingProgram
+    solves = UnfoldingProgram
 
-    def steps(self, problem: UnfoldingProgram, start: Any) -> Iterator[Iterate]:
+    def steps(self, problem: UnfoldingProgram, start: Array | None) -> Steps:
         b, forward = problem.b, problem.operator.forward_factor
         Y = problem.start_factor() if start is None else start
         u = problem.project(b * 0)
@@ -82,7 +82,9 @@ class LowRankLagrangian(Solver):
                 accuracy *= 0.5
             accuracy, last = min(accuracy, max(INNER * error, floor)), error
 
-    def _minimise(self, problem, Y, u, mu, accuracy):
+    def _minimise(
+        self, problem: UnfoldingProgram, Y: Array, u: Array, mu: float, accuracy: float
+    ) -> tuple[Array, int, float]:
         """(Y, iterations, accuracy): descend until the gradient reaches ``accuracy``."""
         xp, shape = problem.operator.xp, Y.shape
         line = Line(problem, Y, u, mu)
@@ -114,7 +116,9 @@ class LowRankLagrangian(Solver):
             g, h = new, smoothed
         return line.Y, used, size / (2 * length)
 
-    def _reshape(self, problem, Y, point, mu, accuracy):
+    def _reshape(
+        self, problem: UnfoldingProgram, Y: Array, point: Evaluation, mu: float, accuracy: float
+    ) -> Array:
         """Y in principal axes, without vanished columns, with directions of descent appended."""
         xp, forward = problem.operator.xp, problem.operator.forward_factor
         values, vectors = xp.linalg.eigh(Y.T @ Y)
@@ -138,9 +142,9 @@ class SmoothedMemory:
 
     def __init__(self, size: int):
         # the last steps, and the changes of h and g along them
-        self.pairs: deque[tuple[Any, Any, Any]] = deque(maxlen=size)
+        self.pairs: deque[Arrays] = deque(maxlen=size)
 
-    def direction(self, h: Any, g: Any) -> Any:
+    def direction(self, h: Array, g: Array) -> Array | None:
         if not self.pairs:
             return None
         xp, k = namespace(g), len(self.pairs)
@@ -156,18 +160,18 @@ class SmoothedMemory:
 class Line:
     """The augmented Lagrangian at Y, along lines from Y."""
 
-    def __init__(self, problem: UnfoldingProgram, Y: Any, u: Any, mu: float):
+    def __init__(self, problem: UnfoldingProgram, Y: Array, u: Array, mu: float):
         self.problem, self.Y, self.u, self.mu = problem, Y, u, mu
         self.margins = problem.operator.forward_factor(Y)
 
-    def gradient(self) -> Any:
+    def gradient(self) -> Array:
         p, Y = self.problem, self.Y
         multipliers = p.project(self.u + self.mu * (self.margins - p.b))
         return 2 * (
             p.cost_product(Y) + Y @ (Y.T @ Y) / p.sigma + p.operator.adjoint_product(multipliers, Y)
         )
 
-    def search(self, direction: Any, gradient: Any) -> float | None:
+    def search(self, direction: Array, gradient: Array) -> float | None:
         """Move along ``direction`` to where the slope is `FLAT`; the step, or None without descent."""
         section = Section(self, direction, gradient)
         t = section.lowest()
@@ -185,7 +189,7 @@ class Section:
     multipliers are free.
     """
 
-    def __init__(self, line: Line, Z: Any, gradient: Any):
+    def __init__(self, line: Line, Z: Array, gradient: Array):
         self.problem, self.mu, Y = line.problem, line.mu, line.Y
         xp, forward = line.problem.operator.xp, line.problem.operator.forward_factor
         self.A0, self.A2 = line.margins, forward(Z)
@@ -207,7 +211,7 @@ class Section:
         first = self.cubic @ t ** np.arange(4)
         second = self.cubic[1:] @ (np.arange(1, 4) * t ** np.arange(3))
         if not self.problem.bounded:
-            return first, second
+            return float(first), float(second)
         xp = self.problem.operator.xp
         unclipped = self.multipliers + (self.mu * t) * (self.A1 + t * self.A2)
         rate = self.A1 + (2 * t) * self.A2
@@ -215,7 +219,7 @@ class Section:
         left = xp.stack([lam, xp.where(lam == unclipped, rate, 0.0)])
         right = xp.stack([rate, self.A2])
         (along, curved), (stiff, _) = to_numpy(left @ right.T)
-        return first + along, second + 2 * curved + self.mu * stiff
+        return float(first + along), float(second + 2 * curved + self.mu * stiff)
 
     def lowest(self) -> float | None:
         """A step with slope `FLAT`, by Newton's method inside a bracket; None without descent."""
@@ -232,7 +236,7 @@ class Section:
         return t
 
 
-def _objective_slope(gram, s):
+def _objective_slope(gram: Array, s: float) -> np.ndarray:
     """Coefficients of d/dt of <C, X> + s/2 ||X||_F^2 at X = (Y + t Z)(Y + t Z)'."""
     r = len(gram) // 3
     YY, YZ, ZZ = gram[:r, :r], gram[:r, r : 2 * r], gram[r : 2 * r, r : 2 * r]
@@ -242,7 +246,7 @@ def _objective_slope(gram, s):
     return 2 * np.array([linear, quadratic, 3 * s * (YZ * ZZ).sum(), s * (ZZ * ZZ).sum()])
 
 
-def _penalty_slope(gram, mu):
+def _penalty_slope(gram: Array, mu: float) -> list[float]:
     """Coefficients of d/dt of ||u + mu (A - b)||^2 / (2 mu)."""
     (_, m1, m2), (_, a11, a12), (_, _, a22) = gram
     return [m1, 2 * m2 + mu * a11, 3 * mu * a12, 2 * mu * a22]

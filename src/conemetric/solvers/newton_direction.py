@@ -8,16 +8,16 @@ of conjugate gradients gains, so wherever they stop, d is a direction of ascent.
 is the diagonal of H, with the identity for W.
 """
 
-from typing import Any
-
-from ..core.arrays import namespace
+from ..core.arrays import Array, Pair, Values, namespace
 from ..problems.base import Evaluation, SpectralDual
 
 ACCURACY = 0.1  # residual of a Newton direction, relative to the gradient
 MOST = 60  # products with H for one direction
 
 
-def newton_direction(problem: SpectralDual, point: Evaluation, free: Any) -> tuple[Any, int]:
+def newton_direction(
+    problem: SpectralDual, point: Evaluation, free: Array
+) -> tuple[Array | None, int]:
     """H^-1 g where ``free`` is one, else zero (None without curvature); and the products with H."""
     space, hessian = problem.operator.space, problem.hessian(point)
     diagonal = hessian.diagonal
@@ -40,9 +40,9 @@ def newton_direction(problem: SpectralDual, point: Evaluation, free: Any) -> tup
     return direction, steps
 
 
-def dot(a: Any, b: Any) -> Any:
+def dot(a: Array, b: Array) -> Array:
     return namespace(a).dot(a, b)  # vecdot and matmul would keep other threads waiting
 
 
-def _curvature_along(search, image, diagonal):
+def _curvature_along(search: Array, image: Array, diagonal: Values) -> Pair:
     return dot(search, image), dot(search, search * diagonal)

@@ -15,12 +15,13 @@ Stops when (P - D) / max(|P|, |D|) <= tol. An iteration is `CHECK` quasi-Newton 
 evaluation of the bounds.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import NamedTuple
 
+from ..core.arrays import Array
+from ..problems.base import Bounds
 from ..problems.eigenvalue import EigenvalueProgram
-from .base import Iterate, Solver, relative_gap
+from .base import Iterate, Solver, Steps, relative_gap
 from .dual_quasi_newton import DualQuasiNewton
 
 CHECK = 5  # quasi-Newton steps between two evaluations of the bounds
@@ -37,8 +38,8 @@ ROUNDING = 4
 class Subproblem(NamedTuple):
     """The state between subproblems: u, a factor of the centre, sigma, and how many were solved."""
 
-    u: Any
-    center: Any
+    u: Array
+    center: Array
     sigma: float
     subproblems: int = 0
     failed: int = 0
@@ -48,10 +49,10 @@ class Subproblem(NamedTuple):
 class ProximalPoint(Solver):
     """See the module docstring."""
 
-    takes_start: ClassVar[bool] = False
-    solves: ClassVar[type] = EigenvalueProgram
+    takes_start = False
+    solves = EigenvalueProgram
 
-    def steps(self, problem: EigenvalueProgram, start: Any) -> Iterator[Iterate]:
+    def steps(self, problem: EigenvalueProgram, start: None) -> Steps:
         space = problem.operator.space
         resumed = space.resume(problem.operator, *Subproblem._fields)
         state = Subproblem(*problem.start()) if resumed is None else Subproblem(**resumed)
@@ -82,12 +83,12 @@ class ProximalPoint(Solver):
             if SHARE * last < gap <= ROUNDING * problem.operator.eps:
                 return
 
-    def _solved(self, bounds, point):
+    def _solved(self, bounds: Bounds, point: Iterate) -> bool:
         """Whether the gap of the subproblem at ``point`` is small against that of the program."""
         enough = max(SHARE * relative_gap(bounds.primal, bounds.dual), INNER_GAP * self.tol)
         return relative_gap(point.primal, point.dual) <= enough
 
-    def _iterate(self, bounds, point, subproblems, sigma):
+    def _iterate(self, bounds: Bounds, point: Iterate, subproblems: int, sigma: float) -> Iterate:
         primal, dual, violation = bounds
         extra = {"rank": point.extra["rank"], "subproblems": subproblems, "sigma": sigma}
         return Iterate(primal, dual, point.primal_point, point.dual_point, violation, extra)

@@ -23,23 +23,23 @@ than the largest of them.
 Stops when the gap and the violation over every secant, in units of delta, are within tol.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from ..core.arrays import like, to_index, zeros
-from ..operators.secants import Sweep
+from ..core.arrays import Array, like, to_index, zeros
+from ..operators.secants import Scan, Sweep
 from ..problems.isometry import Multipliers, SecantIsometryProgram
 from .admm import ADMM
-from .base import Iterate, Solver, relative_gap
+from .base import Iterate, Solver, Steps, relative_gap
 
 INNER = 0.2  # accuracy of a round, relative to the worst violation elsewhere
 NEGLIGIBLE = 0.1  # share of the largest multiplier up to which a secant may be dropped
 SINGLE_FROM = 2000  # points; with fewer, every scan is in float64
 GOAL, MARGIN_COST = 0.5, 0.25  # shares of tol: accuracy of the last rounds, cost of their margin
 STUCK = 0.9  # share of the last error above which an exhausted inner solver has stalled
+Start = tuple[Array, Multipliers] | None
 ROOM = 0.9  # share of the slack in the violation that cutting P may use
 
 
@@ -58,9 +58,9 @@ class SecantGeneration(Solver):
     add: int = 1000
     keep: float = 0.03
     seed: int = 0
-    solves: ClassVar[type] = SecantIsometryProgram
+    solves = SecantIsometryProgram
 
-    def steps(self, problem: SecantIsometryProgram, start: Any) -> Iterator[Iterate]:
+    def steps(self, problem: SecantIsometryProgram, start: Start) -> Steps:
         rng = np.random.default_rng(self.seed)
         active, scanner = _Active(self, problem, start, rng), _Scanner(self, problem, rng)
         stuck = np.inf  # violation or gap when the inner solver last gave up
@@ -90,7 +90,13 @@ class _Active:
     ``y`` and ``dual`` are those of the last solve; ``dual`` bounds the whole program.
     """
 
-    def __init__(self, options, problem, start, rng):
+    def __init__(
+        self,
+        options: "SecantGeneration",
+        problem: SecantIsometryProgram,
+        start: Start,
+        rng: np.random.Generator,
+    ) -> None:
         self.options, self.problem, self.inner = options, problem, ADMM()
         secants = problem.secants
         self.keys, self.point = secants.sample(options.first, rng), None
@@ -105,7 +111,7 @@ class _Active:
         # relative cost of a violation of delta in the objective
         self.unit = max(1.0, problem.delta / (1 - problem.delta))
 
-    def solve(self):
+    def solve(self) -> None:
         """Solve, as accurately as the violations last seen elsewhere deserve."""
         self.program = self.problem.restrict(self.keys, margin=self.margin)
         share = INNER * self.worst if self.worst > self.options.tol else 0.0
@@ -124,7 +130,7 @@ class _Active:
         # the same multipliers, on the bounds without margin
         self.dual = solution.dual - self.margin * self.problem.delta * self.weight
 
-    def renew(self, factor, seen):
+    def renew(self, factor: Array, seen: "_Seen") -> None:
         """Drop secants far from their bounds and without weight, and add the offenders."""
         options, delta, xp = self.options, self.problem.delta, self.problem.secants.xp
         self.worst = seen.worst
@@ -146,7 +152,7 @@ class _Active:
 class _Seen(NamedTuple):
     """What a scan found: secants to add, the worst violation, and how reliable that is."""
 
-    offenders: Any
+    offenders: Array
     worst: float
     exact: bool  # scanned in float64
     certain: bool  # not merely rounding in single precision
@@ -157,14 +163,16 @@ class _Seen(NamedTuple):
 class _Scanner:
     """Scans the pairs of points, in random order, in single precision while that finds violations."""
 
-    def __init__(self, options, problem, rng):
+    def __init__(
+        self, options: "SecantGeneration", problem: SecantIsometryProgram, rng: np.random.Generator
+    ) -> None:
         self.options, self.problem, self.rng = options, problem, rng
         secants, xp = problem.secants, problem.secants.xp
         self.points = like(rng.permutation(secants.n_points), secants.X, xp.int64)
         self.precision = xp.float32 if secants.n_points >= SINGLE_FROM else xp.float64
         self.tile = 0
 
-    def look(self, active):
+    def look(self, active: "_Active") -> "_Seen":
         """Scan from where the last scan ended until there are enough offenders."""
         secants, tol = self.problem.secants, self.options.tol
         needed = max(self.options.add, len(active.keys) // 2)
@@ -184,7 +192,7 @@ class _Scanner:
         finished = exact and scan.next_tile is None and worst <= tol
         return _Seen(fresh, worst, exact, certain, finished, scan.n_near_duplicates)
 
-    def _offenders(self, scan, active, limit):
+    def _offenders(self, scan: Scan, active: "_Active", limit: int) -> Array:
         """Keys to add: violated by more than tol in float64, and not active yet."""
         secants, tol = self.problem.secants, self.options.tol
         found = scan.keys[scan.excess > tol]
@@ -197,7 +205,7 @@ class _Scanner:
         return found[secants.excess(found, active.factor, self.problem.delta) > tol]
 
 
-def _cut(factor, worst, tol, delta):
+def _cut(factor: Array, worst: float, tol: float, delta: float) -> tuple[Array, float]:
     """The factor without trailing columns that the violation has room for, and the new violation."""
     eigenvalues = (factor * factor).sum(0)
     room = ROOM * (tol - worst) * delta

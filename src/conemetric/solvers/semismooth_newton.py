@@ -20,15 +20,15 @@ that the second is below `MAX_STEP_RATIO` times the first. L may be singular: it
 Stops when (P - D) / max(|P|, |D|) <= tol.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from ..core.arrays import Array, Arrays, Pair
 from ..core.compiled import jit, jit_inner, jit_inner_sums
 from ..problems.comparisons import ComparisonProgram, add_combined, row_products
-from .base import Iterate, Solver
+from .base import Iterate, Solver, Steps
 
 MAX_STEP_RATIO = 5.0  # the steps' part of the gap that is small enough, over the multipliers' part
 GROWTH = 10.0  # of sigma, each time the multipliers are updated
@@ -40,6 +40,8 @@ DEPENDENT = 1e-14  # Cholesky pivot, relative to the diagonal entry, below which
 PROMISING = 1e-15  # descent per weight, relative to its terms, below which it is rounding
 WORK = 1 << 20  # entries of Z that one iteration may read: small problems take many steps in one
 NARROW = 24  # columns of Z up to which loops form Z_F'Z_F faster than a call of BLAS
+Floats = tuple[float, ...]
+Hinge = tuple[Array, Array, Array, float, Array]  # s, its change, centre, sigma, penalties
 EVALUATE, COMBINE, GRAM, MARGINS, UPDATE, DONE = range(6)  # where `_advance` is in a step
 
 
@@ -47,9 +49,9 @@ EVALUATE, COMBINE, GRAM, MARGINS, UPDATE, DONE = range(6)  # where `_advance` is
 class SemismoothNewton(Solver):
     """See the module docstring; ``start`` is a pair (multipliers, weights)."""
 
-    solves: ClassVar[type] = ComparisonProgram
+    solves = ComparisonProgram
 
-    def steps(self, problem: ComparisonProgram, start: Any) -> Iterator[Iterate]:
+    def steps(self, problem: ComparisonProgram, start: Pair | None) -> Steps:
         m, p = problem.operator.n_constraints, len(problem.diagonal)
         centre, w = (np.zeros(m), np.zeros(p)) if start is None else start
         if start is None:
@@ -69,7 +71,7 @@ class SemismoothNewton(Solver):
             limits = self.tol, now.n_steps + max(1, WORK // (m * p)), LARGEST * size
             place = EVALUATE
             while place != DONE:
-                place, *numbers = _advance(place, limits, *program, now, arrays, work)
+                place, *numbers = _advance(place, limits, program, now, arrays, work)
                 now = _Progress(*numbers)
                 if place == COMBINE:
                     arrays.combined[:] += problem.combine(arrays.change)
@@ -97,30 +99,32 @@ class _Progress(NamedTuple):
 class _Arrays(NamedTuple):
     """The vectors of a run, and the best points so far."""
 
-    s: Any  # 1 - Zw
-    centre: Any
-    lam: Any
-    change: Any  # of lam by an evaluation, of s by a full step
-    best_lam: Any
-    inside: Any  # which lam are strictly between their bounds
-    w: Any
-    combined: Any  # Z'lam
-    slope: Any  # Lw - Z'lam
-    y: Any
-    d: Any  # a full step
-    best_w: Any
-    best_y: Any
-    q: Any
-    H: Any
+    s: Array  # 1 - Zw
+    centre: Array
+    lam: Array
+    change: Array  # of lam by an evaluation, of s by a full step
+    best_lam: Array
+    inside: Array  # which lam are strictly between their bounds
+    w: Array
+    combined: Array  # Z'lam
+    slope: Array  # Lw - Z'lam
+    y: Array
+    d: Array  # a full step
+    best_w: Array
+    best_y: Array
+    q: Array
+    H: Array
 
 
 @jit
-def _advance(place, limits, Z, L, inverse_diagonal, penalties, progress, arrays, work):
+def _advance(
+    place: int, limits: Floats, program: Arrays, progress: _Progress, arrays: _Arrays, work: Arrays
+) -> Floats:
     """Go on from a place in a step until a product with Z is needed that is not made here (none is
     if Z is empty, and no gram if it is not `NARROW`), or no step is left: the new place and
     ``progress``.
     """
-    tol, last, largest = limits
+    (tol, last, largest), (Z, L, inverse_diagonal, penalties) = limits, program
     sigma, primal, dual, idle, n_steps, loss, total, slackness = progress
     s, centre, lam, change = arrays.s, arrays.centre, arrays.lam, arrays.change
     w, d, q, H, combined = arrays.w, arrays.d, arrays.q, arrays.H, arrays.combined
@@ -129,15 +133,13 @@ def _advance(place, limits, Z, L, inverse_diagonal, penalties, progress, arrays,
             if n_steps >= last:
                 place = DONE
                 break
-            sums = _hinge_multipliers(s, centre, sigma, penalties, lam, change, arrays.inside)
-            loss, total, slackness = sums
+            loss, total, slackness = _hinge_multipliers(arrays, sigma, penalties)
             place = COMBINE
             if len(Z) == 0:
                 break
             add_combined(Z, change, combined)
         if place == COMBINE:
-            sums = _values(L, w, combined, inverse_diagonal, arrays.slope, arrays.y, q)
-            square, square_y, product = sums
+            square, square_y, product = _values(L, inverse_diagonal, arrays)
             idle += 1
             if 0.5 * square + loss < primal:
                 primal, idle = 0.5 * square + loss, 0
@@ -174,7 +176,8 @@ def _advance(place, limits, Z, L, inverse_diagonal, penalties, progress, arrays,
         if place == MARGINS:
             row_products(0, len(w), L, d, q)
             initial, linear, quadratic = _dot(d, arrays.slope), _dot(w, q), _dot(d, q)
-            step = _hinge_step(s, change, centre, sigma, penalties, initial, linear, quadratic)
+            hinge = s, change, centre, sigma, penalties
+            step = _hinge_step(hinge, initial, linear, quadratic)
             _add(step, d, w)
             _add(-step, change, s)
             place = EVALUATE if step > 0 else UPDATE
@@ -186,20 +189,20 @@ def _advance(place, limits, Z, L, inverse_diagonal, penalties, progress, arrays,
 
 
 @jit_inner
-def _copy(a, b):
+def _copy(a: Array, b: Array) -> None:
     for i in range(len(a)):
         b[i] = a[i]
 
 
 @jit_inner_sums
-def _add(share, a, b):
+def _add(share: float, a: Array, b: Array) -> None:
     """b += share a."""
     for i in range(len(a)):
         b[i] += share * a[i]
 
 
 @jit_inner_sums
-def _dot(a, b):
+def _dot(a: Array, b: Array) -> float:
     total = 0.0
     for i in range(len(a)):
         total += a[i] * b[i]
@@ -207,7 +210,7 @@ def _dot(a, b):
 
 
 @jit_inner_sums
-def _gram(Z, inside, H):
+def _gram(Z: Array, inside: Array, H: Array) -> None:
     """H = Z_F'Z_F, F the rows marked ``inside``."""
     for b in range(len(H)):
         for c in range(len(H)):
@@ -223,17 +226,18 @@ def _gram(Z, inside, H):
 
 
 @jit_inner_sums
-def _hinge_multipliers(s, centre, sigma, penalties, lam, change, inside):
+def _hinge_multipliers(arrays: _Arrays, sigma: float, penalties: Array) -> Floats:
     """Set lam to clip(centre + sigma * s, 0, c), ``change`` to its change, ``inside`` to where it
     is strictly between; return the sums of c max(0, s), of lam, and of c max(0, s) - lam s.
     """
     loss = total = used = 0.0
+    s, lam = arrays.s, arrays.lam
     for i in range(len(s)):
-        value = centre[i] + sigma * s[i]
+        value = arrays.centre[i] + sigma * s[i]
         value = value if value > 0.0 else 0.0
         value = value if value < penalties[i] else penalties[i]
-        inside[i] = (value > 0.0) & (value < penalties[i])
-        change[i] = value - lam[i]
+        arrays.inside[i] = (value > 0.0) & (value < penalties[i])
+        arrays.change[i] = value - lam[i]
         lam[i] = value
         loss += penalties[i] * s[i] if s[i] > 0.0 else 0.0
         total += value
@@ -242,10 +246,11 @@ def _hinge_multipliers(s, centre, sigma, penalties, lam, change, inside):
 
 
 @jit_inner_sums
-def _values(L, w, combined, inverse_diagonal, slope, y, q):
+def _values(L: Array, inverse_diagonal: Array, arrays: _Arrays) -> Floats:
     """Set ``slope`` to Lw - ``combined``, y to w raised until Ly >= ``combined``, q to Ly; return
     w'Lw, y'Ly and w'combined.
     """
+    w, combined, slope, y, q = arrays.w, arrays.combined, arrays.slope, arrays.y, arrays.q
     row_products(0, len(w), L, w, slope)
     square, product = _dot(w, slope), _dot(w, combined)
     for j in range(len(w)):
@@ -256,9 +261,10 @@ def _values(L, w, combined, inverse_diagonal, slope, y, q):
 
 
 @jit_inner_sums
-def _hinge_slope(s, ds, centre, sigma, penalties, step):
+def _hinge_slope(hinge: Hinge, step: float) -> Floats:
     """Sum of lam ds, minus its derivative; lam = clip(centre + sigma (s - step ds), 0, c)."""
     slope = curvature = 0.0
+    s, ds, centre, sigma, penalties = hinge
     for i in range(len(s)):
         free = centre[i] + sigma * (s[i] - step * ds[i])
         value = free if free > 0.0 else 0.0
@@ -269,7 +275,7 @@ def _hinge_slope(s, ds, centre, sigma, penalties, step):
 
 
 @jit_inner
-def _hinge_step(s, ds, centre, sigma, penalties, initial, linear, quadratic):
+def _hinge_step(hinge: Hinge, initial: float, linear: float, quadratic: float) -> float:
     """The step in (0, 1] along -ds that nearly minimises the smoothed objective; 0 if none descends.
 
     Its derivative, linear + step * quadratic - sum lam(step) * ds, is ``initial`` at 0, rises and is
@@ -280,7 +286,7 @@ def _hinge_step(s, ds, centre, sigma, penalties, initial, linear, quadratic):
         return 0.0
     low, at_low, high, at_high, step = 0.0, initial, 1.0, 0.0, 1.0
     for trial in range(MAX_TRIALS):
-        slope, curvature = _hinge_slope(s, ds, centre, sigma, penalties, step)
+        slope, curvature = _hinge_slope(hinge, step)
         derivative = linear + step * quadratic - slope
         if abs(derivative) <= -ACCURACY * initial or (trial == 0 and derivative < 0):
             break
@@ -298,13 +304,13 @@ def _hinge_step(s, ds, centre, sigma, penalties, initial, linear, quadratic):
     return step
 
 
-def workspace(p: int) -> tuple[np.ndarray, ...]:
+def workspace(p: int) -> Arrays:
     """The arrays that `nonnegative_quadratic` works in, for p variables."""
     return np.empty((p, p)), *np.empty((2, p)), *np.empty((2, p), np.int64)
 
 
 @jit
-def nonnegative_quadratic(H, q, w, work):
+def nonnegative_quadratic(H: Array, q: Array, w: Array, work: Arrays) -> None:
     """Minimise w'Hw/2 - q'w over w >= 0 in place, from a feasible w (Lawson and Hanson), in the
     arrays of a `workspace`.
 
@@ -313,7 +319,7 @@ def nonnegative_quadratic(H, q, w, work):
     departure recomputes those after it. A variable that depends on those before it, up to rounding,
     gets its own diagonal entry as pivot: the others take over its part.
     """
-    factor, half, x, support, inside = work
+    support, inside = work[3], work[4]
     p, k, done = len(q), np.int64(0), np.int64(0)  # literals would be compiled twice
     for j in range(p):
         inside[j] = w[j] > 0
@@ -323,15 +329,15 @@ def nonnegative_quadratic(H, q, w, work):
     entering = -1
     for _ in range(10 * p + 100):
         while k > 0:
-            _factorise(H, q, support, done, k, factor, half)
-            step, blocking = _towards_minimum(factor, half, w, support, k, x)
-            done, k = _take_step(w, x, step, blocking, support, k, inside)
+            _factorise(H, q, work, done, k)
+            step, blocking = _towards_minimum(w, work, k)
+            done, k = _take_step(w, work, step, blocking, k)
             if blocking < 0:
                 break
         # it entered and left at once: only rounding let it enter
         if entering >= 0 and not inside[entering]:
             break
-        entering = _entering(H, q, w, support, k, inside)
+        entering = _entering(H, q, w, work, k)
         if entering < 0:
             break
         support[k], inside[entering] = entering, 1
@@ -339,8 +345,9 @@ def nonnegative_quadratic(H, q, w, work):
 
 
 @jit_inner
-def _factorise(H, q, support, done, k, factor, half):
+def _factorise(H: Array, q: Array, work: Arrays, done: int, k: int) -> None:
     """Rows ``done`` to k of the Cholesky factor F on the support, and of F^-1 q."""
+    factor, half, _, support, _ = work
     for r in range(done, k):
         j = support[r]
         for c in range(r + 1):
@@ -357,8 +364,9 @@ def _factorise(H, q, support, done, k, factor, half):
 
 
 @jit_inner
-def _towards_minimum(factor, half, w, support, k, x):
+def _towards_minimum(w: Array, work: Arrays, k: int) -> tuple[float, int]:
     """Set x to the minimum on the support; how far w can go there, and what blocks it (or -1)."""
+    factor, half, x, support, _ = work
     step, blocking = 1.0, -1
     for r in range(k - 1, -1, -1):
         t = half[r]
@@ -374,8 +382,9 @@ def _towards_minimum(factor, half, w, support, k, x):
 
 
 @jit_inner
-def _take_step(w, x, step, blocking, support, k, inside):
+def _take_step(w: Array, work: Arrays, step: float, blocking: int, k: int) -> tuple[int, int]:
     """Take the step, drop zero variables: (valid rows of the factor, size of the support)."""
+    _, _, x, support, inside = work
     done, kept = k, 0
     for r in range(k):
         j = support[r]
@@ -390,9 +399,9 @@ def _take_step(w, x, step, blocking, support, k, inside):
 
 
 @jit_inner
-def _entering(H, q, w, support, k, inside):
+def _entering(H: Array, q: Array, w: Array, work: Arrays, k: int) -> int:
     """The variable at zero whose entry promises most; -1 if none does beyond rounding."""
-    p = len(q)
+    p, support, inside = len(q), work[3], work[4]
     entering, best = -1, 0.0
     for j in range(p):
         if not inside[j] and H[j, j] > 0:

@@ -84,6 +84,14 @@ def test_a_collection_gives_adapter_table_and_report(run, npz, collection, tmp_p
     assert written == ["adapter.safetensors", "report.html", "table.csv"]
 
 
+def test_judgements_without_grades_in_a_report(run, collection, tmp_path):
+    queries, documents, relevance = collection
+    path, out = tmp_path / "ungraded.npz", tmp_path / "out"
+    np.savez(path, queries=queries, documents=documents, relevance=relevance[:, :2])
+    assert run("adapt", path, "--out", out, "--map", "queries").code == 0
+    assert "<strong>relevant</strong>" in (out / "report.html").read_text(encoding="utf-8")
+
+
 @pytest.mark.parametrize("sure", [True, False])
 def test_the_last_lines_say_how_sure_the_gain_is(run, npz, tmp_path, monkeypatch, sure):
     monkeypatch.setattr("conemetric.app.studies.adapting.SIGNIFICANT", 1.0 if sure else -1.0)

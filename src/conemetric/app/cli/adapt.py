@@ -9,7 +9,7 @@ import typer
 from rich.markup import escape
 
 from ...core.progress import emit
-from .files import check_file, output_folder, write_csv
+from .files import as_rows, check_file, output_folder, write_csv, write_query
 from .invocation import progress_bar, state
 from .options import Adapting, Command, Overwrite, Sources, folder_for
 from .wording import grid, in_words, plural, written
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from ..studies.adapting import Adaptation
 
 FILES = {"adapter": "adapter.safetensors", "report": "report.html", "table": "table.csv"}
-DOCUMENT_MAP = "documents.safetensors"
 WEIGHTS = "fusion.json"
 QUERY = {True: "query.sql", False: "query.json"}  # for the target: a statement or a document
 N_EXAMPLES = 10  # rankings stored with it
@@ -26,7 +25,6 @@ COLLECTION = (
     "Folder in BEIR's layout, or npz file with queries, documents and relevance; scikit-learn's "
     "reference pages when left out."
 )
-EMBEDDING = "embedding"  # its column, as `ranking.columns` calls it
 MAPPED = {"queries": "queries only, the index stays", "both": "queries and documents"}
 
 
@@ -54,22 +52,19 @@ def adapt(given: Adapt) -> None:
     for place in (data, given.queries, given.documents, given.relevance, *(given.scores or ())):
         if place is not None and not Path(place).is_dir():
             check_file(place)
-    out = output_folder(
-        given.out, [*FILES.values(), DOCUMENT_MAP, WEIGHTS, *QUERY.values()], given.overwrite
-    )
+    out = output_folder(given.out, [*FILES.values(), WEIGHTS, *QUERY.values()], given.overwrite)
 
     from ..report.adaptation import write_retrieval_report
-    from ..studies.adapting import adapt as run_adaptation
-    from ..studies.adapting import check_options
+    from ..studies import adapting
     from .collections import read_collection
     from .scores import postgres_language, read_scores
 
     with progress_bar():
         emit("stage", stage="reading")
         collection, notes = read_collection(data, given)
-        check_options(given)
+        adapting.check_options(given)
         scores, more = read_scores(collection, given, given.target)
-        found = run_adaptation(replace(collection, scores=scores), given)
+        found = adapting.adapt(replace(collection, scores=scores), given)
         found.notes[:0] = notes + more
         emit("stage", stage="writing the report")
         files = save(found, out, postgres_language(given.language))
@@ -87,36 +82,20 @@ def _name(data, relevance):
 
 
 def save(found: "Adaptation", out: Path, language: str = "english") -> dict[str, str]:
-    """Write the map, or both maps where queries and documents have one each."""
-    import numpy as np
-
+    """Write the map, the weights of other scores, and the query for the target."""
     from ...export import to_hybrid_query
-    from ...export.base import write_json
-    from ...storage import LearnedAdapter, save_metric
+    from ...storage import save_metric
 
     notes = {"maps": found.chosen, "similarity": found.options.similarity}
     save_metric(out / FILES["adapter"], found.estimator, notes=notes)
     files = dict(FILES)
-    components = getattr(found.estimator, "document_components_", None)
-    if components is not None:
-        side = LearnedAdapter(
-            components,
-            np.zeros(len(components)),
-            method="QueryAdapter",
-            notes={"maps": "documents"},
-        )
-        save_metric(out / DOCUMENT_MAP, side)
-        files["documents"] = DOCUMENT_MAP
     if found.uses_scores:
-        write_json(out / WEIGHTS, to_hybrid_query(found.estimator, "json"))
+        write_query(out / WEIGHTS, to_hybrid_query(found.estimator, "json"))
         files["weights"] = WEIGHTS
     if found.options.target is not None and found.contributions:
         query = to_hybrid_query(found.estimator, language=language, examples=_examples(found))
         files["query"] = QUERY[isinstance(query, str)]
-        if isinstance(query, str):
-            (out / files["query"]).write_text(query, encoding="utf-8")
-        else:
-            write_json(out / files["query"], query)
+        write_query(out / files["query"], query)
     return files
 
 
@@ -136,11 +115,8 @@ def _examples(found):
 def snippet(found: "Adaptation", files: dict[str, str], out: Path) -> str:
     """Code that uses what was written."""
     places = {kind: json.dumps(str(out / file)) for kind, file in files.items()}
-    lines = [
-        "from conemetric import load_metric",
-        "",
-        f"adapter = load_metric({places['adapter']})",
-    ]
+    lines = ["from conemetric import load_metric", ""]
+    lines.append(f"adapter = load_metric({places['adapter']})")
     scores = ""
     if found.chosen == "both":
         lines += [
@@ -149,14 +125,14 @@ def snippet(found: "Adaptation", files: dict[str, str], out: Path) -> str:
         ]
     else:
         where = "the index as it is"
-        if "documents" in files:
-            lines.append(f"index = load_metric({places['documents']}).transform(document_vectors)")
+        if getattr(found.estimator, "document_components_", None) is not None:
+            lines.append("index = document_vectors @ adapter.document_components.T")
             where = "the shorter index"
         lines.append(f"found = adapter.transform(query_vectors)  # then search {where}")
     if "weights" in files:
-        used = [score.name for score in found.contributions if score.weight]
-        columns = (f'"{name}": {name}_scores' for name in used if name != EMBEDDING)
-        scores = f", {{{', '.join(columns)}}}"
+        _, *columns = found.contributions  # the first is the embedding's own
+        used = (f'"{each.name}": {each.name}_scores' for each in columns if each.weight)
+        scores = f", {{{', '.join(used)}}}"
         lines.append(f"# with the other scores, sparse (n_queries, n_documents): {formula(found)}")
     lines.append(f"first, values = adapter.rank(query_vectors, document_vectors{scores}, k=10)")
     if "query" in files:
@@ -172,27 +148,27 @@ def snippet(found: "Adaptation", files: dict[str, str], out: Path) -> str:
 
 def formula(found: "Adaptation") -> str:
     """The learned sum of scores."""
-    scaled = found.estimator.normalization_
-    terms = [
-        f"{score.weight:.3g} {score.name if score.name == EMBEDDING else f'{scaled}({score.name})'}"
-        for score in found.contributions
-        if score.weight
-    ]
-    return " + ".join(terms)
+    embedding, *columns = found.contributions
+    terms = [(embedding.weight, embedding.name)]
+    terms += [(each.weight, f"{found.estimator.normalization_}({each.name})") for each in columns]
+    return " + ".join(f"{weight:.3g} {term}" for weight, term in terms if weight)
 
 
 def query_rows(found: "Adaptation") -> list[dict[str, Any]]:
     """Every measure of every held-out query, before and after."""
     from ..studies.adapting import MEASURES
 
+    columns = {"query": _named(found, found.held_out)}
+    for measure in MEASURES:
+        for when, key in (("before", "before"), ("after", found.chosen)):
+            columns[f"{measure} {when}"] = found.values[key][measure].tolist()
+    return as_rows(columns)
+
+
+def _named(found, queries):
+    """These queries by name, or by number where they have none."""
     names = found.collection.query_names
-    rows: list[dict[str, Any]] = []
-    for i, query in enumerate(found.held_out.tolist()):
-        rows.append({"query": query if names is None else names[query]})
-        for measure in MEASURES:
-            for when, key in (("before", "before"), ("after", found.chosen)):
-                rows[-1][f"{measure} {when}"] = float(found.values[key][measure][i])
-    return rows
+    return queries.tolist() if names is None else [names[query] for query in queries]
 
 
 def _answer(found: "Adaptation", name: str, files: dict[str, str], out: Path) -> None:
@@ -219,7 +195,10 @@ def _answer(found: "Adaptation", name: str, files: dict[str, str], out: Path) ->
         "seconds": found.seconds,
         "files": {kind: str(out / file) for kind, file in files.items()},
     }
-    shown = [_table(found, name, changes)]
+    queries = plural(len(found.held_out), "query")
+    title = f"{name}: {queries} held out, {plural(len(found.collection.documents), 'document')}"
+    headings = ("", "before", "after", "difference", "95 % interval", "p")
+    shown = [grid(title, headings, (_row(found, *change) for change in changes.items()))]
     if found.contributions:
         values["scores"] = {each.name: _contribution(found, each) for each in found.contributions}
         shown.append(grid("Every score alone, and together", SCORES_HEADINGS, scores_table(found)))
@@ -242,35 +221,23 @@ def _answer(found: "Adaptation", name: str, files: dict[str, str], out: Path) ->
     )
 
 
-def _table(found, name, changes):
-    """The measures before and after, for the screen."""
-    from ..studies.adapting import MAIN
-
-    queries = plural(len(found.held_out), "query")
-    return grid(
-        f"{name}: {queries} held out, {plural(len(found.collection.documents), 'document')}",
-        ("", "before", "after", "difference", "95 % interval", "p"),
-        [
-            (
-                f"[bold]{measure}[/]" if measure == MAIN else measure,
-                f"{found.mean(measure, 'before'):.1f}",
-                f"{found.mean(measure):.1f}",
-                f"{100 * change.difference:+.1f}",
-                f"{100 * change.low:+.1f} to {100 * change.high:+.1f}",
-                f"{change.p_value:.2g}",
-            )
-            for measure, change in changes.items()
-        ],
+def _row(found, measure, change):
+    """A measure before and after, for the screen."""
+    return (
+        measure,
+        f"{found.mean(measure, 'before'):.1f}",
+        f"{found.mean(measure):.1f}",
+        f"{100 * change.difference:+.1f}",
+        f"{100 * change.low:+.1f} to {100 * change.high:+.1f}",
+        f"{change.p_value:.2g}",
     )
 
 
 def _contribution(found, score):
-    """The weight of a score, and the names of the queries that it rescued and lost."""
-    names = found.collection.query_names
-    rows = {kind: found.held_out[getattr(score, kind)].tolist() for kind in ("rescued", "lost")}
-    if names is not None:
-        rows = {kind: [names[row] for row in of] for kind, of in rows.items()}
-    return {"weight": score.weight, **rows}
+    """The weight of a score, and the queries that it rescued and lost."""
+    queries = {"rescued": score.rescued, "lost": score.lost}
+    named = {kind: _named(found, found.held_out[rows]) for kind, rows in queries.items()}
+    return {"weight": score.weight, **named}
 
 
 def _why_unsure(change):

@@ -12,9 +12,18 @@ from polars.io.plugins import register_io_source
 
 from ...core.progress import emit
 from ...storage import LearnedMetric, atomic_path
-from .intake import is_vector, rows_as_learned
+from .intake import check_width, is_vector, rows_as_learned
 from .options import Reading
-from .tables import ARRAYS, TABLES, load_arrays, not_readable, readable, scan, unzipped
+from .tables import (
+    ARRAYS,
+    TABLES,
+    check_numbers,
+    load_arrays,
+    not_readable,
+    readable,
+    scan,
+    unzipped,
+)
 from .wording import plural
 
 BATCH = 1 << 22  # numbers in a batch: 32 MB in double precision
@@ -55,11 +64,8 @@ def _batches(path, metric, reading, notes):
     if path.suffix.lower() in ARRAYS:
         X = load_arrays(path)["X"]
         width = (metric.encoder or metric).n_features_in_
-        if X.ndim != 2 or X.shape[1] != width or X.dtype.kind not in "fiub":
-            raise ValueError(
-                f"'{path}' has shape {X.shape} and dtype {X.dtype}; the metric takes rows of "
-                f"{width} numbers."
-            )
+        check_numbers(path, X)
+        check_width(path, X.shape[1], width)
         dtype = np.float32 if X.dtype == np.float32 else np.float64
         for start in range(0, len(X), size):
             yield metric.fill_missing(np.asarray(X[start : start + size], dtype)), pl.DataFrame()
@@ -76,9 +82,7 @@ def _batches(path, metric, reading, notes):
 
 
 def write_batches(path: Path, batches: Iterator[pl.DataFrame], rank: int) -> int:
-    """Write data frames one by one to a CSV, Parquet or npy file, whole or not at all; return
-    the number of rows.
-    """
+    """Write data frames to a CSV, Parquet or npy file, whole or not at all; count their rows."""
     kind = path.suffix.lower()
     if kind not in (".csv", ".parquet", ".pq", ".npy"):
         raise ValueError(f"--out '{path}': give a name that ends in .csv, .parquet or .npy.")

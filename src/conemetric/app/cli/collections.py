@@ -1,6 +1,4 @@
-"""Judged collections from files: judgements as TREC or tables, BEIR's folders, npz files; every
-fault is named before work starts.
-"""
+"""Judged collections from files: judgements as TREC or tables, BEIR's folders, npz files."""
 
 from collections import Counter
 from dataclasses import dataclass, replace
@@ -19,17 +17,13 @@ from .dialects import NUMBER, SAMPLE, decoded, separator_of
 from .files import check_file
 from .intake import column_matrix, is_vector, row_numbers
 from .options import Sources
-from .tables import ARRAYS, TABLES, load_arrays, not_readable, read_frame
+from .tables import ARRAYS, LINES, TABLES, check_numbers, load_arrays, not_readable, read_frame
 from .wording import listed, plural
 
 DIRECTIONS = 64  # of word counts, for the bundled pages: seconds to learn from
-# arrays of an npz file that holds a whole collection
-QUERIES, DOCUMENTS, JUDGED = (
-    ("queries", "query"),
-    ("documents", "docs", "corpus"),
-    ("relevance", "qrels"),
-)
-LINES = (".jsonl", ".ndjson")
+# names of the arrays of an npz file that holds a whole collection
+QUERIES, DOCUMENTS = ("queries", "query"), ("documents", "docs", "corpus")
+JUDGED = ("relevance", "qrels")
 IDS = ("_id", "id", "docid", "doc_id", "document_id", "corpus-id", "qid", "query_id", "query-id")
 TEXTS = ("title", "text", "query", "contents")
 VECTORS = ("X", "vectors", "vector", "embeddings", "embedding", "emb")
@@ -75,10 +69,10 @@ def _collection(sides, relevance, test):
             f"'{queries.path}' holds vectors of {queries.X.shape[1]} numbers and "
             f"'{documents.path}' of {documents.X.shape[1]}; embed both with the same encoder."
         )
-    names = queries.names, documents.names
-    return Collection(
-        queries.X, documents.X, relevance, test, *names, queries.texts, documents.texts
-    )
+    if relevance.ndim == 2 and relevance.shape[1] == 2:  # without grades
+        relevance = np.column_stack([relevance, np.ones(len(relevance), np.int64)])
+    names, texts = (queries.names, documents.names), (queries.texts, documents.texts)
+    return Collection(queries.X, documents.X, relevance, test, *names, *texts)
 
 
 # ---- queries or documents from a file
@@ -117,7 +111,7 @@ def read_rows(path: Path, notes: list[str]) -> Side:
         return _checked(Side(path, _first_of(arrays, VECTORS), names, texts))
     if kind not in (*TABLES, *LINES):
         raise not_readable(path, (*TABLES, *LINES, *ARRAYS))
-    frame = _read_lines(path) if kind in LINES else read_frame(path, notes)
+    frame = read_frame(path, notes)
     ids = _first_of(frame.to_dict(), IDS)
     columns = [name for name in TEXTS if frame.schema.get(name) == pl.String]
     texts = None
@@ -132,14 +126,6 @@ def read_rows(path: Path, notes: list[str]) -> Side:
 def _first_of(parts, names):
     """The first of these parts that there is; None without any."""
     return next((parts[name] for name in names if name in parts), None)
-
-
-def _read_lines(path):
-    """The data frame of JSON lines."""
-    try:
-        return pl.read_ndjson(path, infer_schema_length=1000)
-    except pl.exceptions.PolarsError as error:
-        raise ValueError(f"'{path}' cannot be read as JSON lines: {error}") from error
 
 
 def _frame_vectors(frame, path):
@@ -170,10 +156,7 @@ def _checked(rows):
     if rows.X is None:
         return rows
     X = rows.X
-    if X.ndim != 2 or X.dtype.kind not in "fiub":
-        raise ValueError(
-            f"'{rows.path}' has shape {X.shape} and dtype {X.dtype}; give rows of numbers."
-        )
+    check_numbers(rows.path, X)
     X = np.ascontiguousarray(X, X.dtype if X.dtype == np.float64 else np.float32)
     bad = ~np.isfinite(X).all(axis=1)
     if bad.any():
@@ -210,22 +193,22 @@ def _bundled(encode):
         "queries": Side(place, names=pages.names, texts=pages.queries),
         "documents": Side(place, names=pages.names, texts=pages.documents),
     }
-    if encode is None:
-        encoder = make_pipeline(
-            TfidfVectorizer(sublinear_tf=True, stop_words="english"),
-            TruncatedSVD(DIRECTIONS, random_state=0),
-        ).fit(pages.documents)
-        sides = {
-            name: replace(rows, X=encoder.transform(rows.texts)) for name, rows in sides.items()
-        }
-    sides = {name: _with_vectors(rows, name, encode) for name, rows in sides.items()}
-    grades = np.ones(len(pages.relevance), np.int64)
     note = (
         "Without a collection, scikit-learn's reference: the first sentence of a page is a query, "
         "the rest of it the document to be found"
-        + (f", as {DIRECTIONS} latent directions of word counts." if encode is None else ".")
     )
-    return _collection(sides, np.column_stack([pages.relevance, grades]), None), [note]
+    if encode is None:
+        words = TfidfVectorizer(sublinear_tf=True, stop_words="english")
+        encoder = make_pipeline(words, TruncatedSVD(DIRECTIONS, random_state=0))
+        encoder.fit(pages.documents)
+        note += f", as {DIRECTIONS} latent directions of word counts"
+    sides = {
+        name: _with_vectors(rows, name, encode)
+        if encode
+        else replace(rows, X=encoder.transform(rows.texts))
+        for name, rows in sides.items()
+    }
+    return _collection(sides, pages.relevance, None), [f"{note}."]
 
 
 # ---- BEIR's folders, and everything in one file
@@ -304,49 +287,46 @@ def _by_number(path, sides, notes):
     """Rows [query, document, grade] of a file of judgements."""
     frame = read_judgements(path)
     query, document = (
-        sides[name].numbers(frame.to_series(column))
-        for column, name in enumerate(("queries", "documents"))
+        sides[name].numbers(column)
+        for name, column in zip(("queries", "documents"), frame, strict=False)
     )
-    unknown = (query < 0) | (document < 0)
-    if unknown.all():
-        first = frame.row(0)
+    grade = frame.to_series(2).to_numpy()
+    return np.column_stack([query, document, grade])[
+        known_lines(path, query, document, "judgement", notes)
+    ]
+
+
+def known_lines(
+    path: Path, query: np.ndarray, document: np.ndarray, noun: str, notes: list[str]
+) -> np.ndarray:
+    """Which lines name a known query and document (-1: unknown); a note counts the others."""
+    known = (query >= 0) & (document >= 0)
+    if not known.any():
         raise ValueError(
-            f"'{path}' names no query and document that are in the files (first: {first[0]!r}, "
-            f"{first[1]!r})."
+            f"'{path}' names no query and document of the collection; check that the ids match."
         )
-    if unknown.any():
+    if not known.all():
         notes.append(
-            f"Ignored: {int(unknown.sum()):,} of {plural(len(unknown), 'judgement')} in "
-            f"'{path.name}', whose query or document is missing."
+            f"Ignored: {int((~known).sum()):,} of {plural(len(known), noun)} in '{path.name}', "
+            "whose query or document is missing."
         )
-    return np.column_stack([query, document, frame.to_series(2).to_numpy()])[~unknown]
+    return known
 
 
 def read_judgements(path: Path) -> pl.DataFrame:
-    """Columns query, document and grade of a file: TREC's four columns, or a table of two or
-    three, with or without a header.
-    """
+    """Query, document and grade: TREC's four columns, or a table of two or three."""
     path = check_file(path)
     kind = path.suffix.lower()
-    if kind == ".npy":
-        frame = pl.DataFrame(np.asarray(load_arrays(path)["X"]))
-    elif kind in LINES:
-        frame = _read_lines(path)
-    elif kind in (".parquet", ".pq"):
-        frame = pl.read_parquet(path)
-    else:
-        frame = _judgement_lines(path)
+    tables = (*LINES, ".parquet", ".pq", ".npy")
+    frame = read_frame(path, []) if kind in tables else _judgement_lines(path)
     if frame.width < 2 or len(frame) == 0:
         raise ValueError(
             f"'{path}' has {plural(len(frame), 'row')} of {plural(frame.width, 'column')}; give "
             "query, document and, optionally, grade."
         )
-    grade = (
-        pl.lit(1, dtype=pl.Int64) if frame.width == 2 else pl.nth(2).cast(pl.Int64, strict=False)
-    )
-    frame = frame.select(
-        pl.nth(0).alias("query"), pl.nth(1).alias("document"), grade.alias("grade")
-    )
+    frame = frame[:, :3] if frame.width > 2 else frame.with_columns(pl.lit(1).alias("grade"))
+    frame.columns = ["query", "document", "grade"]
+    frame = frame.with_columns(pl.col("grade").cast(pl.Int64, strict=False))
     if frame["grade"].null_count():
         raise ValueError(f"'{path}' has grades that are not whole numbers.")
     return frame

@@ -5,22 +5,13 @@ from pathlib import Path
 from typing import Annotated
 
 from ...core.progress import all_or_nothing, emit, labelled
-from ..studies.methods import find, methods_for
 from .files import output_folder, write_csv
 from .invocation import progress_bar, state
-from .options import (
-    Command,
-    Judging,
-    MaxRows,
-    Overwrite,
-    Supervised,
-    check_reading,
-    folder_for,
-    option,
-)
+from .options import Command, Judging, MaxRows, Names, Overwrite, Supervised, folder_for, option
 from .wording import filled_grid, written
 
 TABLE = "table.csv"
+ONLY = "Only this method; may be repeated."
 COLUMNS = {
     "95 % interval": "{low:.2%} - {high:.2%}",
     "p": "{p_value:.2g}",
@@ -34,9 +25,7 @@ COLUMNS = {
 class Compare(Command, Supervised, Judging):
     """Options of `compare`."""
 
-    methods: Annotated[
-        list[str] | None, option("NAME", "Only this method; may be repeated.", "--method")
-    ] = None
+    methods: Annotated[Names, option("NAME", ONLY, "--method")] = None
     out: Annotated[Path | None, folder_for(f"{TABLE} and one metric file per method")] = None
     overwrite: Overwrite = False
     max_rows: MaxRows = 2_000
@@ -46,29 +35,27 @@ def compare(given: Compare) -> None:
     """Learn with every method that fits the supervision, on the same rows, and set the
     results side by side.
     """
-    check_reading(given.data, given)
+    given.check()
 
     from ...storage import save_metric
     from ..studies import run_study
+    from ..studies.methods import find, methods_for
     from .loading import load_task
 
     studies = []
     with progress_bar():
         emit("stage", stage="reading")
         table, task, name = load_task(given.data, given)
-        methods = [find(choice, task.kind) for choice in given.methods or ()] or methods_for(
-            task.kind
-        )
-        files = {chosen.name: f"{chosen.name}.safetensors" for chosen in methods}
+        chosen = [find(choice, task.kind) for choice in given.methods or ()]
+        methods = chosen or methods_for(task.kind)
+        files = {method.name: f"{method.name}.safetensors" for method in methods}
         out = output_folder(given.out, [TABLE, *files.values()], given.overwrite)
-        for chosen in methods:
-            with all_or_nothing(), labelled(method=chosen.name):
+        for method in methods:
+            with all_or_nothing(), labelled(method=method.name):
                 study = run_study(
-                    task,
-                    replace(given, method=chosen.name),
-                    feature_names=table.names,
+                    task, replace(given, method=method.name), feature_names=table.names
                 )
-            save_metric(out / files[chosen.name], study.metric)
+            save_metric(out / files[method.name], study.metric)
             studies.append(study)
     rows = [studies[0].table()[0]]
     for study in studies:

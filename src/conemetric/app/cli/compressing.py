@@ -7,19 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ...core.progress import emit
-from ..studies.methods import find
 from .files import output_folder, write_csv
 from .invocation import progress_bar, state
-from .options import (
-    Columns,
-    Command,
-    Overwrite,
-    Seed,
-    check_reading,
-    data_argument,
-    folder_for,
-    option,
-)
+from .options import Columns, Command, Overwrite, Seed, data_argument, flag, folder_for, option
 from .wording import filled_grid, in_words, plural, use_in_python, written
 
 if TYPE_CHECKING:
@@ -31,6 +21,9 @@ N_PAIRS = 20_000  # of rows to judge on: 200 lie beyond the 99 % quantile shown
 MOST_JUDGED, FEWEST_JUDGED = 2_000, 20  # rows to judge on
 N_NEIGHBOURS = 10  # of which as many as possible should be kept
 DEFAULT = "digits"  # has enough dimensions to leave some out
+DELTA = "Squared distances change by at most this share."
+CLASS_AWARE = "Keep rows of a class close and classes apart; needs labels."
+MAX_ROWS = "Learn from at most this many rows, drawn at random."
 METRIC, TABLE = "metric.safetensors", "table.csv"
 COLUMNS = {
     "": "{method}",
@@ -46,18 +39,11 @@ class Compress(Command, Columns):
     """Options of `compress`."""
 
     data: Annotated[str | None, data_argument(DEFAULT)] = None
-    delta: Annotated[
-        float,
-        option("SHARE", "Squared distances change by at most this share.", min=0.001, max=0.999),
-    ] = 0.2
-    class_aware: Annotated[
-        bool, option("", "Keep classes apart and close; needs labels.", "--class-aware")
-    ] = False
+    delta: Annotated[float, option("SHARE", DELTA, min=0.001, max=0.999)] = 0.2
+    class_aware: Annotated[bool, flag("--class-aware", CLASS_AWARE)] = False
     out: Annotated[Path | None, folder_for(f"{METRIC} and {TABLE}")] = None
     overwrite: Overwrite = False
-    max_rows: Annotated[
-        int, option("N", "Learn from at most this many rows, drawn at random.", min=10)
-    ] = 500
+    max_rows: Annotated[int, option("N", MAX_ROWS, min=10)] = 500
     seed: Seed = 0
 
 
@@ -66,13 +52,13 @@ def compress(given: Compress) -> None:
     pairs of rows (NuMax).
     """
     delta, class_aware, seed = given.delta, given.class_aware, given.seed
-    method = find("numax", "labels" if class_aware else "none")
-    check_reading(given.data, given)
+    given.check()
     out = output_folder(given.out, [METRIC, TABLE], given.overwrite)
 
     import numpy as np
     from sklearn.pipeline import make_pipeline
 
+    from ...estimators.numax import NuMax
     from ...solvers.base import Status
     from ...storage import LearnedMetric, save_metric
     from ..studies.task import table_encoder
@@ -86,7 +72,7 @@ def compress(given: Compress) -> None:
         rows, test = _split(table, given.max_rows, np.random.default_rng(seed))
         encoder = table_encoder(table.X)
         X = table.X if encoder is None else encoder.fit(table.X[rows]).transform(table.X)
-        estimator = method.make(delta=delta, class_aware=class_aware, random_state=seed)
+        estimator = NuMax(delta=delta, class_aware=class_aware, random_state=seed)
         emit("stage", stage="learning")
         labels = table.labels if class_aware else None
         estimator.fit(X[rows], None if labels is None else labels[rows])

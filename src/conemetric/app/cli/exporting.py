@@ -9,35 +9,26 @@ import typer
 from rich.markup import escape
 
 from ...core.extras import require
-from .files import check_file, check_free
+from .files import check_file, check_free, write_query, write_text
 from .invocation import state
 from .options import ENGINES, Command, Overwrite, option
 from .wording import plural
 
 FORMATS = ("faiss", "onnx", "sentence-transformers", "sql")
 SYSTEMS = (*ENGINES, "json")  # of weights: the keys of `export.hybrid.SYSTEMS`
+METRIC = "Metric file, or the fusion.json that adapt wrote."
+TO = f"One of {', '.join(FORMATS)}; for weights one of {', '.join(SYSTEMS)}."
+OUT = "File to write; for sentence-transformers, the folder of a saved model to add to."
 
 
 @dataclass(frozen=True, kw_only=True)
 class Export(Command):
     """Options of `export`."""
 
-    metric: Annotated[
-        Path,
-        typer.Argument(metavar="METRIC", help="Metric file, or fusion.json that adapt wrote."),
-    ]
-    to: Annotated[
-        str,
-        option("FORMAT", f"One of {', '.join(FORMATS)}; of weights one of {', '.join(SYSTEMS)}."),
-    ]
-    out: Annotated[
-        Path,
-        option(
-            "PLACE",
-            "File to write; for sentence-transformers the folder of a saved model to add to.",
-        ),
-    ]
-    dialect: Annotated[str, option("NAME", "Of sql: pgvector or duckdb.")] = "pgvector"
+    metric: Annotated[Path, typer.Argument(metavar="METRIC", help=METRIC)]
+    to: Annotated[str, option("FORMAT", TO)]
+    out: Annotated[Path, option("PLACE", OUT)]
+    dialect: Annotated[str, option("NAME", "For --to sql: pgvector or duckdb.")] = "pgvector"
     overwrite: Overwrite = False
 
 
@@ -91,16 +82,10 @@ def _read_weights(path):
 def _export_weights(learned, to, out):
     """Learned weights of scores, as a query of another system."""
     from ...export import to_hybrid_query
-    from ...export.base import write_json
     from ...export.hybrid import score_sum
-    from ...storage import atomic_path
 
-    query, weights = to_hybrid_query(learned, to), score_sum(learned).weights
-    if isinstance(query, str):
-        with atomic_path(out) as temporary:
-            temporary.write_text(query, encoding="utf-8")
-    else:
-        write_json(out, query)
+    write_query(out, to_hybrid_query(learned, to))
+    weights = score_sum(learned).weights
     state.answer(
         {"to": to, "weights": weights, "out": str(out)},
         f"{plural(len(weights), 'weight')}, for {to}, in {escape(str(out))}",
@@ -120,6 +105,4 @@ def _write(learned, to, out, dialect):
     elif to == "sentence-transformers":
         export.to_sentence_transformers(learned, out)
     else:
-        text = export.to_sql(learned, dialect)
-        with atomic_path(out) as temporary:
-            temporary.write_text(text, encoding="utf-8")
+        write_text(out, export.to_sql(learned, dialect))

@@ -3,6 +3,7 @@
 import csv
 import io
 import itertools
+import json
 import os
 import tempfile
 from collections.abc import Iterable, Sequence
@@ -107,14 +108,29 @@ def _remove_empty(folders):
             folder.rmdir()
 
 
-def write_csv(path: Path, rows: Sequence[dict[str, Any]]) -> None:
-    """Write dictionaries as CSV, whole or not at all; a column missing from a row is empty."""
+def write_text(path: Path, text: str) -> None:
+    """Write a text file, whole or not at all."""
     from ...storage import atomic_path
 
+    with atomic_path(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+
+
+def write_query(path: Path, query: Any) -> None:
+    """Write a query for a search engine: a statement as text, a document as JSON."""
+    write_text(path, query if isinstance(query, str) else json.dumps(query, indent=2))
+
+
+def as_rows(columns: dict[str, list]) -> list[dict[str, Any]]:
+    """A dictionary for each row of these columns."""
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+
+
+def write_csv(path: Path, rows: Sequence[dict[str, Any]]) -> None:
+    """Write dictionaries as CSV; a column missing from a row is empty."""
     text = io.StringIO(newline="")
     names = list(dict.fromkeys(name for values in rows for name in values))
     writer = csv.DictWriter(text, names, lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)
-    with atomic_path(path) as temporary:
-        temporary.write_text(text.getvalue(), encoding="utf-8")
+    write_text(path, text.getvalue())

@@ -1,11 +1,9 @@
-"""From a data frame to rows: numbers, words, dates and gaps recognised to learn from them, or read as
-in training; a line about each says what was done.
-"""
+"""From a data frame to rows: to learn from, or as in training; notes say what was done."""
 
 import difflib
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +14,7 @@ from ...constraints.labels import encode_labels, is_continuous
 from ...storage import LearnedMetric
 from ...tables import TableEncoder
 from .options import Reading
-from .wording import listed, plural
+from .wording import first_few, listed, plural
 
 FEWEST_NUMBERS = 0.95  # share of numbers in a column whose other entries are slips
 FEWEST_VALUES = 20  # different numbers in such a column; of few, the others may be categories
@@ -34,35 +32,31 @@ class Table:
     names: list[str] | None = None  # of the columns, if the file has them
     labels: np.ndarray | None = None
     ids: np.ndarray | None = None  # None: rows go by their number
-    notes: tuple[str, ...] = ()  # what was done with the columns and rows, in words
+    notes: list[str] = field(default_factory=list)  # what was done with columns and rows
 
     @property
     def row_names(self) -> np.ndarray:
         """The ids, or numbers from 0."""
         return np.arange(len(self.X)) if self.ids is None else self.ids
 
-
-def is_text(path: Path) -> bool:
-    """Whether a file is CSV, by its name."""
-    return path.suffix.lower() in (".csv", ".tsv")
+    def only(self, kept: np.ndarray, note: str) -> "Table":
+        """The rows where the mask is true, and a note about the others."""
+        rows = np.flatnonzero(kept)
+        labels, ids = (None if part is None else part[rows] for part in (self.labels, self.ids))
+        return replace(self, X=self.X[rows], labels=labels, ids=ids, notes=[*self.notes, note])
 
 
 def check_columns(path: str | Path, schema: pl.Schema, reading: Reading) -> None:
     """Refuse options that name columns the file does not have."""
-    options = {
-        "--label": [reading.label],
-        "--id": [reading.id_column],
-        "--ignore": reading.ignore or (),
-        "--words": reading.words or (),
-        "--numbers": reading.numbers or (),
-    }
-    for option, names in options.items():
-        for name in names:
-            if name is not None and name not in schema:
-                close = difflib.get_close_matches(name, schema.names(), 1)
-                columns = f"the columns are {listed(schema.names())}."
-                hint = f"did you mean '{close[0]}'?" if close else columns
-                raise ValueError(f"{option}: '{path}' has no column '{name}'; {hint}")
+    several = {"ignore": reading.ignore, "words": reading.words, "numbers": reading.numbers}
+    named = [("label", reading.label), ("id", reading.id_column)]
+    named += [(option, name) for option, names in several.items() for name in names or ()]
+    for option, name in named:
+        if name is not None and name not in schema:
+            close = difflib.get_close_matches(name, schema.names(), 1)
+            columns = f"the columns are {listed(schema.names())}."
+            hint = f"did you mean '{close[0]}'?" if close else columns
+            raise ValueError(f"--{option}: '{path}' has no column '{name}'; {hint}")
 
 
 # ---- columns to learn from
@@ -71,9 +65,7 @@ def check_columns(path: str | Path, schema: pl.Schema, reading: Reading) -> None
 def learnable(
     path: str | Path, frame: pl.DataFrame, reading: Reading, notes: list[str]
 ) -> dict[str, str]:
-    """The kinds of the columns to learn from, by name; notes say which columns are what, and which
-    are left out.
-    """
+    """The kinds of the columns to learn from, by name; notes tell these and those left out."""
     chosen: dict[str | int, str] = dict.fromkeys(reading.words or (), "word")
     chosen |= dict.fromkeys(reading.numbers or (), "number")
     frame = frame.with_columns(_numbers_with_slips(frame, chosen, notes))
@@ -88,9 +80,7 @@ def learnable(
 
 
 def rows_of(frame: pl.DataFrame, kinds: dict[str, str]) -> Any:
-    """These columns: an array if they are complete numbers whose squares can be added up, else a
-    frame.
-    """
+    """These columns: an array if they are complete numbers that can be squared, else a frame."""
     typed = frame.select(typed_column(frame[name], kind) for name, kind in kinds.items())
     if set(kinds.values()) == {"number"} and not sum(typed.null_count().row(0)):
         small = all(kind in SMALL for kind in frame.select(list(kinds)).dtypes)
@@ -123,14 +113,13 @@ def column_matrix(
     """Columns of numbers and vectors as one array, and a name for each of its columns."""
     kinds: list[Any] = [frame[name].dtype for name in columns]
     small = all((kind.inner if kind.is_nested() else kind) in SMALL for kind in kinds)
-    dtype = np.float32 if small else np.float64
     blocks, names = [], []
-    for name in columns:
-        series = frame[name]
-        vectors = is_vector(series.dtype)
-        block = _vectors(series, path) if vectors else series.cast(pl.Float64).to_numpy()[:, None]
+    for name, kind in zip(columns, kinds, strict=True):
+        vectors = is_vector(kind)
+        numbers = frame[name] if vectors else frame[name].cast(pl.Float64)
+        block = _vectors(numbers, path) if vectors else numbers.to_numpy()[:, None]
         names += [f"{name}_{i}" for i in range(block.shape[1])] if vectors else [name]
-        blocks.append(block.astype(dtype, copy=False))
+        blocks.append(block.astype(np.float32 if small else np.float64, copy=False))
     return np.ascontiguousarray(blocks[0] if len(blocks) == 1 else np.hstack(blocks)), names
 
 
@@ -197,22 +186,18 @@ def _tell(kinds, gaps, ignored, n, notes):
             notes.append(line.format(listed(by_kind[kind], LISTED)))
     missing = sorted((name for name in gaps if gaps[name]), key=lambda name: -gaps[name])
     if missing:
-        most = [f"'{name}' {gaps[name] / n:.1%}" for name in missing[:LISTED]]
-        more = f" and {len(missing) - LISTED} more" if len(missing) > LISTED else ""
+        shares = first_few([f"'{name}' {gaps[name] / n:.1%}" for name in missing], LISTED)
         notes.append(
-            f"Gaps: {', '.join(most)}{more}, at the centre of their column and marked as missing; a "
-            "missing word is a value of its own."
+            f"Gaps: {shares}, at the centre of their column and marked as missing; a missing word is "
+            "a value of its own."
         )
     reasons = defaultdict(list)
     for name, why in ignored.items():
         reasons[why].append(name)
     for why, names in reasons.items():
         kind = "numbers" if "row number" in why else "words"
-        hint = (
-            ""
-            if why in ("no values", "one value only")
-            else f"; --{kind} {names[0]} learns from it"
-        )
+        useful = why not in ("no values", "one value only")
+        hint = f"; --{kind} {names[0]} learns from it" if useful else ""
         notes.append(f"Ignored: {listed(names, LISTED)}: {why}{hint}.")
 
 
@@ -220,10 +205,7 @@ def _tell(kinds, gaps, ignored, n, notes):
 
 
 def rows_as_learned(
-    path: str | Path,
-    frame: pl.DataFrame,
-    learned: TableEncoder | LearnedMetric,
-    notes: list[str],
+    path: str | Path, frame: pl.DataFrame, learned: TableEncoder | LearnedMetric, notes: list[str]
 ) -> Any:
     """The columns that an encoder or a metric was fitted to: a frame for an encoder, else numbers,
     gaps filled if the metric knows how. Entries that are no numbers where numbers are expected
@@ -289,14 +271,11 @@ def row_numbers(names: Iterable[str], wanted: Iterable[str]) -> np.ndarray:
     return np.array([known.get(name, -1) for name in wanted], np.int64)
 
 
-def labelled_rows(
-    labels: np.ndarray | None, n: int, name: str | None, notes: list[str]
-) -> np.ndarray:
-    """Which rows have a label: those with an empty one, or -1 next to two or more classes, are left
-    out, and notes say so.
-    """
+def with_labels_only(table: Table, column: str | None) -> Table:
+    """Leave out rows with an empty label, or with -1 next to two or more classes."""
+    labels = table.labels
     if labels is None:
-        return np.ones(n, bool)
+        return table
     if labels.dtype.kind == "f":
         missing = np.isnan(labels)
     elif labels.dtype.kind == "i" and not is_continuous(labels):
@@ -304,18 +283,21 @@ def labelled_rows(
     else:
         missing = np.array([value is None for value in labels], bool)
     if missing.all():
-        raise ValueError(f"no row has a label{f' in column {name!r}' if name else ''}.")
-    if missing.any():
-        which = " (-1 says that a row has none)" if labels.dtype.kind == "i" else ""
-        notes.append(f"Left out: {plural(int(missing.sum()), 'row')} without a label{which}.")
-    return ~missing
+        raise ValueError(f"no row has a label{f' in column {column!r}' if column else ''}.")
+    if not missing.any():
+        return table
+    which = " (-1 says that a row has none)" if labels.dtype.kind == "i" else ""
+    table = table.only(
+        ~missing, f"Left out: {plural(int(missing.sum()), 'row')} without a label{which}."
+    )
+    labels = labels[~missing]
+    whole = labels.dtype.kind == "f" and (labels == labels.round()).all()
+    return replace(table, labels=labels.astype(np.int64)) if whole else table
 
 
-def check_ids(table: Table, path: Path, id_column: str | None) -> None:
+def check_ids(ids: np.ndarray, path: Path, id_column: str | None) -> None:
     """Refuse ids that occur more than once."""
-    if table.ids is None:
-        return
-    values, counts = np.unique(table.ids.astype(str), return_counts=True)
+    values, counts = np.unique(ids.astype(str), return_counts=True)
     twice = counts > 1
     if twice.any():
         raise ValueError(

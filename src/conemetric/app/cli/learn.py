@@ -9,30 +9,22 @@ import typer
 from rich.markup import escape
 
 from ...core.progress import emit
-from .files import output_folder, write_csv
+from .files import as_rows, output_folder, write_csv
 from .invocation import progress_bar, state
-from .options import (
-    Command,
-    Judging,
-    Overwrite,
-    Supervised,
-    check_reading,
-    folder_for,
-    is_pattern,
-    option,
-)
+from .options import Command, Judging, Overwrite, Supervised, flag, folder_for, is_pattern, option
 from .wording import grid, in_words, plural, use_in_python, written
 
 FILES = {"metric": "metric.safetensors", "report": "report.html", "table": "table.csv"}
 PREDICTIONS = "predictions.csv"  # of held-out rows with labels
 DECISION = "decision.safetensors"
+NAMES = [*FILES.values(), PREDICTIONS, DECISION]
 METHOD = (
     "auto, frob, boost, dml-eig, lmnn-eig, relative, gradient or numax; default: auto, for pairs "
     "dml-eig, for triplets frob."
 )
-NO_DECISION = (
-    "Learn the metric only: no classifier or regressor, no forest and boosting to compare it with."
-)
+NO_DECISION = "Learn the metric only: no classifier or regressor, nor others to compare it with."
+WORKERS = "Compute on a local cluster of this many processes, partition by partition."
+SCHEDULER = "Compute on the Dask cluster of this scheduler, such as tcp://host:8786."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,32 +32,13 @@ class Learn(Command, Supervised, Judging):
     """Options of `learn`."""
 
     method: Annotated[str | None, option("NAME", METHOD)] = None
-    repeats: Annotated[
-        int, option("N", "Judge on this many random splits; one fit for each.", min=1)
-    ] = 1
-    workers: Annotated[
-        int | None,
-        option(
-            "N", "Compute on a local cluster of this many processes, partition by partition.", min=1
-        ),
-    ] = None
-    scheduler: Annotated[
-        str | None,
-        option(
-            "ADDRESS", "Compute on the Dask cluster of this scheduler, such as tcp://host:8786."
-        ),
-    ] = None
-    out: Annotated[
-        Path | None,
-        folder_for(
-            "metric.safetensors, decision.safetensors, report.html, table.csv and predictions.csv"
-        ),
-    ] = None
+    repeats: Annotated[int, option("N", "Judge on N random splits, one fit for each.", min=1)] = 1
+    workers: Annotated[int | None, option("N", WORKERS, min=1)] = None
+    scheduler: Annotated[str | None, option("ADDRESS", SCHEDULER)] = None
+    out: Annotated[Path | None, folder_for(f"{', '.join(NAMES[:-1])} and {NAMES[-1]}")] = None
     overwrite: Overwrite = False
-    image: Annotated[str | None, option("HxW", "Rows are grey images of this size; show them.")] = (
-        None
-    )
-    no_decision: Annotated[bool, option("", NO_DECISION, "--no-decision")] = False
+    image: Annotated[str | None, option("HxW", "Show rows as grey images of this size.")] = None
+    no_decision: Annotated[bool, flag("--no-decision", NO_DECISION)] = False
 
 
 def learn(given: Learn) -> None:
@@ -89,8 +62,8 @@ def learn(given: Learn) -> None:
     if many and given.method is None:
         given = replace(given, method="frob")
     if not many:
-        check_reading(data, given)
-    out = output_folder(given.out, [*FILES.values(), PREDICTIONS, DECISION], given.overwrite)
+        given.check()
+    out = output_folder(given.out, NAMES, given.overwrite)
 
     from ..report.metric import write_report
     from ..studies import run_study
@@ -149,15 +122,10 @@ def _predictions(study, ids):
     rows = study.task.original(study.task.test)
     # under the same headings whatever the method
     headings = {"euclidean": "before", study.options.method: "after"}
-    columns = {
-        "row": rows.tolist() if ids is None else ids[rows].tolist(),
-        "true": study.task.y[study.task.test].tolist(),
-        **{
-            headings.get(name, name): judged.detail["predicted"].tolist()
-            for name, judged in study.judged[0].items()
-        },
-    }
-    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    columns = {"row": rows if ids is None else ids[rows], "true": study.task.y[study.task.test]}
+    for name, judged in study.judged[0].items():
+        columns[headings.get(name, name)] = judged.detail["predicted"]
+    return as_rows({name: column.tolist() for name, column in columns.items()})
 
 
 def _keep(metric, interrupted, path):
@@ -166,11 +134,9 @@ def _keep(metric, interrupted, path):
 
     save_metric(path, metric)
     if interrupted:
-        best = (
-            "blend of what was learned"
-            if metric.certificate is None
-            else f"best certified metric ({in_words(metric.certificate)})"
-        )
+        best = "blend of what was learned"
+        if metric.certificate is not None:
+            best = f"best certified metric ({in_words(metric.certificate)})"
         state.say(f"[yellow]interrupted[/] the {best} is in '{escape(str(path))}'.")
         raise typer.Exit(130)
 
@@ -238,10 +204,8 @@ def _next_steps(study, out):
     lines = []
     surer = [] if len(study.judged) > 1 else ["--repeats 5 for more splits"]
     if study.outcome == "better":
-        lines = [
-            f"Next, in Python{f' ({surer[0]})' if surer else ''}:",
-            *use_in_python(out / FILES["metric"]),
-        ]
+        lines = [f"Next, in Python{f' ({surer[0]})' if surer else ''}:"]
+        lines += use_in_python(out / FILES["metric"])
     if study.decided is not None and study.recommended == study.decided.name:
         predict = f"conemetric predict NEW.csv --decision {out / DECISION}"
         lines.append(escape(f"To predict for new rows: {predict}"))

@@ -1,8 +1,5 @@
-"""From files, or a bundled data set, to a task: rows, and their labels, pairs or triplets, which name
-rows by number or by id.
-"""
+"""From files, or a bundled data set, to a task: rows and their labels, pairs or triplets."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +11,7 @@ from ..studies.supervision import Labelled, Measured, Paired, Ranked, Task
 from .files import check_file
 from .intake import Table, row_numbers
 from .options import Reading
-from .tables import load_arrays, read_frame, read_table
+from .tables import read_frame, read_table
 from .wording import listed, plural
 
 SAME = {
@@ -39,10 +36,10 @@ def load_task(data: str | None, reading: Reading) -> tuple[Table, Task, str]:
     """The table, its task, and a name for it."""
     table, name = load_rows(data, reading)
     if reading.pairs is not None:
-        table, indices, same = read_pairs(reading.pairs, table)
+        indices, same = read_pairs(reading.pairs, table)
         return table, Paired(table.X, indices, similar=same), name
     if reading.triplets is not None:
-        table, indices = read_triplets(reading.triplets, table)
+        indices, _ = _read_constraints(check_file(reading.triplets), 3, table)
         return table, Ranked(table.X, indices), name
     if table.labels is None:
         columns = f" (the columns are {listed(table.names)})" if table.names else ""
@@ -58,18 +55,10 @@ def load_task(data: str | None, reading: Reading) -> tuple[Table, Task, str]:
 # ---- pairs and triplets
 
 
-def read_triplets(path: Path, table: Table) -> tuple[Table, np.ndarray]:
-    """The table with notes about the file, and row numbers (m, 3)."""
-    table, rows, _ = _read_constraints(check_file(path), 3, table)
-    return table, rows
-
-
-def read_pairs(path: Path, table: Table) -> tuple[Table, np.ndarray, np.ndarray]:
-    """The table with notes about the file (id, id, same), row numbers (m, 2), and which pairs are
-    similar.
-    """
+def read_pairs(path: Path, table: Table) -> tuple[np.ndarray, np.ndarray]:
+    """Row numbers (m, 2) of a file of id, id, same, and which pairs are similar."""
     path = check_file(path)
-    table, rows, rest = _read_constraints(path, 2, table)
+    rows, rest = _read_constraints(path, 2, table)
     if rest.width == 0:
         raise ValueError(
             f"'{path}' has two columns; a third must say whether the pair is the same (1 or 0)."
@@ -84,40 +73,25 @@ def read_pairs(path: Path, table: Table) -> tuple[Table, np.ndarray, np.ndarray]
             "same or not."
         )
     similar = same.to_numpy()
-    contradicting = _contradictions(rows, similar)
-    if contradicting:
-        note = f"{plural(contradicting, 'pair')} in '{path.name}' marked both same and different."
-        table = replace(table, notes=(*table.notes, note))
-    return table, rows, similar
-
-
-def _contradictions(rows, same):
-    """How many pairs are marked same in one line and different in another."""
-    pairs, which = np.unique(np.sort(rows, axis=1), axis=0, return_inverse=True)
-    called = np.zeros((len(pairs), 2), bool)
-    called[which.ravel(), same.astype(int)] = True
-    return int(called.all(axis=1).sum())
+    pairs = np.sort(rows, axis=1)
+    alike, unlike = ({*map(tuple, pairs[which].tolist())} for which in (similar, ~similar))
+    if alike & unlike:
+        both = plural(len(alike & unlike), "pair")
+        table.notes.append(f"{both} in '{path.name}' marked both same and different.")
+    return rows, similar
 
 
 def _read_constraints(path, width, table):
-    """The table with notes about the file, row numbers (m, width), and the rest of its columns.
-
-    The file is npy (integers), CSV or Parquet; its first ``width`` columns hold row numbers, or
-    ids of ``table``.
+    """Row numbers (m, width), and the rest of the columns, of an npy (integers), CSV or Parquet
+    file, whose first ``width`` columns hold row numbers, or ids of the table.
     """
-    notes = list(table.notes)
-    frame = (
-        pl.DataFrame(np.asarray(load_arrays(path)["X"]))
-        if path.suffix.lower() == ".npy"
-        else read_frame(path, notes)
-    )
+    frame = read_frame(path, table.notes)
     if frame.width < width:
         raise ValueError(
             f"'{path}' has {plural(frame.width, 'column')}; the first {width} must name rows."
         )
     find = _by_number if table.ids is None else _by_id
-    rows = find(path, frame[:, :width], table)
-    return replace(table, notes=tuple(notes)), rows, frame[:, width:]
+    return find(path, frame[:, :width], table), frame[:, width:]
 
 
 def _by_number(path, frame, table):

@@ -23,7 +23,7 @@ from typing import Annotated, Any, get_origin
 import typer
 
 from ..datasets import ALIASES, BUNDLED
-from ..studies.options import AdaptOptions, Options
+from ..options import AdaptOptions, Options
 from .files import check_file
 from .invocation import state
 
@@ -40,9 +40,16 @@ def option(metavar: str, text: str, *names: str, **settings: Any) -> Any:
     return typer.Option(*names, metavar=metavar, help=text, **settings)
 
 
+def flag(name: str, text: str, **settings: Any) -> Any:
+    """An option without a value."""
+    return option("", text, name, **settings)
+
+
 _data = partial(option, rich_help_panel=DATA_PANEL)
 _fit = partial(option, rich_help_panel=FIT_PANEL)
 Text = str | None
+Names = list[str] | None
+Number = int | None
 File = Path | None
 
 
@@ -80,8 +87,8 @@ def is_option(field: Any) -> bool:
 class Command:
     """Options of every command."""
 
-    json: Annotated[bool, option("", "Print the result as JSON.", "--json")] = False
-    debug: Annotated[bool, option("", "Show the traceback of an error.", "--debug")] = False
+    json: Annotated[bool, flag("--json", "Print the result as JSON.")] = False
+    debug: Annotated[bool, flag("--debug", "Show the traceback of an error.")] = False
 
 
 # ---- options that several commands have
@@ -89,49 +96,44 @@ class Command:
 
 def folder_for(files: str) -> Any:
     """The option that names the folder to write these files to."""
-    return option(
-        "FOLDER",
-        f"Folder for {files}; default: conemetric-out, or with a number if that is taken.",
-    )
+    return option("FOLDER", f"Folder for {files}; default: conemetric-out, numbered if taken.")
 
 
 def data_argument(default: str) -> Any:
     """The file to read, or a bundled data set: this one if none is given."""
-    return typer.Argument(
-        metavar="DATA",
-        help=f"CSV (also gzipped), Parquet, npy or npz file, or a bundled set: {default} (default) or another "
-        "that `conemetric datasets` lists. A pattern (quoted) names many Parquet files, learned "
-        "from partition by partition.",
+    text = (
+        f"CSV (also gzipped), Parquet, npy or npz file, or a bundled data set: {default} (default) or "
+        "another that `conemetric datasets` lists. A quoted pattern names many Parquet files, which "
+        "are learned from partition by partition."
     )
+    return typer.Argument(metavar="DATA", help=text)
 
 
 TRIPLETS = "Learn from triplets: a file of id, id, id; the first is nearer to the second."
-WORDS = "Column whose entries are categories, although they look like numbers or identifiers."
-NUMBERS = "Column of numbers, although it looks like row numbers or words; others are gaps."
+WORDS = "Column of categories, even if they look like numbers or identifiers."
+NUMBERS = "Column of numbers, even if they look like row numbers or words; other entries are gaps."
+VOTING = "Neighbours that vote when judging."
+REDUCED = "Reduce to this many principal components first."
+JUDGED = "Judge on at most this many held-out rows."
 TARGET = "What the labels are: classes, continuous (a quantity: regression), or auto."
+ENCODING = "CSV encoding, such as latin-1; default: detected."
 HEADER = "Whether line 1 of a CSV file names the columns (else column_0, ...); default: detected."
 DataArgument = Annotated[Text, data_argument("vehicle")]
 Rows = Annotated[Path, typer.Argument(metavar="DATA", help="CSV, Parquet, npy or npz file.")]
-Metric = Annotated[
-    Path, option("FILE", "Metric file written by learn, compare or compress.", "--metric")
-]
-Overwrite = Annotated[bool, option("", "Replace existing files.", "--overwrite")]
+Metric = Annotated[Path, option("FILE", "Metric file written by learn, compare or compress.")]
+Out = Annotated[File, option("FILE", "CSV file to write; default: print the first rows.")]
+Overwrite = Annotated[bool, flag("--overwrite", "Replace existing files.")]
 Seed = Annotated[int, option("N", "Seed of every random choice.", min=0)]
 IdColumn = Annotated[Text, _data("COLUMN", "Column of unique row names.", "--id")]
-DropMissing = Annotated[
-    bool, _data("", "Leave out rows with missing or infinite values.", "--drop-missing")
-]
+DROP = "Leave out rows with missing or infinite values."
+DropMissing = Annotated[bool, flag("--drop-missing", DROP, rich_help_panel=DATA_PANEL)]
 Tolerance = Annotated[float, _fit("GAP", "Certified relative gap to stop at.", min=0)]
 TestSize = Annotated[float, _fit("SHARE", "Share to hold out and judge on.", min=0.01, max=0.9)]
-MaxRows = Annotated[
-    int | None,
-    _fit(
-        "N",
-        "Learn from at most this many rows, drawn class by class; default: all, or as many as can "
-        "be learned from in minutes.",
-        min=10,
-    ),
-]
+MAX_ROWS = (
+    "Learn from at most this many rows, drawn class by class; default: as many as can be learned "
+    "from in minutes."
+)
+MaxRows = Annotated[Number, _fit("N", MAX_ROWS, min=10)]
 
 
 # ---- reading
@@ -147,9 +149,9 @@ class Reading:
     pairs: File = None
     triplets: File = None
     id_column: Text = None
-    ignore: list[str] | None = None
-    words: list[str] | None = None
-    numbers: list[str] | None = None
+    ignore: Names = None
+    words: Names = None
+    numbers: Names = None
     drop_missing: bool = False
     separator: Text = None
     decimal: Text = None
@@ -174,9 +176,7 @@ class Dialect(Reading):
 
     separator: Annotated[Text, _data("MARK", "CSV field separator; default: detected.")] = None
     decimal: Annotated[Text, _data("MARK", "CSV decimal mark, . or ,; default: detected.")] = None
-    encoding: Annotated[
-        Text, _data("NAME", "CSV encoding, such as latin-1; default: detected.")
-    ] = None
+    encoding: Annotated[Text, _data("NAME", ENCODING)] = None
     header: Annotated[bool | None, _data("", HEADER, "--header/--no-header")] = None
 
 
@@ -184,14 +184,26 @@ class Dialect(Reading):
 class Columns(Dialect):
     """Which columns are what."""
 
+    data: Text = None
     label: Annotated[Text, _data("COLUMN", "Column (or npz array) that holds the classes.")] = None
     labels: Annotated[File, _data("FILE", "File of one label per row, instead of --label.")] = None
     id_column: IdColumn = None
-    ignore: Annotated[
-        list[str] | None, _data("COLUMN", "Column to leave out; may be repeated.")
-    ] = None
-    words: Annotated[list[str] | None, _data("COLUMN", WORDS)] = None
-    numbers: Annotated[list[str] | None, _data("COLUMN", NUMBERS)] = None
+    ignore: Annotated[Names, _data("COLUMN", "Column to leave out; may be repeated.")] = None
+    words: Annotated[Names, _data("COLUMN", WORDS)] = None
+    numbers: Annotated[Names, _data("COLUMN", NUMBERS)] = None
+
+    def check(self) -> None:
+        """Refuse options that contradict each other, and files that are not there."""
+        if self.target != "auto" and (self.pairs or self.triplets):
+            raise ValueError(f"--target {self.target} goes with --label or --labels; leave it out.")
+        kinds = ("label", "labels", "pairs", "triplets")
+        given = [f"--{name}" for name in kinds if getattr(self, name)]
+        if len(given) > 1:
+            raise ValueError(f"got {' and '.join(given)}; give one kind of supervision.")
+        bundled = self.data is None or ALIASES.get(self.data, self.data) in BUNDLED
+        for path in (None if bundled else self.data, self.labels, self.pairs, self.triplets):
+            if path is not None:
+                check_file(path)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -208,19 +220,11 @@ class Supervised(Columns):
 class Judging(Options):
     """How to prepare the rows and how to judge the metric."""
 
-    scale: Annotated[str, _fit("HOW", "Standardise the columns: auto, standard or none.")] = (
-        Options.scale
-    )
-    n_pca: Annotated[
-        int | None, _fit("N", "Reduce to this many principal components first.", "--pca", min=1)
-    ] = None
-    n_neighbors: Annotated[
-        int, _fit("K", "Neighbours that vote when judging.", "-k", "--neighbors", min=1)
-    ] = Options.n_neighbors
+    scale: Annotated[str, _fit("HOW", "Standardise columns: auto, standard or none.")] = "auto"
+    n_pca: Annotated[Number, _fit("N", REDUCED, "--pca", min=1)] = None
+    n_neighbors: Annotated[int, _fit("K", VOTING, "-k", "--neighbors", min=1)] = Options.n_neighbors
     test_size: TestSize = Options.test_size
-    max_test_rows: Annotated[
-        int, _fit("N", "Judge on at most this many held-out rows.", min=10)
-    ] = Options.max_test_rows
+    max_test_rows: Annotated[int, _fit("N", JUDGED, min=10)] = Options.max_test_rows
     max_rows: MaxRows = None
     tol: Tolerance = Options.tol
     seed: Seed = 0
@@ -231,83 +235,49 @@ def is_pattern(data: str | None) -> bool:
     return data is not None and glob.has_magic(str(data)) and not Path(data).exists()
 
 
-def check_reading(data: str | None, reading: Reading) -> None:
-    """Refuse options that contradict each other, and files that are not there."""
-    if reading.target != "auto" and (reading.pairs or reading.triplets):
-        raise ValueError(f"--target {reading.target} goes with --label or --labels; leave it out.")
-    kinds = ("label", "labels", "pairs", "triplets")
-    given = [f"--{name}" for name in kinds if getattr(reading, name)]
-    if len(given) > 1:
-        raise ValueError(f"got {' and '.join(given)}; give one kind of supervision.")
-    bundled = data is None or ALIASES.get(data, data) in BUNDLED
-    for path in (None if bundled else data, reading.labels, reading.pairs, reading.triplets):
-        if path is not None:
-            check_file(path)
-
-
 # ---- judged collections
 
+QUERIES = "Query vectors: Parquet, CSV, npy, npz or JSON lines."
+JUDGEMENTS = "Judgements: TREC's four columns, or a table of query, document and grade."
+ENCODE = "Encode texts with this sentence-transformers model."
 LANGUAGE = (
-    "Of the texts, for --lexical: danish, dutch, english, french, german, italian, norwegian, "
-    "portuguese, russian, spanish, swedish, turkish, none."
+    "Language of the texts, for --lexical: danish, dutch, english, french, german, italian, "
+    "norwegian, portuguese, russian, spanish, swedish, turkish, none."
 )
+RUN = "TREC run of another system, whose weight is learned; may be repeated."
+SERVER = (
+    "PostgreSQL that scores words for --target pgvector, postgresql://...; default: one that is "
+    "started for the purpose."
+)
+SHORTER = "Also shorten the embedding to this many dimensions."
+SCALING = "Scale of the other scores: raw, range or spread; auto tries all."
+RANKED_BY = f"Search engine that will rank: {', '.join(ENGINES)}."
+MAP = "queries: the documents' index stays; both; or auto, the more reliable gain."
 
 
 @dataclass(frozen=True, kw_only=True)
 class Sources:
     """Where queries, documents and judgements are, and which other scores to learn with."""
 
-    queries: Annotated[
-        File, _data("FILE", "Query vectors: Parquet, CSV, npy, npz or JSON lines.")
-    ] = None
+    queries: Annotated[File, _data("FILE", QUERIES)] = None
     documents: Annotated[File, _data("FILE", "Document vectors, in the same formats.")] = None
-    relevance: Annotated[
-        File,
-        _data("FILE", "Judgements: TREC's four columns, or a table of query, document and grade."),
-    ] = None
-    encode: Annotated[
-        Text, _data("MODEL", "Encode texts with this sentence-transformers model.")
-    ] = None
-    lexical: Annotated[
-        bool, option("", "Add BM25 of the texts and learn its weight.", "--lexical")
-    ] = False
+    relevance: Annotated[File, _data("FILE", JUDGEMENTS)] = None
+    encode: Annotated[Text, _data("MODEL", ENCODE)] = None
+    lexical: Annotated[bool, flag("--lexical", "Add BM25 of the texts; learn its weight.")] = False
     language: Annotated[str, option("NAME", LANGUAGE)] = "english"
-    scores: Annotated[
-        list[Path] | None,
-        option("FILE", "TREC run of another system, to learn its weight; may be repeated."),
-    ] = None
-    server: Annotated[
-        Text,
-        option(
-            "URL",
-            "PostgreSQL that scores words for --target pgvector, postgresql://...; default: one "
-            "that is started for the purpose.",
-        ),
-    ] = None
+    scores: Annotated[list[Path] | None, option("FILE", RUN)] = None
+    server: Annotated[Text, option("URL", SERVER)] = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Adapting(AdaptOptions):
     """How to adapt and how to judge."""
 
-    map: Annotated[
-        str,
-        option(
-            "WHAT", "queries: the documents' index stays; both; or auto, the more reliable gain."
-        ),
-    ] = AdaptOptions.map
-    similarity: Annotated[str, option("KIND", "How the index compares: cosine or inner.")] = (
-        AdaptOptions.similarity
-    )
-    n_components: Annotated[
-        int | None, option("N", "Make the embedding this short as well.", "--components", min=1)
-    ] = None
-    target: Annotated[
-        Text, option("ENGINE", f"Search engine that will rank: {', '.join(ENGINES)}.")
-    ] = None
-    normalization: Annotated[
-        str, option("HOW", "Of other scores: raw, range or spread; auto tries all.")
-    ] = AdaptOptions.normalization
+    map: Annotated[str, option("WHAT", MAP)] = "auto"
+    similarity: Annotated[str, option("KIND", "Score of the index: cosine or inner.")] = "cosine"
+    n_components: Annotated[Number, option("N", SHORTER, "--components", min=1)] = None
+    target: Annotated[Text, option("ENGINE", RANKED_BY)] = None
+    normalization: Annotated[str, option("HOW", SCALING)] = "auto"
     test_size: TestSize = AdaptOptions.test_size
     tol: Tolerance = AdaptOptions.tol
     seed: Seed = 0

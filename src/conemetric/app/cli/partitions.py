@@ -15,15 +15,7 @@ import polars as pl
 
 from ...core.extras import require
 from ..studies.partitioned import Partitioned
-from .intake import (
-    check_columns,
-    class_labels,
-    column_matrix,
-    is_vector,
-    learnable,
-    typed_column,
-    with_entries,
-)
+from . import intake
 from .invocation import state
 from .options import Reading
 from .wording import plural
@@ -69,12 +61,12 @@ def find_partitions(pattern: str | None, reading: Reading) -> Partitions:
     notes: list[str] = []
     lazy = pl.scan_parquet(paths[0])
     schema = lazy.collect_schema()
-    check_columns(paths[0], schema, reading)
+    intake.check_columns(paths[0], schema, reading)
     first = lazy.head(FIRST_ROWS).drop({label, *(reading.ignore or ())}).collect()
     # vectors hold numbers; the kinds of other columns are those of the first rows
-    vectors = [name for name, kind in first.schema.items() if is_vector(kind)]
+    vectors = [name for name, kind in first.schema.items() if intake.is_vector(kind)]
     others = first.drop(vectors)
-    kinds = learnable(paths[0], others, reading, notes) if others.width else {}
+    kinds = intake.learnable(paths[0], others, reading, notes) if others.width else {}
     kinds = {
         name: kinds.get(name, "vector") for name in first.columns if name in {*kinds, *vectors}
     }
@@ -99,9 +91,9 @@ def read_columns(
 ) -> tuple[Any, list[str]]:
     """These columns and their names: an array of numbers, or a frame if there are others."""
     if set(kinds.values()) <= {"number", "vector"}:
-        return column_matrix(frame, list(kinds), path)
-    table = with_entries(frame.select(list(kinds)), path)
-    typed = [typed_column(column, kinds.get(column.name, "number")) for column in table]
+        return intake.column_matrix(frame, list(kinds), path)
+    table = intake.with_entries(frame.select(list(kinds)), path)
+    typed = [intake.typed_column(column, kinds.get(column.name, "number")) for column in table]
     return pl.DataFrame(typed), table.columns
 
 
@@ -134,7 +126,7 @@ def read_partition(
 ) -> tuple[Any, np.ndarray]:
     """Rows and labels of a part of a Parquet file."""
     frame = pl.scan_parquet(path).slice(start, length).select([*kinds, label]).collect()
-    return read_columns(frame, kinds, path)[0], class_labels(frame[label])
+    return read_columns(frame, kinds, path)[0], intake.class_labels(frame[label])
 
 
 ONE_FILE = (
@@ -167,24 +159,16 @@ def computing(workers: int | None, scheduler: str | None) -> Iterator[None]:
     distributed = require("distributed", "cluster")
     with ExitStack() as opened:
         if workers is not None:
-            with _ignoring_ctrl_c():
+            # Ctrl-C ends the fit, which still needs the workers for its last certificate
+            before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+            try:
                 local = distributed.LocalCluster(
                     n_workers=workers, threads_per_worker=1, dashboard_address=":0"
                 )
+            finally:
+                signal.signal(signal.SIGINT, before)
             opened.enter_context(local)
         client = opened.enter_context(distributed.Client(scheduler or local))
         count = len(client.scheduler_info(n_workers=-1)["workers"])
         state.say(f"computing on {plural(count, 'worker')}; dashboard: {client.dashboard_link}")
         yield
-
-
-@contextmanager
-def _ignoring_ctrl_c():
-    """Let processes started in the block ignore Ctrl-C: it ends the fit, which still needs them
-    for its last certificate.
-    """
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)

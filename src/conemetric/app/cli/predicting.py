@@ -8,15 +8,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 from rich.markup import escape
 
 from ...core.progress import emit
-from .files import check_file, check_free, write_csv
+from .files import as_rows, check_file, check_free, write_csv
 from .invocation import progress_bar, state
-from .options import Command, Dialect, DropMissing, IdColumn, Overwrite, Rows, option
+from .options import Command, Dialect, DropMissing, IdColumn, Out, Overwrite, Rows, option
 from .using import SHOWN
-from .wording import grid, plural
+from .wording import all_of_them, grid, plural
 
 if TYPE_CHECKING:
     import numpy as np
 
+ALPHA = "Share of sets or intervals that may miss the true value."
 NO_PROMISE = (
     "No sets or intervals, and probabilities that are not calibrated: the decision was learned from "
     "too few rows to hold any out."
@@ -29,27 +30,21 @@ class Predict(Command, Dialect):
     """Options of `predict`."""
 
     data: Rows
-    decision: Annotated[Path, option("FILE", "Decision file written by learn.", "--decision")]
+    decision: Annotated[Path, option("FILE", "Decision file written by learn.")]
     id_column: IdColumn = None
     drop_missing: DropMissing = False
-    alpha: Annotated[
-        float, option("SHARE", "Share of sets or intervals that may miss the true one.")
-    ] = 0.1
-    explained: Annotated[
-        int, option("N", "Training rows listed that decided a row.", "--rows", min=1)
-    ] = 3
-    out: Annotated[
-        Path | None, option("FILE", "CSV file to write; default: print the first rows.")
-    ] = None
+    alpha: Annotated[float, option("SHARE", ALPHA)] = 0.1
+    explained: Annotated[int, option("N", "Deciding training rows to list.", "--rows", min=1)] = 3
+    out: Out = None
     overwrite: Overwrite = False
 
 
 def predict(given: Predict) -> None:
-    """Predict class or number of new rows, with a set or interval that holds the true one
-    and the training rows that decided.
+    """Predict the class or number of new rows, with a set or interval that should hold the true
+    one, and the training rows that decided.
 
-    A training row's share is positive if it spoke for the prediction; over all training rows
-    the absolute shares add up to 1.
+    A training row's share is positive if it supports the prediction; the absolute shares of all
+    training rows add up to 1.
 
     [dim]conemetric predict new.csv --decision conemetric-out/decision.safetensors --out predicted.csv[/]
     """
@@ -67,14 +62,9 @@ def predict(given: Predict) -> None:
     table = read_table(given.data, given, estimator.encoder_ or _columns(estimator))
     with progress_bar():
         emit("stage", stage="predicting")
-        rows = [
-            {"row": name, **values}
-            for name, values in zip(
-                table.row_names.tolist(),
-                predicted_rows(estimator, table.X, alpha, given.explained),
-                strict=True,
-            )
-        ]
+        found = predicted_rows(estimator, table.X, alpha, given.explained)
+        named = zip(table.row_names.tolist(), found, strict=True)
+        rows = [{"row": name, **values} for name, values in named]
     values = {"rows": len(rows), "decision": str(estimator.blend_), "alpha": alpha}
     notes = table.notes if _promises(estimator) else [*table.notes, NO_PROMISE]
     if out is None:
@@ -102,9 +92,7 @@ def _columns(estimator):
 def predicted_rows(
     estimator: Any, X: "np.ndarray", alpha: float, n: int
 ) -> Iterator[dict[str, Any]]:
-    """What is predicted for each row: class, probability and set, or number and interval, and
-    the n training rows that decided.
-    """
+    """For each row class, probability and set, or number and interval, and n deciding rows."""
     import numpy as np
     import polars as pl
 
@@ -128,29 +116,21 @@ def predicted_rows(
 
 
 def _classes(estimator, X, alpha):
-    probabilities = estimator.predict_proba(X).tolist()
-    classes, known = estimator.predict(X).tolist(), estimator.classes_.tolist()
-    rows = [
-        {"class": name, "probability": max(p), "probabilities": dict(zip(known, p, strict=True))}
-        for name, p in zip(classes, probabilities, strict=True)
-    ]
-    if not _promises(estimator):
-        return rows
-    sets = estimator.predict_set(X, alpha)
-    return [
-        {**row, "set": estimator.classes_[included].tolist()}
-        for row, included in zip(rows, sets, strict=True)
-    ]
+    known, columns = estimator.classes_.tolist(), {"class": estimator.predict(X).tolist()}
+    shares = estimator.predict_proba(X).tolist()
+    columns["probability"] = [max(each) for each in shares]
+    columns["probabilities"] = [dict(zip(known, each, strict=True)) for each in shares]
+    if _promises(estimator):
+        sets = estimator.predict_set(X, alpha)
+        columns["set"] = [estimator.classes_[included].tolist() for included in sets]
+    return as_rows(columns)
 
 
 def _numbers(estimator, X, alpha):
-    rows = [{"value": value} for value in estimator.predict(X).tolist()]
-    if not _promises(estimator):
-        return rows
-    intervals = estimator.predict_interval(X, alpha).tolist()
-    return [
-        {**row, "low": low, "high": high} for row, (low, high) in zip(rows, intervals, strict=True)
-    ]
+    columns = {"value": estimator.predict(X).tolist()}
+    if _promises(estimator):
+        columns["low"], columns["high"] = estimator.predict_interval(X, alpha).T.tolist()
+    return as_rows(columns)
 
 
 def _promises(estimator):
@@ -183,16 +163,13 @@ def _show(rows, values, notes):
             cells += [f"{row['low']:.4g} - {row['high']:.4g}"] if "low" in row else []
         shown.append(tuple(map(escape, (str(row["row"]), *cells, by))))
     covered = f"{1 - values['alpha']:.0%}"
-    predicted = (
-        ("class", "probability", f"{covered} set")
-        if "class" in rows[0]
-        else ("prediction", f"{covered} interval")
-    )[: len(shown[0]) - 2]
+    classes = "class" in rows[0]
+    predicted = ["class", "probability"] if classes else ["prediction"]
+    if "set" in rows[0] or "low" in rows[0]:
+        predicted.append(f"{covered} {'set' if classes else 'interval'}")
     state.answer(
         {**values, "predictions": rows},
         grid("", ("row", *predicted, "decided by (share)"), shown),
         notes=notes,
-        last=[f"the first of {plural(len(rows), 'row')}; all of them: --out FILE.csv"]
-        if len(rows) > SHOWN
-        else [],
+        last=all_of_them(len(rows), len(rows) <= SHOWN),
     )

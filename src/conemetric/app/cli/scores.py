@@ -10,11 +10,11 @@ from ...export import postgres_connection, postgres_scores
 from ...ranking.engines import ENGINES
 from ...ranking.lexical import BM25Vectors
 from ..studies.adapting import Collection
+from .collections import known_lines
 from .dialects import decoded
 from .files import check_file
 from .intake import row_numbers
 from .options import Sources
-from .wording import plural
 
 BM25 = "bm25"
 WORDS = "words"  # the column that PostgreSQL scores
@@ -24,9 +24,7 @@ RUN_FIELDS = 6  # query, Q0, document, rank, score, tag
 def read_scores(
     collection: Collection, chosen: Sources, target: str | None = None
 ) -> tuple[dict[str, Any] | None, list[str]]:
-    """The columns by name, None without any, and notes about them. Words are scored as the
-    target engine does.
-    """
+    """The columns by name, words scored as the target does, None without any; and notes."""
     columns: dict[str, Any] = {}
     notes: list[str] = []
     if chosen.lexical:
@@ -76,16 +74,7 @@ def read_run(path: Path, collection: Collection, notes: list[str]) -> sparse.csr
         row_numbers(named or map(str, range(n)), (row[field] for row in rows))
         for named, n, field in zip(names, shape, (0, 2), strict=True)
     )
-    kept = (query >= 0) & (document >= 0)
-    if not kept.any():
-        raise ValueError(
-            f"'{path}' names no query and document of the collection; check that its ids are theirs."
-        )
-    if not kept.all():
-        notes.append(
-            f"Ignored: {int((~kept).sum()):,} of {plural(len(kept), 'line')} in '{path.name}', "
-            "whose query or document is missing."
-        )
+    kept = known_lines(path, query, document, "line", notes)
     query, document = query[kept], document[kept]
     if len(np.unique(query * shape[1] + document)) < len(query):
         raise ValueError(f"'{path}' lists a document twice for a query; keep one line of each.")

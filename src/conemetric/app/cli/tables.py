@@ -1,6 +1,4 @@
-"""Rows from CSV, Parquet, npy and npz files, with labels and ids; every fault is named before
-work starts.
-"""
+"""Rows from CSV, Parquet, npy and npz files, with labels and ids; faults are named first."""
 
 import gzip
 import shutil
@@ -16,28 +14,18 @@ import polars as pl
 
 from ...storage import LearnedMetric
 from ...tables import TableEncoder
+from . import intake
 from .csv_files import explain, scan_text
 from .dialects import decoded
 from .files import check_file
-from .intake import (
-    Table,
-    check_columns,
-    check_ids,
-    check_width,
-    class_labels,
-    is_text,
-    labelled_rows,
-    learnable,
-    rows_as_learned,
-    rows_of,
-    with_entries,
-)
+from .intake import Table
 from .invocation import state
 from .options import Reading
 from .wording import plural
 
 TABLES = (".csv", ".tsv", ".parquet", ".pq")
 ARRAYS = (".npy", ".npz")
+LINES = (".jsonl", ".ndjson")
 
 
 def read_table(
@@ -55,9 +43,10 @@ def read_table(
         raise not_readable(path, TABLES + ARRAYS)
     if reading.labels is not None:
         table = _with_labels(table, reading.labels)
-    check_ids(table, path, reading.id_column)
+    if table.ids is not None:
+        intake.check_ids(table.ids, path, reading.id_column)
     if learned is None:
-        return _labelled(table, reading)
+        return intake.with_labels_only(table, reading.label)
     return without_missing(table, path, reading) if isinstance(learned, LearnedMetric) else table
 
 
@@ -75,27 +64,10 @@ def unzipped(path: Path) -> Path:
     return plain
 
 
-def _labelled(table, reading):
-    """The rows that have a label, by number or by name unless other files name them."""
-    notes = list(table.notes)
-    X, labels = table.X, table.labels
-    kept = labelled_rows(labels, len(X), reading.label, notes)
-    if not kept.all():
-        labels = labels[kept]
-        if labels.dtype.kind == "f" and (labels == labels.round()).all():
-            labels = labels.astype(np.int64)
-        ids = None if table.ids is None else table.ids[kept]
-        table = replace(table, X=X[kept] if isinstance(X, np.ndarray) else X.filter(kept), ids=ids)
-    return replace(table, labels=labels, notes=tuple(notes))
-
-
 def without_missing(table: Table, path: Path, reading: Reading) -> Table:
-    """Refuse rows with missing, infinite or huge values, or leave them out, where a metric has no
-    way to fill them.
-    """
-    largest = np.sqrt(
-        np.finfo(table.X.dtype).max / (4 * table.X.shape[1])
-    )  # its square can be added
+    """Refuse or drop rows with missing, infinite or huge values that a metric cannot fill."""
+    # the squares of numbers up to this can be added
+    largest = np.sqrt(np.finfo(table.X.dtype).max / (4 * table.X.shape[1]))
     bad = ~(np.abs(table.X) <= largest)
     rows = bad.any(axis=1)
     if not rows.any():
@@ -113,9 +85,12 @@ def without_missing(table: Table, path: Path, reading: Reading) -> Table:
         )
     if rows.all():
         raise ValueError(f"'{path}': {fault}; nothing is left when they are dropped.")
-    ids = None if table.ids is None else table.ids[~rows]
-    notes = (*table.notes, f"Dropped: {fault}.")
-    return replace(table, X=table.X[~rows], ids=ids, notes=notes)
+    return table.only(~rows, f"Dropped: {fault}.")
+
+
+def is_text(path: Path) -> bool:
+    """Whether a file is CSV, by its name."""
+    return path.suffix.lower() in (".csv", ".tsv")
 
 
 def not_readable(path: Path, kinds: tuple[str, ...]) -> ValueError:
@@ -124,9 +99,14 @@ def not_readable(path: Path, kinds: tuple[str, ...]) -> ValueError:
 
 
 def scan(path: Path, reading: Reading, notes: list[str]) -> pl.LazyFrame:
-    """A lazy frame of a CSV or Parquet file; notes say how unusual text was read."""
+    """A lazy frame of a CSV, Parquet or JSON lines file; notes say how unusual text was read."""
     with readable(path, reading):
-        frame = scan_text(path, reading, notes) if is_text(path) else pl.scan_parquet(path)
+        if is_text(path):
+            frame = scan_text(path, reading, notes)
+        elif path.suffix.lower() in LINES:
+            frame = pl.scan_ndjson(path, infer_schema_length=1000)
+        else:
+            frame = pl.scan_parquet(path)
         frame.collect_schema()
     return frame
 
@@ -141,11 +121,14 @@ def readable(path: Path, reading: Reading) -> Iterator[None]:
     except pl.exceptions.PolarsError as error:
         if is_text(path):
             explain(path, reading, error)
-        raise ValueError(f"'{path}' cannot be read as Parquet: {error}") from error
+        kind = "JSON lines" if path.suffix.lower() in LINES else "Parquet"
+        raise ValueError(f"'{path}' cannot be read as {kind}: {error}") from error
 
 
 def read_frame(path: Path, notes: list[str]) -> pl.DataFrame:
-    """The data frame of a CSV or Parquet file beside the data."""
+    """The data frame of a file beside the data."""
+    if path.suffix.lower() == ".npy":
+        return pl.DataFrame(np.asarray(load_arrays(path)["X"]))
     with readable(path, Reading()):
         return scan(path, Reading(), notes).collect()
 
@@ -168,12 +151,7 @@ def _read_array(path, reading, learned):
     if label is not None and label not in arrays:
         raise ValueError(f"'{path}' has no array '{label}' (it has {', '.join(arrays)}).")
     X, labels = arrays[key], None if label is None else arrays[label]
-    if X.ndim != 2:
-        raise ValueError(
-            f"'{path}' has shape {X.shape}; give a two-dimensional array, rows by features."
-        )
-    if X.dtype.kind not in "fiub":
-        raise ValueError(f"'{path}' has dtype {X.dtype}; give numbers.")
+    check_numbers(path, X)
     if labels is not None and labels.shape != (len(X),):
         raise ValueError(
             f"'{path}' has labels of shape {labels.shape} for {len(X)} rows; give one for each row."
@@ -181,15 +159,21 @@ def _read_array(path, reading, learned):
     if X.dtype not in (np.float32, np.float64):
         X = X.astype(np.float32 if X.dtype.itemsize <= 2 else np.float64)
     if learned is not None:
-        check_width(path, X.shape[1], learned.n_features_in_)
+        intake.check_width(path, X.shape[1], learned.n_features_in_)
     if isinstance(learned, LearnedMetric):
         X = learned.fill_missing(X)
-    notes = []
+    notes: list[str] = []
     if learned is None and not np.isfinite(X).all():
         X = np.where(np.isfinite(X), X, np.nan)
         share = np.isnan(X).mean()
         notes.append(f"Gaps: {share:.1%} of the entries, at the centre of their column.")
-    return Table(np.ascontiguousarray(X), labels=labels, notes=tuple(notes))
+    return Table(np.ascontiguousarray(X), labels=labels, notes=notes)
+
+
+def check_numbers(path: Path, X: np.ndarray) -> None:
+    """Refuse an array that does not hold rows of numbers."""
+    if X.ndim != 2 or X.dtype.kind not in "fiub":
+        raise ValueError(f"'{path}' has shape {X.shape} and dtype {X.dtype}; give rows of numbers.")
 
 
 def load_arrays(path: Path) -> dict[str, np.ndarray]:
@@ -213,35 +197,33 @@ def _read_frame(path, reading, learned):
     lazy = scan(path, reading, notes)
     with readable(path, reading):
         frame = lazy.collect(engine="streaming")
-    check_columns(path, frame.schema, reading)
+    intake.check_columns(path, frame.schema, reading)
     if len(frame) == 0:
         raise ValueError(f"'{path}' has no rows.")
-    labels = None if reading.label is None else class_labels(frame[reading.label])
+    labels = None if reading.label is None else intake.class_labels(frame[reading.label])
     ids = None if reading.id_column is None else frame[reading.id_column].to_numpy()
     if learned is not None:
-        X = rows_as_learned(path, frame, learned, notes)
+        X = intake.rows_as_learned(path, frame, learned, notes)
         names = learned.feature_names if isinstance(learned, LearnedMetric) else None
-        return Table(X, None if names is None else list(names), labels, ids, tuple(notes))
+        return Table(X, None if names is None else list(names), labels, ids, notes)
     aside = {reading.label, reading.id_column, *(reading.ignore or ())}
-    features = with_entries(frame.drop(aside & set(frame.columns)), path)
+    features = intake.with_entries(frame.drop(aside & set(frame.columns)), path)
     if not features.width:
         raise ValueError(f"'{path}' has no column to learn from beside the label.")
-    kinds = learnable(path, features, reading, notes)
-    return Table(rows_of(features, kinds), list(kinds), labels, ids, tuple(notes))
+    kinds = intake.learnable(path, features, reading, notes)
+    return Table(intake.rows_of(features, kinds), list(kinds), labels, ids, notes)
 
 
 def _with_labels(table, path):
     """The table with labels from a separate file."""
-    path, n, notes = check_file(path), len(table.X), list(table.notes)
-    if path.suffix.lower() == ".npy":
-        labels = load_arrays(path)["X"]
-    elif path.suffix.lower() in TABLES:
-        frame = read_frame(path, notes)
+    path, n = check_file(path), len(table.X)
+    if path.suffix.lower() in (*TABLES, ".npy"):
+        frame = read_frame(path, table.notes)
         if frame.width != 1:
             raise ValueError(
                 f"--labels: '{path}' has {frame.width} columns; give one, or use --label."
             )
-        labels = class_labels(frame.to_series())
+        labels = intake.class_labels(frame.to_series())
     else:
         labels = np.array(decoded(path).split("\n"))
         labels = labels[:-1] if len(labels) and labels[-1] == "" else labels
@@ -250,4 +232,4 @@ def _with_labels(table, path):
             f"--labels: '{path}' has shape {labels.shape}, but there are {plural(n, 'row')}; give "
             "one label per row."
         )
-    return replace(table, labels=np.asarray(labels), notes=tuple(notes))
+    return replace(table, labels=np.asarray(labels))

@@ -1,6 +1,4 @@
-"""Commands that use a learned metric: ``embed``, ``neighbors``, ``inspect``; and ``datasets``, which
-lists the data sets that commands know by name.
-"""
+"""Commands that use a metric: ``embed``, ``neighbors``, ``inspect``; and ``datasets``."""
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -13,10 +11,11 @@ from ...core.progress import emit
 from ..datasets import ALIASES, BUNDLED, load_bundled
 from .files import check_file, check_free
 from .invocation import progress_bar, state
-from .options import Command, Dialect, DropMissing, IdColumn, Metric, Overwrite, Rows, option
-from .wording import grid, plural, promise_values
+from .options import Command, Dialect, DropMissing, IdColumn, Metric, Out, Overwrite, Rows, option
+from .wording import all_of_them, grid, plural, promise_values
 
 SHOWN, SHOWN_NEIGHBOURS = 20, 5  # rows, and neighbours of each, that fit on a screen
+AGAINST = "Rows to search; default: DATA itself, each row without itself."
 NO_CERTIFICATE = "none: a blend, or a truncated metric, is not the optimum of a program"
 
 
@@ -27,9 +26,7 @@ class Embed(Command, Dialect):
     data: Rows
     metric: Metric
     out: Annotated[Path, option("FILE", "File to write: CSV, Parquet or npy.")]
-    dimensions: Annotated[int | None, option("N", "Keep only the leading directions.", min=1)] = (
-        None
-    )
+    dimensions: Annotated[int | None, option("N", "Keep N leading directions only.", min=1)] = None
     drop_missing: DropMissing = False
     overwrite: Overwrite = False
 
@@ -72,15 +69,9 @@ class Neighbors(Command, Dialect):
     metric: Metric
     id_column: IdColumn = None
     drop_missing: DropMissing = False
-    against: Annotated[
-        Path | None,
-        option("FILE", "Rows to search; default: DATA itself, each row without itself."),
-    ] = None
+    against: Annotated[Path | None, option("FILE", AGAINST)] = None
     k: Annotated[int, option("K", "Neighbours per row.", "-k", min=1)] = 5
-    out: Annotated[
-        Path | None,
-        option("FILE", "CSV file to write; default: print the first rows."),
-    ] = None
+    out: Out = None
     overwrite: Overwrite = False
 
 
@@ -135,21 +126,15 @@ def neighbors(given: Neighbors) -> None:
 def _show_neighbours(frame, k, notes):
     """The first rows and their nearest neighbours."""
     columns = min(k, SHOWN_NEIGHBOURS)
-    rows = [
-        (
-            str(line["row"][0]),
-            *(f"{n} ({d:.3g})" for n, d in line[:columns].select("neighbor", "distance").rows()),
-        )
-        for line in frame[: SHOWN * k].iter_slices(k)
-    ]
-    n = len(frame) // k
+    n, rows = len(frame) // k, []
+    for line in frame[: SHOWN * k].iter_slices(k):
+        near = line[:columns].select("neighbor", "distance").rows()
+        rows.append((str(line["row"][0]), *(f"{name} ({far:.3g})" for name, far in near)))
     state.answer(
         {"neighbors": frame.to_dicts()},
         grid("", ("row", *(f"neighbour {i + 1} (distance)" for i in range(columns))), rows),
         notes=notes,
-        last=[f"the first of {plural(n, 'row')}; all of them: --out FILE.csv"]
-        if n > SHOWN or k > columns
-        else [],
+        last=all_of_them(n, n <= SHOWN and k <= columns),
     )
 
 

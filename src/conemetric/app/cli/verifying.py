@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.markup import escape
 
-from .files import check_file, output_folder, write_csv
+from .files import as_rows, check_file, output_folder, write_csv
 from .invocation import state
 from .options import Command, Dialect, IdColumn, Metric, Overwrite, Seed, option
 from .wording import filled_grid, plural, promise_values
@@ -25,6 +25,7 @@ COLUMNS = {
     "equal error rate": "{equal_error_rate:.2%}",
 }
 SHOWN = {"standardised": "euclidean, standardised"}
+FOLDS = "Folds, each judged by the threshold of the others."
 PROMISE = (
     "Set the threshold so that at most this share of different pairs is called the same, and write "
     "it with that promise into the metric file. The pairs must not be those the metric was learned "
@@ -37,26 +38,20 @@ class Verify(Command, Dialect):
     """Options of `verify`."""
 
     file: Annotated[Path, typer.Argument(metavar="PAIRS", help="File of id, id, same (1 or 0).")]
-    data: Annotated[
-        Path, option("FILE", "Rows that the pairs name: CSV, Parquet, npy or npz file.")
-    ]
+    data: Annotated[Path, option("FILE", "Rows of the pairs: CSV, Parquet, npy or npz file.")]
     metric: Metric
     id_column: IdColumn = None
-    folds: Annotated[
-        int, option("N", "Folds; each is judged by the threshold of the others.", min=2)
-    ] = 10
+    folds: Annotated[int, option("N", FOLDS, min=2)] = 10
     out: Annotated[Path | None, option("FOLDER", "Folder for roc.csv.")] = None
     overwrite: Overwrite = False
     seed: Seed = 0
     max_false_alarms: Annotated[float | None, option("RATE", PROMISE)] = None
-    confidence: Annotated[float, option("SHARE", "Probability with which that promise holds.")] = (
-        0.95
-    )
+    confidence: Annotated[float, option("SHARE", "Probability that the promise holds.")] = 0.95
 
 
 def verify(given: Verify) -> None:
     """Are these two the same? Threshold, accuracy and ROC of the learned distance on
-    pairs, beside the Euclidean one as columns are and standardised.
+    pairs, beside the Euclidean distance of the columns as they are and standardised.
 
     If the metric fills missing values, the Euclidean distance is that of the filled rows.
     [dim]conemetric verify pairs.csv --data rows.csv --metric m.safetensors --max-false-alarms 0.01[/]
@@ -78,7 +73,8 @@ def verify(given: Verify) -> None:
     from .tables import read_table
 
     learned = LearnedMetric.from_estimator(load_metric(given.metric))
-    table, indices, same = read_pairs(pairs, read_table(given.data, given, learned))
+    table = read_table(given.data, given, learned)
+    indices, same = read_pairs(pairs, table)
     _check_pairs(pairs, same, folds)
     seen = learned_from(learned.notes or {}, table.X, indices)
     if max_false_alarms is not None:
@@ -89,19 +85,13 @@ def verify(given: Verify) -> None:
         _check_promise(pairs, same, max_false_alarms, confidence)
     X, metric = table.X, learned
     if learned.encoder is not None:
-        X, metric = (
-            learned.encoder.set_params(sparse_output=False).transform(X),
-            learned.of_features(),
-        )
+        X = learned.encoder.set_params(sparse_output=False).transform(X)
+        metric = learned.of_features()
     fold = np.random.default_rng(given.seed).permutation(len(same)) % folds
-    scaled = StandardScaler().fit_transform(X)
     scores = {
-        name: distance_score(mapped, rows, indices)
-        for name, mapped, rows in (
-            ("euclidean", None, X),
-            ("standardised", None, scaled),
-            ("learned", metric, X),
-        )
+        "euclidean": distance_score(None, X, indices),
+        "standardised": distance_score(None, StandardScaler().fit_transform(X), indices),
+        "learned": distance_score(metric, X, indices),
     }
     found = {name: cross_validate(score, same, fold) for name, score in scores.items()}
     promised = None
@@ -210,11 +200,9 @@ def _promise(learned, distance, same, rate, confidence):
 
 def _write_roc(path, found):
     """The curves as a table."""
-    rows = [
-        {"method": name, "false_positive_rate": false, "true_positive_rate": true}
-        for name, curve in found.items()
-        for false, true in zip(
-            curve.false_positive_rate.tolist(), curve.true_positive_rate.tolist(), strict=True
-        )
-    ]
+    rates = ("false_positive_rate", "true_positive_rate")
+    rows = []
+    for name, curve in found.items():
+        points = as_rows({rate: getattr(curve, rate).tolist() for rate in rates})
+        rows += [{"method": name, **point} for point in points]
     write_csv(path, rows)

@@ -22,8 +22,18 @@ def plural(n: int, noun: str) -> str:
 
 def listed(names: Sequence[str], most: int = 8) -> str:
     """The first few names, in quotes."""
-    shown = ", ".join(f"'{name}'" for name in names[:most])
-    return shown + (f" and {len(names) - most} more" if len(names) > most else "")
+    return first_few([f"'{name}'" for name in names], most)
+
+
+def first_few(parts: Sequence[str], most: int) -> str:
+    """The first few parts, and how many more there are."""
+    more = f" and {len(parts) - most} more" if len(parts) > most else ""
+    return ", ".join(parts[:most]) + more
+
+
+def all_of_them(n: int, complete: bool) -> list[str]:
+    """A last line under the first of ``n`` rows, unless these are complete."""
+    return [] if complete else [f"the first of {plural(n, 'row')}; all of them: --out FILE.csv"]
 
 
 def grid(title: str, headings: Iterable[str], rows: Iterable[Sequence[str]]) -> Table:

@@ -10,7 +10,7 @@ import numpy as np
 
 from ...core.extras import require
 from ...neighbours.search import sample_size
-from .options import Options
+from ..options import Options
 from .supervision import Labelled, sample_by_class
 
 VOTING = 20_000  # rows that vote when judging, and decide on scaling and principal components
@@ -27,11 +27,7 @@ class Partitioned(Labelled):
 
     @classmethod
     def of(
-        cls,
-        partitions: Sequence[Callable],
-        sizes: Any,
-        options: Options,
-        target: str = "auto",
+        cls, partitions: Sequence[Callable], sizes: Any, options: Options, target: str = "auto"
     ) -> "Partitioned":
         """Draw the sample."""
         dask = require("dask", "cluster")
@@ -45,7 +41,8 @@ class Partitioned(Labelled):
             if len(chosen)
         ]
         rows, labels = zip(*dask.compute(*tasks), strict=True)
-        X: Any = np.concatenate(rows) if isinstance(rows[0], np.ndarray) else _concatenated(rows)
+        arrays = isinstance(rows[0], np.ndarray)
+        X: Any = np.concatenate(rows) if arrays else require("polars", "cli").concat(rows)
         y = np.concatenate(labels)
         return cls(X, y, partitions=tuple(partitions), sizes=sizes, sampled=sampled, target=target)
 
@@ -102,10 +99,6 @@ def _by_partition(rows, sizes):
     ends = np.cumsum(sizes)
     split = np.split(rows, np.searchsorted(rows, ends)[:-1])
     return [own - end + size for own, end, size in zip(split, ends, sizes, strict=True)]
-
-
-def _concatenated(frames):
-    return require("polars", "cli").concat(frames)
 
 
 def _rows(partition, chosen):

@@ -1,4 +1,4 @@
-"""How to learn and how to judge, by the choices of the user."""
+"""How to learn and how to judge, by the choices of the user; light, for the command line."""
 
 from dataclasses import dataclass, field
 from typing import Any
