@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from .estimators.semidefinite import FrobeniusSDPResult as FrobeniusSDPResult
     from .estimators.semidefinite import solve_frobenius_sdp as solve_frobenius_sdp
     from .ranking.adapter import QueryAdapter as QueryAdapter
+    from .ranking.adapter import RelevanceMetric as RelevanceMetric
     from .ranking.cutoff import calibrate_cutoff as calibrate_cutoff
     from .ranking.fusion import fuse as fuse
-    from .ranking.metric import RelevanceMetric as RelevanceMetric
     from .solvers.base import Certificate as Certificate
     from .solvers.base import Status as Status
     from .storage import LearnedAdapter as LearnedAdapter
@@ -67,7 +67,7 @@ _HOME = {  # of each public name, the module that defines it
     "NuMax": "estimators.numax",
     "QueryAdapter": "ranking.adapter",
     "RelativeComparisons": "estimators.relative_comparisons",
-    "RelevanceMetric": "ranking.metric",
+    "RelevanceMetric": "ranking.adapter",
     "ScaleWarning": "estimators.scales",
     "Status": "solvers.base",
     "TableEncoder": "tables",

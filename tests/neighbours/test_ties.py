@@ -247,7 +247,7 @@ def test_of_equal_rows_the_commonest_class_comes_first(seed):
     y = (X.sum(1).astype(int) + (rng.random(300) < 0.4) * rng.integers(0, 4, 300)) % 4
     keys = labelled_keys(X, y)
     for row in np.unique(X, axis=0):
-        same = np.flatnonzero((X == row).all(1))
+        same = np.flatnonzero((row == X).all(1))
         labels, counts = np.unique(y[same], return_counts=True)
         first = y[same[np.argsort(keys[same], kind="stable")]]
         place = {label: np.flatnonzero(first == label) for label in labels}

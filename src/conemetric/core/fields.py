@@ -30,6 +30,7 @@ MAX_LABEL_BYTES = 1 << 28  # of labels as one NumPy array
 MAX_DEPTH = 20  # of plain values
 
 Sizes = dict[str, int]
+State = dict[str, Any]  # of JSON values and arrays
 E = TypeVar("E")
 
 
@@ -87,7 +88,7 @@ class Stored:
         fields: Any = dataclasses.fields(cls)  # type: ignore[arg-type]
         return {each.name: each.type.__metadata__[0] for each in fields}
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> State:
         """The fields as a dict of JSON values and arrays."""
         return {name: getattr(self, name) for name in self.declared()}
 

@@ -9,12 +9,17 @@ from numbers import Integral
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from numpy.random import RandomState
 from scipy.sparse import issparse
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
+from ..core import fields
 from ..core.advice import AdviceError
 from ..core.arrays import (
+    Array,
+    Labels,
+    Rows,
     float64,
     identity,
     is_torch,
@@ -26,7 +31,6 @@ from ..core.arrays import (
     to_numpy,
 )
 from ..core.blas import blas_threads, half_the_cores
-from ..core.fields import Array, Each, Field, Plain, Stored, Text, check, expect, with_parameters
 from ..core.progress import emit
 from ..core.sklearn_private import Interval, StrOptions
 from ..core.sparse_rows import SparseRows
@@ -66,21 +70,21 @@ DECISION_PARAMETERS: dict[str, Any] = {
 }
 
 
-FIELDS: dict[str, Field] = {
-    "parameters": Plain(dict),
-    "encoder": Field(optional=True),
-    "feature_names": Each(Text(), distinct=True, optional=True),
-    "rows": Array("i", ("m",), low=0, increasing=True),
-    "X": Array("f", ("m", "d")),
-    "Y": Array("f", ("m", "t")),
-    "weights": Array("f", ("m",), low=0, strict=True),
-    "keys": Array("u", ("m",), high=np.inf),
-    "centre": Array("f", ("d",)),
-    "scale": Array("f", ("d",), low=0, strict=True),
-    "held_out": Array("f", ("h",), low=0),
-    "parts": Each(Field(), least=1),
-    "certificate": Plain(dict, optional=True),
-    "evidence": Plain(dict, optional=True),
+FIELDS: dict[str, fields.Field] = {
+    "parameters": fields.Plain(dict),
+    "encoder": fields.Field(optional=True),
+    "feature_names": fields.Each(fields.Text(), distinct=True, optional=True),
+    "rows": fields.Array("i", ("m",), low=0, increasing=True),
+    "X": fields.Array("f", ("m", "d")),
+    "Y": fields.Array("f", ("m", "t")),
+    "weights": fields.Array("f", ("m",), low=0, strict=True),
+    "keys": fields.Array("u", ("m",), high=np.inf),
+    "centre": fields.Array("f", ("d",)),
+    "scale": fields.Array("f", ("d",), low=0, strict=True),
+    "held_out": fields.Array("f", ("h",), low=0),
+    "parts": fields.Each(fields.Field(), least=1),
+    "certificate": fields.Plain(dict, optional=True),
+    "evidence": fields.Plain(dict, optional=True),
 }
 
 
@@ -96,12 +100,12 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
     n_jobs: int | None = None
     verbose: int = 0
     _target: ClassVar[str]  # what y is, to a metric that asks
-    _own_fields: ClassVar[dict[str, Field]]
-    _evidence: ClassVar[type[Stored]]
+    _own_fields: ClassVar[dict[str, fields.Field]]
+    _evidence: ClassVar[type[fields.Stored]]
 
     # ---- input
 
-    def _rows(self, X: Any, reset: bool = False, sample_weight: Any = None) -> Any:
+    def _rows(self, X: Rows, reset: bool = False, sample_weight: Labels | None = None) -> Array:
         """X as features: a dense array or a tensor of numbers, or a table encoded as the rows that
         have a weight are.
         """
@@ -121,7 +125,7 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
             del self.feature_names_in_
         return self.encoder_.transform(X)
 
-    def _new_encoder(self, X: Any) -> TableEncoder | None:
+    def _new_encoder(self, X: Rows) -> TableEncoder | None:
         """The unfitted encoder of a table; None for an array of numbers that needs none."""
         if is_torch(X) or issparse(X) or isinstance(X, SparseRows):
             return None
@@ -130,7 +134,9 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
             return None
         return TableEncoder(categorical_features=self.categorical_features, sparse_output=False)
 
-    def _rows_and_targets(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, np.ndarray]:
+    def _rows_and_targets(
+        self, X: Rows, y: Labels, sample_weight: Labels | None
+    ) -> tuple[Array, np.ndarray]:
         if y is None:
             raise ValueError(
                 f"{type(self).__name__} requires y to be passed, but the target y is None; give one "
@@ -140,7 +146,9 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
         X = self._rows(X, reset=True, sample_weight=sample_weight)
         return X, column_or_1d(to_numpy(y), warn=True)
 
-    def _weighted(self, X: Any, y: np.ndarray, sample_weight: Any) -> tuple[Any, Any, np.ndarray]:
+    def _weighted(
+        self, X: Array, y: np.ndarray, sample_weight: Labels | None
+    ) -> tuple[Array, np.ndarray, np.ndarray]:
         """Rows, targets and weights without the rows of weight 0; ``_given`` numbers them."""
         if len(y) != len(X):
             raise ValueError(f"y has {len(y)} entries for {len(X)} rows of X; give one for each.")
@@ -160,7 +168,7 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
     # ---- fit
 
     @abstractmethod
-    def _cross_fit(self, X: Any, y: np.ndarray, rng: np.random.RandomState) -> CrossFitted | None:
+    def _cross_fit(self, X: Array, y: np.ndarray, rng: RandomState) -> CrossFitted | None:
         """Fit ``metric_`` to all rows and to all folds but one; None without folds. Without a
         metric to learn there are folds but no maps.
         """
@@ -170,7 +178,7 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
         """What the choice minimises, for each held-out row."""
 
     @abstractmethod
-    def _drawn(self, X: Any, y: np.ndarray, rng: np.random.RandomState) -> np.ndarray:
+    def _drawn(self, X: Array, y: np.ndarray, rng: RandomState) -> np.ndarray:
         """All rows in a random order whose leading part represents the rest."""
 
     @abstractmethod
@@ -178,7 +186,7 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
         """What the rules are fitted to (n, n_targets), scaled as in ``fit``."""
 
     def _fit_decision(
-        self, X: Any, y: np.ndarray, Y: np.ndarray, weights: np.ndarray, rules: str
+        self, X: Array, y: np.ndarray, Y: np.ndarray, weights: np.ndarray, rules: str
     ) -> Blended | None:
         """Choose metrics and settings of the ``rules`` ("auto", "neighbors" or "kernel") for
         targets Y (n, n_targets), and fit them to all rows. Crossed held-out scores, or None if
@@ -226,7 +234,7 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
             self._fit_parts(parts, rows, rng, blended.certificate)
         return blended
 
-    def _cross_fit_some(self, X, y, rng):
+    def _cross_fit_some(self, X: Array, y: np.ndarray, rng: RandomState) -> CrossFitted | None:
         """`_cross_fit` with at most `MOST_FOR_METRIC` rows; its folds number all rows."""
         if len(y) <= MOST_FOR_METRIC:
             return self._cross_fit(X, y, rng)
@@ -237,7 +245,9 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
         folds = [Fold(*(drawn[rows] for rows in fold)) for fold in fitted.folds]
         return CrossFitted(folds, fitted.maps)
 
-    def _fit_folds(self, metric, X, y, folds, rng):
+    def _fit_folds(
+        self, metric: Any, X: Array, y: np.ndarray, folds: list[Fold], rng: RandomState
+    ) -> CrossFitted:
         """Fit the metric without each fold, and ``metric_`` to all rows; None: folds only."""
         if metric is None:
             return CrossFitted(folds, [])
@@ -255,7 +265,13 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
         """The best of the blends, one for each rule in the order of `RULES`."""
         return min(blends, key=lambda each: judge(each.scores))
 
-    def _fit_parts(self, parts, rows, rng, certificate=None):
+    def _fit_parts(
+        self,
+        parts: list[tuple[Trial, float, Array | None]],
+        rows: Training,
+        rng: RandomState,
+        certificate: Certificate | None = None,
+    ) -> None:
         """Fit the rules of the parts to all rows, and keep the rows that they need."""
         landmarks = draw_landmarks(rows.keys, self._n_landmarks(len(rows.Y)), rng)
         every = np.arange(len(rows.Y))
@@ -281,7 +297,7 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
             identity(X.shape[1], X) if first.L is None else like(first.L, X).T
         ) / self.scale_
 
-    def _n_landmarks(self, n):
+    def _n_landmarks(self, n: int) -> int:
         """How many of n rows the kernel sum is over: all of a few, some of many."""
         if self.n_landmarks != "auto":
             return int(self.n_landmarks)
@@ -289,7 +305,7 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
             return n
         return N_LANDMARKS_ON_GPU if on_device(self.scale_) else N_LANDMARKS
 
-    def refit(self, X: Any, y: Any) -> Self:
+    def refit(self, X: Rows, y: Labels) -> Self:
         """Fit the chosen rules to other rows, in the metrics that were learned. The choice, its
         weights, the evidence and the promises stay: this is for the rows that a first fit left out,
         together with its own.
@@ -316,16 +332,16 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
 
     # ---- use
 
-    def __sklearn_is_fitted__(self):
+    def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "blend_")
 
-    def _scaled(self, X):
+    def _scaled(self, X: Rows) -> Array:
         """New rows as the metrics expect them."""
         check_is_fitted(self)
         X = self._rows(X)
         return (X - like(self._centre, X)) / like(self.scale_, X)
 
-    def _scores(self, X: Any) -> np.ndarray:
+    def _scores(self, X: Rows) -> np.ndarray:
         """Scores (n, n_targets) of new rows, on the host."""
         X = self._scaled(X)
         parts = self.blend_.parts
@@ -355,7 +371,7 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
             )
         return n
 
-    def _explain(self, X: Any, n: int, direction: np.ndarray) -> Explanation:
+    def _explain(self, X: Rows, n: int, direction: np.ndarray) -> Explanation:
         """The rows that moved the targets most in a ``direction`` (n_queries, n_targets)."""
         X, known = self._scaled(X), to_numpy(self._kept.Z)
         moved = np.zeros((len(X), len(known)))
@@ -390,7 +406,7 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
     def _is_auto(self) -> bool:
         return isinstance(self.metric, str) and self.metric == "auto"
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = tags.input_tags.allow_nan = True
         tags.input_tags.string = tags.input_tags.categorical = True
@@ -398,7 +414,7 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
 
     # ---- storage
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> fields.State:
         """The fitted estimator as a nested dict of plain values and arrays: what predictions,
         promises and explanations need. Left out are the fitted metric, the settings that were tried
         and not chosen, and parameters that are not plain values.
@@ -429,32 +445,34 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
         }
 
     @classmethod
-    def from_state(cls, state: dict[str, Any]) -> Self:
+    def from_state(cls, state: fields.State) -> Self:
         """The estimator of such a state, after checking all of it."""
-        sizes = check(state, {**FIELDS, **cls._own_fields})
-        estimator = with_parameters(cls, state["parameters"], "parameters")
+        sizes = fields.check(state, {**FIELDS, **cls._own_fields})
+        estimator = fields.with_parameters(cls, state["parameters"], "parameters")
         encoder, names = state["encoder"], state["feature_names"]
         estimator.encoder_ = None if encoder is None else TableEncoder.from_state(encoder)
         estimator.n_features_in_ = sizes["d"]
         if estimator.encoder_ is not None:
             estimator.n_features_in_ = estimator.encoder_.n_features_in_
             width = len(estimator.encoder_.get_feature_names_out())
-            expect(width == sizes["d"], "encoder", f"{width} features", f"{sizes['d']} features")
+            fields.expect(
+                width == sizes["d"], "encoder", f"{width} features", f"{sizes['d']} features"
+            )
         if names is not None:
             n = estimator.n_features_in_
-            expect(len(names) == n, "feature_names", f"{len(names)} names", f"{n} names")
+            fields.expect(len(names) == n, "feature_names", f"{len(names)} names", f"{n} names")
             estimator.feature_names_in_ = np.array(names, object)
         estimator._given = state["rows"]
         estimator._kept = Training(*(state[name] for name in ("X", "Y", "weights", "keys")))
         estimator._centre, estimator.scale_ = state["centre"], state["scale"]
         estimator._held_out = held_out = state["held_out"]
-        expect((np.diff(held_out) >= 0).all(), "held_out", "not sorted", "sorted numbers")
+        fields.expect((np.diff(held_out) >= 0).all(), "held_out", "not sorted", "sorted numbers")
         parts = [
             Part.from_state(each, f"parts.{k}", estimator._kept)
             for k, each in enumerate(state["parts"])
         ]
         total = sum(part.weight for part in parts)
-        expect(abs(total - 1) < 1e-6, "the sum of the weights of parts", total, "1")
+        fields.expect(abs(total - 1) < 1e-6, "the sum of the weights of parts", total, "1")
         certificate = state["certificate"]
         bound = None if certificate is None else Certificate.from_state(certificate)
         estimator._store_parts(parts, bound)
@@ -464,20 +482,20 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
             estimator.evidence_ = cls._evidence.from_state(evidence, "evidence")
             for name in ("chosen", "usual"):
                 known = evidence[name] in evidence["error"]
-                expect(known, f"evidence.{name}", evidence[name], "one of evidence.error")
+                fields.expect(known, f"evidence.{name}", evidence[name], "one of evidence.error")
         estimator._restore(state)
         return estimator
 
     @abstractmethod
-    def _own_state(self) -> dict[str, Any]:
+    def _own_state(self) -> fields.State:
         """What the subclass adds, as its ``_own_fields`` declare it."""
 
     @abstractmethod
-    def _restore(self, state: dict[str, Any]) -> None:
+    def _restore(self, state: fields.State) -> None:
         """Set what `_own_state` gave."""
 
 
-def _needs_encoding(X):
+def _needs_encoding(X: Rows) -> bool:
     """Whether an array has words, gaps, or columns whose squares leave the range of floats."""
     values = np.asarray(X)
     if values.dtype.kind in "OUS":
@@ -489,13 +507,13 @@ def _needs_encoding(X):
     return bool(np.isnan(size).any() or (extreme & np.isfinite(size)).any())
 
 
-def check_n_explained(n: Any) -> None:
+def check_n_explained(n: object) -> None:
     """Refuse a number of training rows to name that is not a positive integer."""
     if not isinstance(n, Integral) or n < 1:
         raise ValueError(f"n={n!r} must be an integer, at least 1: the training rows to name.")
 
 
-def check_metric(metric: Any) -> None:
+def check_metric(metric: object) -> None:
     """Refuse a metric that is not "auto", None or an estimator that can transform."""
     auto = isinstance(metric, str) and metric == "auto"
     usable = hasattr(metric, "fit") and hasattr(metric, "transform")

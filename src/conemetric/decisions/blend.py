@@ -91,7 +91,9 @@ def blend_trials(
     return Blended(tuple(trials), tuple(map(float, weights)), certificate, scores)
 
 
-def _weighed(trials, judge, n_parts, rows=slice(None)):
+def _weighed(
+    trials: Sequence[Trial], judge: Judge, n_parts: int, rows: slice | np.ndarray = slice(None)
+) -> tuple[list[Trial], np.ndarray, Certificate]:
     """The trials that weigh something, the heaviest first, their weights and certificate."""
     if n_parts == 1:
         trials = [min(trials, key=lambda t: judge(t.scores[rows]))]
@@ -106,10 +108,10 @@ def _weighed(trials, judge, n_parts, rows=slice(None)):
             return trials, w[kept], certificate
 
 
-def _residuals(trials, judge, rows):
+def _residuals(trials: Sequence[Trial], judge: Judge, rows: slice | np.ndarray) -> np.ndarray:
     root = np.sqrt(judge.weights)[:, None]
     return np.stack([(root * (judge.Y - t.scores[rows])).ravel() for t in trials], axis=1)
 
 
-def _mixture(trials, weights):
+def _mixture(trials: Sequence[Trial], weights: np.ndarray) -> np.ndarray:
     return sum(w * t.scores for w, t in zip(weights, trials, strict=True))

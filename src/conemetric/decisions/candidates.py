@@ -62,7 +62,9 @@ def families(
     return found
 
 
-def _family(name: str, learn: Callable, folds: Sequence[Fold], kernel: str) -> list[Candidate]:
+def _family(
+    name: str, learn: Callable[[np.ndarray], list[np.ndarray]], folds: Sequence[Fold], kernel: str
+) -> list[Candidate]:
     by_fold = [learn(fold.train) for fold in folds]
     # all rows in the order in which they were drawn, any leading part of which represents the rest
     drawn = np.concatenate([folds[0].train, folds[1].train])
@@ -73,11 +75,13 @@ def _family(name: str, learn: Callable, folds: Sequence[Fold], kernel: str) -> l
     ]
 
 
-def _of_round(every, r):
+def _of_round(every: Callable[[], list[np.ndarray]], r: int) -> np.ndarray:
     return every()[r]
 
 
-def _rounds(rows, chosen, kernel, blocks=None):
+def _rounds(
+    rows: Training, chosen: np.ndarray, kernel: str, blocks: np.ndarray | None = None
+) -> list[np.ndarray]:
     """The map after each round, learned from as many of the chosen rows as the work allows."""
     cost = rows.Y.shape[1] * rows.Z.shape[1]
     chosen = chosen[: max(FEWEST_ROWS, int((MOST_WORK / cost) ** 0.5))]

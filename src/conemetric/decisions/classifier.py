@@ -2,9 +2,10 @@
 
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
-from typing import Annotated, Any, Self
+from typing import Annotated, Self
 
 import numpy as np
+from numpy.random import RandomState
 from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax, softmax
 from sklearn.base import ClassifierMixin
@@ -13,18 +14,20 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from ..constraints.labels import first_means_none
-from ..core.fields import Labels, Named, Number, Stored, Text, labels_from_state, labels_state
+from ..core import fields
+from ..core.arrays import Array, Labels, Rows
 from ..core.sklearn_private import StrOptions, fit_context
 from ..core.warn import warn_user
-from ..core.weights import check_weights, class_factors
+from ..core.weights import ClassWeight, check_weights, class_factors
 from ..estimators.automatic import AutoMetric
-from ..estimators.folds import excess, n_folds_for, stratified_folds
+from ..estimators.folds import CrossFitted, excess, n_folds_for, stratified_folds
 from ..evaluation.knn import evenly_by_class
 from ..evaluation.statistics import mcnemar
 from ..neighbours.ties import canonical_order
 from .base import DECISION_PARAMETERS, MetricDecision, check_n_explained
 from .blend import Blended
 from .parts import Explanation
+from .rule import Judge
 
 __all__ = ["DecisionEvidence", "MetricClassifier"]
 
@@ -36,7 +39,7 @@ N_BINS = 10  # of the calibration error, with equally many rows each
 
 
 @dataclass(frozen=True)
-class DecisionEvidence(Stored):
+class DecisionEvidence(fields.Stored):
     """Held-out error of the best rule of each kind in each metric, and of their blend.
 
     Attributes
@@ -57,13 +60,13 @@ class DecisionEvidence(Stored):
         Held-out rows.
     """
 
-    error: Annotated[Mapping[str, float], Named(Number(0, 1))]
-    standard_error: Annotated[Mapping[str, float], Named(Number(0, 1))]
-    chosen: Annotated[str, Text()]
-    usual: Annotated[str, Text()]
-    p_value: Annotated[float, Number(0, 1)]
-    calibration_error: Annotated[float, Number(0, 1)]
-    n_rows: Annotated[int, Number(1, whole=True)]
+    error: Annotated[Mapping[str, float], fields.Named(fields.Number(0, 1))]
+    standard_error: Annotated[Mapping[str, float], fields.Named(fields.Number(0, 1))]
+    chosen: Annotated[str, fields.Text()]
+    usual: Annotated[str, fields.Text()]
+    p_value: Annotated[float, fields.Number(0, 1)]
+    calibration_error: Annotated[float, fields.Number(0, 1)]
+    n_rows: Annotated[int, fields.Number(1, whole=True)]
 
     def __str__(self) -> str:
         return (
@@ -146,7 +149,7 @@ class MetricClassifier(ClassifierMixin, MetricDecision):
 
     _: KW_ONLY
     classifier: str = "auto"
-    class_weight: dict | str | None = None
+    class_weight: ClassWeight | None = None
 
     _parameter_constraints = {
         **DECISION_PARAMETERS,
@@ -157,7 +160,7 @@ class MetricClassifier(ClassifierMixin, MetricDecision):
     _target = "classes"
 
     @fit_context(prefer_skip_nested_validation=False)
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: Rows, y: Labels, sample_weight: Labels | None = None) -> Self:
         """Learn the metric and the rule from labelled rows.
 
         Parameters
@@ -183,13 +186,15 @@ class MetricClassifier(ClassifierMixin, MetricDecision):
         self._calibrate(blended, code, weights)
         return self
 
-    def _targets(self, y):
+    def _targets(self, y: np.ndarray) -> np.ndarray:
         unknown = np.setdiff1d(y, self.classes_)
         if len(unknown):
             raise ValueError(f"y has {unknown.tolist()[0]!r}, a class that fit did not see.")
         return 2.0 * np.eye(len(self.classes_))[np.searchsorted(self.classes_, y)] - 1
 
-    def _checked(self, X, y, sample_weight):
+    def _checked(
+        self, X: Rows, y: Labels, sample_weight: Labels | None
+    ) -> tuple[Array, np.ndarray, np.ndarray]:
         X, y = self._rows_and_targets(X, y, sample_weight)
         assert_all_finite(y, input_name="y")
         check_classification_targets(y)
@@ -200,7 +205,7 @@ class MetricClassifier(ClassifierMixin, MetricDecision):
 
     # ---- the choice
 
-    def _cross_fit(self, X, y, rng):
+    def _cross_fit(self, X: Array, y: np.ndarray, rng: RandomState) -> CrossFitted | None:
         if np.bincount(y).max() < 2:
             return None
         if self._is_auto():
@@ -217,14 +222,14 @@ class MetricClassifier(ClassifierMixin, MetricDecision):
         folds = stratified_folds(self._drawn(X, y, rng), y, n_folds_for(len(y)))
         return self._fit_folds(self.metric, X, y, folds, rng)
 
-    def _drawn(self, X, y, rng):
+    def _drawn(self, X: Array, y: np.ndarray, rng: RandomState) -> np.ndarray:
         return evenly_by_class(rng.permutation(canonical_order(X, y)), y)
 
-    def _row_losses(self, scores, Y):
+    def _row_losses(self, scores: np.ndarray, Y: np.ndarray) -> np.ndarray:
         wrong = scores.argmax(1) != Y.argmax(1)
         return wrong + SQUARES * ((scores - Y) ** 2).mean(1)
 
-    def _better(self, blends, judge):
+    def _better(self, blends: list[Blended], judge: Judge) -> Blended:
         vote, kernel = blends
         wrong = [each.scores.argmax(1) != judge.Y.argmax(1) for each in (kernel, vote)]
         return vote if excess(*wrong) > SURE else kernel
@@ -239,7 +244,7 @@ class MetricClassifier(ClassifierMixin, MetricDecision):
             return
         truth, weights, scores = code[self._judged], weights[self._judged], blended.scores
 
-        def log_loss(logarithm):
+        def log_loss(logarithm: float) -> float:
             logits = log_softmax(np.exp(logarithm) * scores, axis=1)
             return -np.average(logits[np.arange(len(truth)), truth], weights=weights)
 
@@ -258,7 +263,7 @@ class MetricClassifier(ClassifierMixin, MetricDecision):
         trials[str(self.blend_)] = scores
         self.evidence_ = _evidence(trials, str(self.blend_), truth, probability, missed)
 
-    def decision_function(self, X: Any) -> np.ndarray:
+    def decision_function(self, X: Rows) -> np.ndarray:
         """Scores of the classes, near 1 for the class of a row and near -1 for others.
 
         Parameters
@@ -272,17 +277,17 @@ class MetricClassifier(ClassifierMixin, MetricDecision):
         scores = self._scores(X)
         return (scores[:, 1] - scores[:, 0]) / 2 if len(self.classes_) == 2 else scores
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: Rows) -> np.ndarray:
         """The class of each row, as a NumPy array (n,)."""
         check_is_fitted(self)
         return self.classes_[self._scores(X).argmax(1)]
 
-    def predict_proba(self, X: Any) -> np.ndarray:
+    def predict_proba(self, X: Rows) -> np.ndarray:
         """Probabilities (n, n_classes), calibrated on held-out rows."""
         check_is_fitted(self)
         return softmax(self.temperature_ * self._scores(X), axis=1)
 
-    def predict_set(self, X: Any, alpha: float = 0.1) -> np.ndarray:
+    def predict_set(self, X: Rows, alpha: float = 0.1) -> np.ndarray:
         """Sets of classes that hold the true one with probability 1 - alpha.
 
         By cross-conformal prediction: a class is in the set unless its probability is lower
@@ -320,23 +325,23 @@ class MetricClassifier(ClassifierMixin, MetricDecision):
 
     _evidence = DecisionEvidence
     _own_fields = {
-        "classes": Labels("t", least=2),
-        "temperature": Number(0, strict=True),
-        "unseen": Number(0, 1),
+        "classes": fields.Labels("t", least=2),
+        "temperature": fields.Number(0, strict=True),
+        "unseen": fields.Number(0, 1),
     }
 
-    def _own_state(self):
+    def _own_state(self) -> fields.State:
         return {
-            "classes": labels_state(self.classes_),
+            "classes": fields.labels_state(self.classes_),
             "temperature": self.temperature_,
             "unseen": self.unseen_,
         }
 
-    def _restore(self, state):
-        self.classes_ = labels_from_state(state["classes"])
+    def _restore(self, state: fields.State) -> None:
+        self.classes_ = fields.labels_from_state(state["classes"])
         self.temperature_, self.unseen_ = float(state["temperature"]), float(state["unseen"])
 
-    def explain(self, X: Any, n: int = 5) -> Explanation:
+    def explain(self, X: Rows, n: int = 5) -> Explanation:
         """The training rows that decided for the predicted class against the next.
 
         Parameters
@@ -356,7 +361,13 @@ class MetricClassifier(ClassifierMixin, MetricDecision):
         return self._explain(X, n, units[first] - units[second])
 
 
-def _evidence(scores, chosen, truth, probability, missed):
+def _evidence(
+    scores: dict[str, np.ndarray],
+    chosen: str,
+    truth: np.ndarray,
+    probability: np.ndarray,
+    missed: int,
+) -> DecisionEvidence:
     """Errors of these ``scores`` by name; the first is the usual rule."""
     never = np.ones(missed, bool)
     wrong = {
@@ -374,7 +385,7 @@ def _evidence(scores, chosen, truth, probability, missed):
     )
 
 
-def _calibration_error(probability, truth):
+def _calibration_error(probability: np.ndarray, truth: np.ndarray) -> float:
     sure = probability.max(1)
     right = probability.argmax(1) == truth
     groups = np.array_split(np.argsort(sure, kind="stable"), N_BINS)

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..core.arrays import like, namespace, take
+from ..core.arrays import Array, like, namespace, take
 from ..estimators.folds import Fold
 from ..solvers.kernel_ridge import KERNELS
 from .rule import Judge, Rule, Training, Trial, mapped
@@ -51,10 +51,10 @@ class MappedFold:
         self.held_out = mapped(take(rows.Z, fold.held_out), L)
         self._scale, self._relative = cache(self._mean_distance), cache(self._distances)
 
-    def _mean_distance(self, kernel):
+    def _mean_distance(self, kernel: str) -> float:
         return KERNELS[kernel].mean(self.train.Z)
 
-    def _distances(self, kernel, n_rows):
+    def _distances(self, kernel: str, n_rows: int | None) -> list[Array]:
         """What a kernel is a function of, relative to its mean: among the training rows, and
         from held-out to training rows.
         """
@@ -64,7 +64,7 @@ class MappedFold:
             for A in (known, self.held_out)
         ]
 
-    def kernel_matrices(self, kernel: str, width: float, n_rows: int | None) -> list[Any]:
+    def kernel_matrices(self, kernel: str, width: float, n_rows: int | None) -> list[Array]:
         """Kernel values among the first training rows, and from held-out rows to them."""
         return [
             KERNELS[kernel].values(namespace(each), each / width)
@@ -88,7 +88,7 @@ class HeldOut:
             for fold, L in zip(folds, candidate.maps, strict=True)
         ]
         self.nearest = cache(self._nearest)
-        self.coarse: dict[str, dict[Rule, float]] = {}  # losses on few rows, kept by the rule
+        self.coarse: dict[str, dict[Any, float]] = {}  # losses on few rows, kept by the rule
 
     def trial(self, rule: Rule, scores: np.ndarray, judge: Judge) -> Trial:
         """The rule in this metric, judged."""

@@ -4,15 +4,15 @@ Settings are searched on a coarse grid of widths and ridges with few rows; the b
 rows, and from there the search moves to better neighbours on the grid.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
 
-from ..core.arrays import like, namespace, to_numpy
-from ..core.fields import Array, Number, Plain, check
+from ..core import fields
+from ..core.arrays import Array, like, namespace, to_numpy
 from ..solvers.base import Certificate
 from ..solvers.kernel_ridge import (
     CITY_BLOCK,
@@ -40,11 +40,11 @@ N_COARSE = 300  # rows of each fold in the coarse search: a factorisation takes 
 N_TRIED = 4  # settings of the coarse search that are tried on all rows
 N_KEPT = 8  # settings of each kernel whose scores are kept
 FITTED_FIELDS = {
-    "landmarks": Plain(bool),
-    "scale": Number(0, strict=True),
-    "coefficients": Array("f", ("n", "t")),
-    "offset": Array("f", ("t",)),
-    "certificate": Plain(dict),
+    "landmarks": fields.Plain(bool),
+    "scale": fields.Number(0, strict=True),
+    "coefficients": fields.Array("f", ("n", "t")),
+    "offset": fields.Array("f", ("t",)),
+    "certificate": fields.Plain(dict),
 }
 N_HELD = 3  # widths whose kernel matrices are held: the best and its neighbours, 72 MB each at most
 
@@ -81,9 +81,9 @@ class KernelRule(KernelSetting):
     def by_columns(self) -> bool:
         return self.kernel == CITY_BLOCK
 
-    def restored(self, rows: Training, state: dict[str, Any]) -> "FittedKernel":
+    def restored(self, rows: Training, state: fields.State) -> "FittedKernel":
         """The kernel sum of this state."""
-        check(state, FITTED_FIELDS, "fitted", {"n": len(rows.Y), "t": rows.Y.shape[1]})
+        fields.check(state, FITTED_FIELDS, "fitted", {"n": len(rows.Y), "t": rows.Y.shape[1]})
         points = like(rows.Z, rows.Z, namespace(rows.Z).float64)
         certificate = Certificate.from_state(state["certificate"], "fitted.certificate")
         sums = {name: value for name, value in state.items() if name != "certificate"}
@@ -99,11 +99,11 @@ class FittedKernel:
     model: KernelSum
     certificate: Certificate | None
 
-    def scores(self, Z: Any) -> np.ndarray:
+    def scores(self, Z: Array) -> np.ndarray:
         """The sum at each row."""
         return to_numpy(self.model(like(Z, self.model.points)))
 
-    def contributions(self, Z: Any, direction: np.ndarray) -> np.ndarray:
+    def contributions(self, Z: Array, direction: np.ndarray) -> np.ndarray:
         """Weight of each row in the smoother times its target; of landmarks, their terms."""
         model = self.model
         across = model.kernel(like(Z, model.points))
@@ -115,7 +115,7 @@ class FittedKernel:
         influence = ridge_solve(model.kernel(model.points), ridge, across.T)
         return to_numpy(influence).T * (direction @ (self.rows.Y - to_numpy(model.offset)).T)
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> fields.State:
         """The sum without its points, which are training rows."""
         model = self.model
         return {
@@ -134,17 +134,11 @@ def coarse_loss(rows: "HeldOut", judge: Judge) -> float:
     """The least loss of any kernel of the metric on the coarse grid: tells which of several
     similar metrics is worth a search.
     """
-    return min(
-        (
-            loss
-            for kernel in rows.candidate.kernels
-            for loss in _coarse(rows, kernel, judge).values()
-        ),
-        default=np.inf,
-    )
+    kernels = rows.candidate.kernels
+    return min(loss for k in kernels for loss in _coarse(rows, k, judge).values())
 
 
-def _coarse(rows, kernel, judge):
+def _coarse(rows: "HeldOut", kernel: str, judge: Judge) -> dict[KernelRule, float]:
     """Losses of the coarse grid on few rows, by setting; computed once for these rows."""
     if kernel not in rows.coarse:
         scores = _scorer(rows, N_COARSE)
@@ -157,7 +151,7 @@ def _coarse(rows, kernel, judge):
     return rows.coarse[kernel]
 
 
-def _search_kernel(rows, kernel, judge):
+def _search_kernel(rows: "HeldOut", kernel: str, judge: Judge) -> list[Trial]:
     """The settings tried on all rows, the best first."""
     coarse = _coarse(rows, kernel, judge)
     scores, tried = _scorer(rows, None), {}
@@ -165,16 +159,16 @@ def _search_kernel(rows, kernel, judge):
     while following:
         for rule in sorted(following, key=lambda rule: rule.width):
             tried[rule] = rows.trial(rule, scores(rule), judge)
-        ordered = sorted(tried.values(), key=lambda trial: trial.loss)
-        following = [rule for rule in _around(ordered[0].rule) if rule not in tried]
-    return ordered[:N_KEPT]
+        best = min(tried, key=lambda rule: tried[rule].loss)
+        following = [rule for rule in _around(best) if rule not in tried]
+    return sorted(tried.values(), key=lambda trial: trial.loss)[:N_KEPT]
 
 
-def _scorer(rows, n_rows):
+def _scorer(rows: "HeldOut", n_rows: int | None) -> Callable[[KernelRule], np.ndarray]:
     """The function from a setting to the scores of held-out rows; NaN where it is singular."""
 
     @lru_cache(N_HELD)
-    def matrices(kernel: str, width: float) -> list[list[Any]]:
+    def matrices(kernel: str, width: float) -> list[list[Array]]:
         return [fold.kernel_matrices(kernel, width, n_rows) for fold in rows.folds]
 
     def scores(rule: KernelRule) -> np.ndarray:

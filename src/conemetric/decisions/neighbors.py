@@ -2,11 +2,12 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Annotated, ClassVar, Self
 
 import numpy as np
 
-from ..core.fields import Number, Stored, Text, check
+from ..core.arrays import Array
+from ..core.fields import Number, State, Stored, Text, check
 from .rule import Judge, Training, Trial
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ class NeighborVote(Stored):
         """Keep all rows."""
         return FittedVote(self, rows)
 
-    def restored(self, rows: Training, state: dict[str, Any]) -> "FittedVote":
+    def restored(self, rows: Training, state: State) -> "FittedVote":
         """The vote of these rows."""
         check(state, {}, "fitted")
         return FittedVote(self, rows)
@@ -98,12 +99,12 @@ class FittedVote:
     rows: Training
     certificate: None = None
 
-    def scores(self, Z: Any) -> np.ndarray:
+    def scores(self, Z: Array) -> np.ndarray:
         """The mean of the targets of the nearest rows."""
         near, distances = self._nearest(Z)
         return self.rule.mean(distances, self.rows.Y[near], self.rows.weights[near])
 
-    def contributions(self, Z: Any, direction: np.ndarray) -> np.ndarray:
+    def contributions(self, Z: Array, direction: np.ndarray) -> np.ndarray:
         """Share of each row in the vote, times its target."""
         near, distances = self._nearest(Z)
         influence = np.zeros((len(Z), len(self.rows.Y)))
@@ -111,9 +112,9 @@ class FittedVote:
         np.put_along_axis(influence, near, shares, axis=1)
         return influence * (direction @ self.rows.Y.T)
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> State:
         """Nothing: the rows are all."""
         return {}
 
-    def _nearest(self, Z):
+    def _nearest(self, Z: Array) -> list[np.ndarray]:
         return self.rows.nearest(Z, min(self.rule.n_neighbors, len(self.rows.Y)))

@@ -1,11 +1,11 @@
 """What a fitted decision is made of, and how it explains itself."""
 
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 
-from ..core.fields import Array, Field, Number, Plain, Text, check, expect
+from ..core import fields
 from ..solvers.base import Certificate
 from ..solvers.kernel_ridge import mean_differences
 from .rule import FittedRule, Training, Trial
@@ -13,15 +13,15 @@ from .rules import RULES
 
 __all__ = ["Blend", "Explanation", "Part"]
 
-FIELDS: dict[str, Field] = {
-    "metric": Text(),
-    "rule": Text(tuple(RULES)),
-    "setting": Plain(dict),
-    "loss": Number(nan=True),
-    "weight": Number(0, 1 + 1e-9, strict=True),
-    "map": Array("f", ("d", "r"), optional=True),
-    "places": Array("i", ("p",), low=0, below="m", increasing=True),
-    "fitted": Field(),
+FIELDS: dict[str, fields.Field] = {
+    "metric": fields.Text(),
+    "rule": fields.Text(tuple(RULES)),
+    "setting": fields.Plain(dict),
+    "loss": fields.Number(nan=True),
+    "weight": fields.Number(0, 1 + 1e-9, strict=True),
+    "map": fields.Array("f", ("d", "r"), optional=True),
+    "places": fields.Array("i", ("p",), low=0, below="m", increasing=True),
+    "fitted": fields.Field(),
 }
 
 
@@ -87,7 +87,7 @@ class Part:
             typical = 2 * (spread * (spread @ L @ L.T)).mean(0)
         return (typical - apart) / (typical.sum() or 1.0)
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> fields.State:
         """The part without the training rows."""
         trial = self.trial
         return {
@@ -102,13 +102,15 @@ class Part:
         }
 
     @classmethod
-    def from_state(cls, state: Any, within: str, rows: Training) -> Self:
+    def from_state(cls, state: fields.State, within: str, rows: Training) -> Self:
         """The part of such a state, fitted to these rows."""
-        check(state, FIELDS, within, {"m": len(rows.Y), "d": rows.Z.shape[1]})
+        fields.check(state, FIELDS, within, {"m": len(rows.Y), "d": rows.Z.shape[1]})
         rule = RULES[state["rule"]].from_state(state["setting"], f"{within}.setting")
         L, places = state["map"], state["places"]
         square = L is None or L.shape[0] == L.shape[1]
-        expect(square or not rule.by_columns, f"{within}.map", "not square", "weights of columns")
+        fields.expect(
+            square or not rule.by_columns, f"{within}.map", "not square", "weights of columns"
+        )
         fitted = rule.restored(rows.among(places).mapped(L), state["fitted"])
         trial = Trial(state["metric"], rule, np.empty((0, rows.Y.shape[1])), state["loss"])
         return cls(trial, state["weight"], fitted, L, places)

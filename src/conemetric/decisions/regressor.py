@@ -2,13 +2,15 @@
 
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
-from typing import Annotated, Any, Self
+from typing import Annotated, Self
 
 import numpy as np
+from numpy.random import RandomState
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from ..core.fields import Named, Number, Stored, Text
+from ..core.arrays import Array, Labels, Rows
+from ..core.fields import Named, Number, State, Stored, Text
 from ..core.sklearn_private import StrOptions, fit_context
 from ..estimators.folds import MOST_JUDGED, TOL, CrossFitted, Fold, n_folds_for
 from ..estimators.frobmetric import FrobMetric
@@ -107,7 +109,7 @@ class MetricRegressor(RegressorMixin, MetricDecision):
     _target = "continuous"
 
     @fit_context(prefer_skip_nested_validation=False)
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: Rows, y: Labels, sample_weight: Labels | None = None) -> Self:
         """Learn the metric and the rule.
 
         Parameters
@@ -132,10 +134,10 @@ class MetricRegressor(RegressorMixin, MetricDecision):
         self._store_evidence(blended, Y[:, 0])
         return self
 
-    def _targets(self, y):
+    def _targets(self, y: np.ndarray) -> np.ndarray:
         return ((_numbers(y) - self._y_mean) / self._y_scale)[:, None]
 
-    def _cross_fit(self, X, y, rng):
+    def _cross_fit(self, X: Array, y: np.ndarray, rng: RandomState) -> CrossFitted | None:
         n = len(y)
         if n < FEWEST_ROWS or y.std() == 0:
             return None
@@ -157,10 +159,10 @@ class MetricRegressor(RegressorMixin, MetricDecision):
         except ValueError:  # too many equal rows: no triplets, or impostors that all coincide
             return CrossFitted(folds, [])
 
-    def _drawn(self, X, y, rng):
+    def _drawn(self, X: Array, y: np.ndarray, rng: RandomState) -> np.ndarray:
         return rng.permutation(canonical_order(X, np.zeros(len(y))))
 
-    def _row_losses(self, scores, Y):
+    def _row_losses(self, scores: np.ndarray, Y: np.ndarray) -> np.ndarray:
         return ((scores - Y) ** 2).mean(1)
 
     def _store_evidence(self, blended: Blended | None, y: np.ndarray) -> None:
@@ -180,12 +182,12 @@ class MetricRegressor(RegressorMixin, MetricDecision):
             len(truth),
         )
 
-    def predict(self, X: Any) -> np.ndarray:
+    def predict(self, X: Rows) -> np.ndarray:
         """The predicted number of each row, as a NumPy array (n,)."""
         check_is_fitted(self)
         return self._scores(X)[:, 0] * self._y_scale + self._y_mean
 
-    def predict_interval(self, X: Any, alpha: float = 0.1) -> np.ndarray:
+    def predict_interval(self, X: Rows, alpha: float = 0.1) -> np.ndarray:
         """Intervals that hold the true number with probability 1 - alpha.
 
         As wide as the 1 - alpha quantile of the held-out residuals (cross-conformal
@@ -210,13 +212,13 @@ class MetricRegressor(RegressorMixin, MetricDecision):
     _evidence = RegressionEvidence
     _own_fields = {"y_mean": Number(), "y_scale": Number(0, strict=True)}
 
-    def _own_state(self):
+    def _own_state(self) -> State:
         return {"y_mean": self._y_mean, "y_scale": self._y_scale}
 
-    def _restore(self, state):
+    def _restore(self, state: State) -> None:
         self._y_mean, self._y_scale = float(state["y_mean"]), float(state["y_scale"])
 
-    def explain(self, X: Any, n: int = 5) -> Explanation:
+    def explain(self, X: Rows, n: int = 5) -> Explanation:
         """The training rows that moved the prediction away from the mean of y.
 
         Parameters
@@ -233,7 +235,7 @@ class MetricRegressor(RegressorMixin, MetricDecision):
         return self._explain(X, n, np.ones((1, 1)))
 
 
-def _numbers(y):
+def _numbers(y: Labels) -> np.ndarray:
     """y in float64; an error unless it holds finite numbers whose squares float64 can hold."""
     try:
         y = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")

@@ -7,11 +7,12 @@ scores new ones. To add a rule: one file with such a class, and a line in `rules
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, Self
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol, Self
 
 import numpy as np
 
-from ..core.arrays import like, take, to_numpy
+from ..core.arrays import Array, like, take, to_numpy
+from ..core.fields import State
 from ..neighbours.search import nearest
 from ..neighbours.ties import commonest_first
 from ..solvers.base import Certificate
@@ -25,7 +26,7 @@ __all__ = ["FittedRule", "Judge", "Rule", "Training", "Trial", "mapped"]
 class Training(NamedTuple):
     """Rows in a metric, with what a rule learns from them."""
 
-    Z: Any  # (n, rank) array or tensor
+    Z: Array  # (n, rank) array or tensor
     Y: np.ndarray  # (n, n_targets)
     weights: np.ndarray  # (n,)
     keys: np.ndarray  # (n,): hashes of the rows as given
@@ -38,13 +39,13 @@ class Training(NamedTuple):
         """The rows in the metric L L'."""
         return self._replace(Z=mapped(self.Z, L))
 
-    def nearest(self, Z: Any, k: int) -> list[np.ndarray]:
+    def nearest(self, Z: Array, k: int) -> list[np.ndarray]:
         """The k rows nearest to each row of Z, and their distances."""
         keys = commonest_first(self.keys, self.Y.argmax(1))  # of numbers: one class
         return [to_numpy(part) for part in nearest(like(Z, self.Z), self.Z, k, keys)]
 
 
-def mapped(Z: Any, L: np.ndarray | None) -> Any:
+def mapped(Z: Array, L: np.ndarray | None) -> Array:
     """The rows in the metric L L', None for the plain one."""
     return Z if L is None else Z @ like(L, Z)
 
@@ -56,15 +57,15 @@ class FittedRule(Protocol):
     def certificate(self) -> Certificate | None:
         """How far it is from the optimum of its program; None if it solves none."""
 
-    def scores(self, Z: Any) -> np.ndarray:
+    def scores(self, Z: Array) -> np.ndarray:
         """Scores (n, n_targets) of new rows in the same metric, on the host."""
 
-    def contributions(self, Z: Any, direction: np.ndarray) -> np.ndarray:
+    def contributions(self, Z: Array, direction: np.ndarray) -> np.ndarray:
         """How much each row that it keeps moves the scores of each new row in its ``direction``
         (n, n_targets): (n, n_kept).
         """
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> State:
         """What `Rule.restored` needs beside the training rows: plain values and arrays."""
 
 
@@ -92,14 +93,14 @@ class Rule(Protocol):
     def by_columns(self) -> bool:
         """Whether distances are those of the city block, added up column by column."""
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> State:
         """The settings as plain values."""
 
     @classmethod
-    def from_state(cls, state: dict[str, Any], within: str) -> Self:
+    def from_state(cls, state: State, within: str) -> Self:
         """The rule with these settings; an error that names the one that is out of range."""
 
-    def restored(self, rows: Training, state: dict[str, Any]) -> FittedRule:
+    def restored(self, rows: Training, state: State) -> FittedRule:
         """The fitted rule of this state."""
 
 

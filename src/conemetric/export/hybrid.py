@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from ..core.fields import expect
@@ -14,7 +15,7 @@ from ..ranking.model import RankingModel
 from ..ranking.top_k import check_depth
 from ..storage import LearnedMap
 from .postgres import Examples, postgres_file
-from .sql import duckdb_statement, sqlite_statement
+from .sql import sum_query
 
 __all__ = ["to_hybrid_query"]
 
@@ -227,8 +228,8 @@ def _lancedb(scores, limit, window):
 
 SYSTEMS: dict[str, Callable[..., Any]] = {
     "pgvector": postgres_file,
-    "duckdb": duckdb_statement,
-    "sqlite": sqlite_statement,
+    "duckdb": partial(sum_query, "duckdb"),
+    "sqlite": partial(sum_query, "sqlite"),
     "qdrant": _qdrant,
     "milvus": _milvus,
     "lancedb": _lancedb,

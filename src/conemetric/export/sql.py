@@ -52,6 +52,33 @@ SCALED = {
     " / NULLIF((SELECT stddev_pop(score) FROM {0}), 0)",
 }
 
+# what a statement of a sum says first, the embedding's score by its similarity, a column's list
+ENGINE_SQL = {
+    "duckdb": (
+        "DuckDB: $1 a mapped query, $2 its words (a list); items (id, embedding FLOAT[{d}]); of "
+        "BM25Vectors (word, id, score): {columns}",
+        {
+            "cosine": "sqrt(array_inner_product($1::FLOAT[{d}], $1::FLOAT[{d}]))"
+            " * array_cosine_similarity(embedding, $1::FLOAT[{d}])",
+            "inner": "array_inner_product(embedding, $1::FLOAT[{d}])",
+            "euclidean": "-power(array_distance(embedding, $1::FLOAT[{d}]), 2)",
+        },
+        "SELECT id, sum(score) AS score FROM {table} JOIN (SELECT unnest($2) AS word) USING (word) "
+        "GROUP BY id ORDER BY score DESC, id LIMIT {window}",
+    ),
+    "sqlite": (  # with sqlite-vec and FTS5
+        'SQLite: ?1 a mapped query (float32), ?2 its words, \'"one" OR "two"\'; items (id INTEGER '
+        "PRIMARY KEY, embedding), {columns}: fts5 tables",
+        {
+            "cosine": "vec_distance_L2(?1, zeroblob({bytes}))"
+            " * (1 - vec_distance_cosine(embedding, ?1))",
+            "euclidean": "-vec_distance_L2(embedding, ?1) * vec_distance_L2(embedding, ?1)",
+        },
+        "SELECT rowid AS id, -rank AS score FROM {table} WHERE {table} MATCH ?2 "
+        "ORDER BY score DESC, id LIMIT {window}",
+    ),
+}
+
 
 def to_sql(metric: Any, dialect: str, *, name: str = "learned_map") -> str:
     """SQL that defines the learned map as a database function.
@@ -141,46 +168,13 @@ def sum_statement(
     )
 
 
-def _statement(scores, limit, window, header, values, listed):
-    """By the embedding's score ``values`` of a similarity, and the list of a column."""
-    value = values[scores.similarity]
-    lists = {name: listed.format(table=quoted(name), window=window) for name in scores.columns}
+def sum_query(engine: str, scores: RankingModel, limit: int, window: int) -> str:
+    """A statement of DuckDB or SQLite."""
+    header, values, listed = ENGINE_SQL[engine]
+    columns, d = scores.columns, width(scores) or 0
+    value = values[scores.similarity].format(d=d, bytes=4 * d)
+    lists = {name: listed.format(table=quoted(name), window=window) for name in columns}
     near = f"SELECT id FROM items ORDER BY {value} DESC, id LIMIT {window + limit}"
     statement = sum_statement(scores, lists, value, near, limit)
+    header = header.format(d=d, columns=", ".join(columns))
     return f"-- {described(scores)}\n-- {header}\n{statement};\n"
-
-
-def duckdb_statement(scores: RankingModel, limit: int, window: int) -> str:
-    """DuckDB: ``$1`` the mapped vector, ``$2`` the words of the query (a list)."""
-    q = f"$1::FLOAT[{width(scores)}]"
-    values = {
-        "cosine": f"sqrt(array_inner_product({q}, {q})) * array_cosine_similarity(embedding, {q})",
-        "inner": f"array_inner_product(embedding, {q})",
-        "euclidean": f"-power(array_distance(embedding, {q}), 2)",
-    }
-    listed = (
-        "SELECT id, sum(score) AS score FROM {table} JOIN (SELECT unnest($2) AS word) USING (word) "
-        "GROUP BY id ORDER BY score DESC, id LIMIT {window}"
-    )
-    fields = "".join(f"; {name} (word, id, score) of BM25Vectors" for name in scores.columns)
-    items = f"items (id, embedding FLOAT[{width(scores)}]){fields}"
-    header = f"DuckDB: $1 a mapped query, $2 its words; {items}"
-    return _statement(scores, limit, window, header, values, listed)
-
-
-def sqlite_statement(scores: RankingModel, limit: int, window: int) -> str:
-    """SQLite with sqlite-vec and FTS5: ``?1`` the mapped vector, ``?2`` the words, by OR."""
-    norm = f"vec_distance_L2(?1, zeroblob({4 * (width(scores) or 0)}))"
-    values = {
-        "cosine": f"{norm} * (1 - vec_distance_cosine(embedding, ?1))",
-        "euclidean": "-vec_distance_L2(embedding, ?1) * vec_distance_L2(embedding, ?1)",
-    }
-    listed = (
-        "SELECT rowid AS id, -rank AS score FROM {table} WHERE {table} MATCH ?2 "
-        "ORDER BY score DESC, id LIMIT {window}"
-    )
-    header = (
-        'SQLite: ?1 a mapped query (float32), ?2 its words, \'"one" OR "two"\'; items (id INTEGER '
-        f"PRIMARY KEY, embedding), {', '.join(scores.columns)}: fts5 tables"
-    )
-    return _statement(scores, limit, window, header, values, listed)

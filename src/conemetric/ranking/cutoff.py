@@ -94,12 +94,12 @@ def calibrate_cutoff(
     if tolerated != 0:
         check_share(tolerated, "tolerated")
     ranking, judgements = judged(ranking, relevance)
-    depth = _needed_depth(ranking, judgements, tolerated)
-    n, most = len(depth), ranking.shape[1]
-    allowed = most_errors(n, alpha, confidence)
-    missed = np.array([(depth > k).sum() for k in range(1, most + 1)])
+    answered = judgements.n_relevant > 0
+    found = np.cumsum(judgements.grades_of(ranking) > 0, axis=1)[answered]
+    wanted = np.ceil((1 - tolerated) * judgements.n_relevant[answered] - 1e-9)  # 0.9 * 10 is 9
+    missed, n = (found < wanted[:, None]).sum(axis=0), len(found)
+    allowed, needed = most_errors(n, alpha, confidence), fewest_needed(alpha, confidence)
     kept = np.flatnonzero(missed <= allowed)
-    needed = fewest_needed(alpha, confidence)
     if n < needed:
         raise ValueError(
             f"{n} queries with a relevant document cannot promise alpha={alpha:g} with "
@@ -107,19 +107,9 @@ def calibrate_cutoff(
         )
     if len(kept) == 0:
         raise ValueError(
-            f"{missed[-1]} of {n} queries are missed at the deepest cut-off, {most}: too many for "
+            f"{missed[-1]} of {n} queries are missed at the deepest cut-off, {len(missed)}: too many for "
             f"alpha={alpha:g} with confidence={confidence:g}; give deeper rankings, or raise "
             "alpha or tolerated."
         )
     bound = binomial_upper_bound(allowed, n, confidence)
     return Cutoff(int(kept[0]) + 1, bound, int(missed[kept[0]]), n, alpha, confidence, tolerated)
-
-
-def _needed_depth(ranking, judgements, tolerated):
-    """Documents that each query takes to miss no more than ``tolerated``; infinity if too many."""
-    answered = judgements.n_relevant > 0
-    found = np.cumsum(judgements.grades_of(ranking) > 0, axis=1)[answered]
-    n_relevant = judgements.n_relevant[answered]
-    wanted = np.ceil((1 - tolerated) * n_relevant - 1e-9)  # rounding: 0.9 * 10 is 9
-    reached = found >= wanted[:, None]
-    return np.where(reached.any(axis=1), reached.argmax(axis=1) + 1, np.inf)

@@ -1,8 +1,7 @@
 """Learned metrics without their estimators, and the files that hold metrics and decisions."""
 
-from .atomic import atomic_path
 from .blending import blend
-from .checked import MetricFileError, certificate_values
+from .checked import MetricFileError, atomic_path, certificate_values
 from .files import load_decision, load_metric, save_decision, save_metric
 from .learned import LearnedAdapter, LearnedMap, LearnedMetric
 

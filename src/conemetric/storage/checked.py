@@ -9,8 +9,9 @@ import hashlib
 import json
 import math
 import os
+import uuid
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,6 @@ from safetensors.numpy import save as to_safetensors
 from ..core.fields import FieldError, expect
 from ..core.slices import slices
 from ..solvers.base import Certificate, Status
-from .atomic import atomic_path
 
 MAX_BYTES = 4 << 30  # of a file: enough for 20,000 x 20,000 in float64
 MAX_HEADER = 32 << 20  # characters
@@ -29,6 +29,31 @@ READ = 1 << 20  # numbers read at a time for the checksum
 NUMBERS = ("F32", "F64", "I64", "U64", "I32", "U8", "BOOL")  # types of the arrays of a state
 TENSOR, FLOAT, ORDER = "$tensor", "$float", "order"  # keys of what stands for a value
 FLOATS = ("inf", "-inf", "nan")
+
+
+@contextmanager
+def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """A temporary file beside ``path``: renamed to it when the block succeeds, deleted when
+    it fails.
+    """
+    path = Path(path)
+    if not path.parent.is_dir():
+        raise FileNotFoundError(
+            f"There is no folder '{path.parent}' for '{path.name}'; make it first."
+        )
+    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
+    temporary.touch(exist_ok=False)  # with the permissions of any new file
+    try:
+        yield temporary
+        with temporary.open("r+b") as file:  # Windows syncs only files open for writing
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except BaseException as error:
+        with suppress(FileNotFoundError):
+            temporary.unlink()
+        if isinstance(error, OSError) and error.errno and error.filename is None:  # a full disk
+            raise OSError(error.errno, os.strerror(error.errno), str(path)) from error
+        raise
 
 
 class MetricFileError(ValueError):

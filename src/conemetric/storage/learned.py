@@ -2,14 +2,14 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import KW_ONLY, asdict, dataclass
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 from scipy.sparse import issparse
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
 from ..core.arrays import as_array, like, namespace
-from ..core.fields import Array, Each, Field, FieldError, Number, Plain, Text, check, expect
+from ..core.fields import Array, Each, Field, FieldError, Number, Plain, Stored, Text, check, expect
 from ..estimators.base import CertifiedEstimator, MahalanobisMetric
 from ..estimators.validation import validate_points
 from ..evaluation.thresholds import ThresholdPromise
@@ -19,27 +19,9 @@ from ..tables import TableEncoder
 from ..tables.columns import positions
 from .folding import METRICS, folded
 
-FIELDS = {
-    "components": Array("f", ("rank", "features")),
-    "offset": Array("f", ("rank",)),
-    "method": Text(),
-    "parameters": Plain(dict),
-    "certificate": Plain(dict, optional=True),
-    "feature_names": Each(Text(), "features", optional=True),
-    "preprocessing": Each(Text()),
-    "fill": Array("f", ("features",), optional=True),
-    "encoder": Field(optional=True),
-    "notes": Plain(dict),
-    "scores": Plain(dict, optional=True),
-    "document_components": Array("f", ("rank", "features"), optional=True),
-    "maps": Text(("rows", "queries")),
-    "threshold": Number(nan=True, optional=True),
-    "threshold_promise": Plain(dict, optional=True),
-}
-
 
 @dataclass(eq=False, repr=False)
-class LearnedMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CertifiedEstimator):
+class LearnedMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Stored, CertifiedEstimator):
     """An affine map without the estimator that learned it; see `LearnedMetric`.
 
     ``LearnedMap.from_estimator`` makes a `LearnedMetric` or a `LearnedAdapter`.
@@ -71,19 +53,21 @@ class LearnedMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CertifiedEst
         Map of the documents if it is not that of the queries.
     """
 
-    components: np.ndarray
-    offset: np.ndarray
+    components: Annotated[np.ndarray, Array("f", ("rank", "features"))]
+    offset: Annotated[np.ndarray, Array("f", ("rank",))]
     _: KW_ONLY
-    method: str = "LearnedMetric"
-    parameters: dict[str, Any] | None = None
-    certificate: Certificate | None = None
-    feature_names: Sequence[str] | None = None
-    preprocessing: Sequence[str] = ()
-    fill: np.ndarray | None = None
-    encoder: TableEncoder | None = None
-    notes: dict[str, Any] | None = None
-    scores: dict[str, Any] | None = None
-    document_components: np.ndarray | None = None
+    method: Annotated[str, Text()] = "LearnedMetric"
+    parameters: Annotated[dict[str, Any] | None, Plain(dict)] = None
+    certificate: Annotated[Certificate | None, Plain(dict, optional=True)] = None
+    feature_names: Annotated[Sequence[str] | None, Each(Text(), "features", optional=True)] = None
+    preprocessing: Annotated[Sequence[str], Each(Text())] = ()
+    fill: Annotated[np.ndarray | None, Array("f", ("features",), optional=True)] = None
+    encoder: Annotated[TableEncoder | None, Field(optional=True)] = None
+    notes: Annotated[dict[str, Any] | None, Plain(dict)] = None
+    scores: Annotated[dict[str, Any] | None, Plain(dict, optional=True)] = None
+    document_components: Annotated[
+        np.ndarray | None, Array("f", ("rank", "features"), optional=True)
+    ] = None
     _maps: ClassVar[str]  # what it is a map of
 
     def __post_init__(self) -> None:
@@ -116,9 +100,9 @@ class LearnedMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CertifiedEst
         -------
         LearnedMetric, or LearnedAdapter of a `QueryAdapter`
         """
-        names = None if feature_names is None else [str(name) for name in feature_names]
-        given = {"feature_names": names, "notes": notes}
-        given = {key: value for key, value in given.items() if value is not None}
+        given: dict[str, Any] = {} if notes is None else {"notes": notes}
+        if feature_names is not None:
+            given["feature_names"] = [str(name) for name in feature_names]
         if not isinstance(estimator, LearnedMap):
             learned, parameters = folded(estimator)
         elif given:
@@ -266,9 +250,9 @@ class LearnedMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, CertifiedEst
         }
 
     @classmethod
-    def from_state(cls, state: dict[str, Any]) -> Any:
+    def from_state(cls, state: Any, within: str = "") -> Any:
         """The metric of such a state, after checking all of it."""
-        sizes = check(state, FIELDS)
+        sizes = check(state, FIELDS, within)
         given = dict(state)
         shape = sizes["rank"], sizes["features"]
         fits = 1 <= shape[0] <= shape[1]
@@ -372,6 +356,11 @@ encoder, notes, scores, document_components
     _maps = "queries"
 
 
+FIELDS = LearnedMap.declared() | {
+    "maps": Text(("rows", "queries")),
+    "threshold": Number(nan=True, optional=True),
+    "threshold_promise": Plain(dict, optional=True),
+}
 NO_OTHER = {
     "rows": "This file or estimator is a distance, not a map of queries; use LearnedMetric.",
     "queries": "This file or estimator maps queries only and is not a distance: map the queries by "

@@ -1,19 +1,16 @@
-"""Files of older formats as the states of today."""
+"""Files of older formats as the states of today, which are then checked like those of any file."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
-from ..core.fields import Array, Each, Field, Named, Number, Plain, Text, check, expect
+from ..core.fields import Each, FieldError, Named, Number, Text, check, expect
 from ..tables.kinds import IndicatorColumn, Kind, NumberColumn
 from .checked import number_from_value
 from .learned import FIELDS
 
-# of older formats: keys, those that they lack by the format that added them, and arrays
-KEYS = {"format", "shape", "certificate", "method", "parameters", "feature_names", "preprocessing"}
-KEYS |= {"notes", "categories", "threshold", "threshold_promise", "scores"}
-ARRAYS = ("components", "offset", "fill")
-ADDED = {"categories": 2, "threshold": 3, "threshold_promise": 3, "scores": 4}
 WORD_FIELDS = {
     "feature_names": Each(Text(), "features"),
     "categories": Named(Each(Text(), least=1, distinct=True)),
@@ -21,48 +18,51 @@ WORD_FIELDS = {
 }
 
 
+@contextmanager
+def translating() -> Iterator[None]:
+    """Refuse a header that lacks something, or holds it in another form than the format had."""
+    try:
+        yield
+    except FieldError:
+        raise
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        raise FieldError("header", f"{error!r:.200}", "one of an older format") from error
+
+
+@translating()
 def metric_state(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> dict[str, Any]:
     """The state of a file of format 1 to 4."""
-    header |= {key: None for key, since in ADDED.items() if header["format"] < since}
-    check(header, dict.fromkeys(KEYS, Field()), "header")
-    check({"fill": None, **arrays}, dict.fromkeys(ARRAYS, Field()))
-    shape = list(arrays["components"].shape)
-    expect(header["shape"] == shape, "header.shape", header["shape"], f"{shape}")
-    if isinstance(header["scores"], dict):
-        header["scores"] |= {"target": None, "window": None}
+    scores = header.get("scores")
     return {
-        **{key: header[key] for key in KEYS - {"format", "shape"}},
-        "fill": None,
+        **{name: header.get(name) for name in (*FIELDS, "categories")},
         **arrays,
-        "encoder": None,
-        "document_components": None,
         "maps": "queries" if header["method"] == "QueryAdapter" else "rows",
         "certificate": _certificate(header),
-        "threshold": number_from_value(header["threshold"]),
+        "threshold": number_from_value(header.get("threshold")),
+        "scores": scores and {"target": None, "window": None, **scores},
     }
 
 
+@translating()
 def without_categories(state: Any) -> Any:
     """The state with an encoder in place of the categories that files before it had."""
     categories = state.pop("categories", None) if isinstance(state, dict) else None
     if categories is None:
         return state
-    n_features = check(state, FIELDS)["features"]
     fill = None if state["fill"] is None else state["fill"].tolist()
-    encoder, shift = encoder_of_words(state["feature_names"], categories, fill, n_features)
+    encoder, shift = encoder_of_words(state["feature_names"], categories, fill)
     offset = state["offset"] + state["components"] @ shift
     return {**state, "encoder": encoder, "fill": None, "offset": offset}
 
 
 def encoder_of_words(
-    names: Any, categories: Any, fill: Any, n_features: int
+    names: list[str], categories: dict[str, list[str]], fill: list[float] | None
 ) -> tuple[dict[str, Any], np.ndarray]:
     """The state of a `TableEncoder` with these features: numbers, and words as ``column=word``, 1
     where the column holds it and else 0. It takes the values that ``fill`` gaps from numbers; these
     are the array returned.
     """
-    values = {"feature_names": names, "categories": categories, "fill": fill}
-    check(values, WORD_FIELDS, sizes={"features": n_features})
+    check({"feature_names": names, "categories": categories, "fill": fill}, WORD_FIELDS)
     column_of = {f"{column}={word}": column for column in categories for word in categories[column]}
     expect(column_of.keys() <= set(names), "categories", categories, "those of feature_names")
     shift = np.where([name in column_of for name in names], 0.0, fill or 0.0)
@@ -90,41 +90,27 @@ NUMBERS = {
     "MetricRegressor": {"_y_mean": "y_mean", "_y_scale": "y_scale"},
 }
 LABEL_NAMES = {np.dtype(code).str: np.dtype(code).name for code in "?bBhHiIlLqQefd"}
-KEPT = dict.fromkeys(("X", "Y", "weights", "keys", "held_out"), Field())
-KEPT |= {"rows": Array("i", ("m",))}
-DECISION_ARRAYS = KEPT | dict.fromkeys(("Z", "scores"), Field())
-DECISION_ARRAYS |= dict.fromkeys(("centre", "spread"), Array("f", ("d",)))
-DECISION_ARRAYS |= {"components": Array("f", ("rank", "d"))}
-HEADER = {
-    "estimator": Text(tuple(NUMBERS)),
-    "rule": Plain(dict),
-    "numbers": Plain(dict),
-    "notes": Plain(dict),
-    "feature_names": Each(Text(), optional=True),
-}
-HEADER |= dict.fromkeys(("format", "kind", "parameters", "metric", "loss", "scale"), Field())
-HEADER |= dict.fromkeys(("classes", "landmarks", "certificate", "evidence", "fortran"), Field())
+KEPT = ("X", "Y", "weights", "keys", "held_out", "rows")
 
 
+@translating()
 def decision_state(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> dict[str, Any]:
     """The state of a file of format 1."""
-    check(header, HEADER, "header")
-    name, rule = header["estimator"], header["rule"]
-    kernel = "kernel" in rule
-    solved = ("coefficients", "offset") if kernel else ()
-    check(arrays, DECISION_ARRAYS | dict.fromkeys(solved, Field()), "arrays")
-    check(header["numbers"], dict.fromkeys(NUMBERS[name], Field()), "numbers")
-    fitted = {key: arrays[key] for key in solved}
-    fitted |= {"landmarks": header["landmarks"], "scale": header["scale"]}
+    name, rule, notes = header["estimator"], header["rule"], header["notes"]
+    kernel, fitted = "kernel" in rule, {}
+    if kernel:
+        fitted = {key: arrays[key] for key in ("coefficients", "offset")}
+        fitted |= {"landmarks": header["landmarks"], "scale": header["scale"]}
+        fitted |= {"certificate": _certificate(header)}
     own = {new: header["numbers"][old] for old, new in NUMBERS[name].items()}
     if name == "MetricClassifier":
         own |= {"classes": _classes(header["classes"]), "unseen": 0.0}
     names, encoder, shift = header["feature_names"], None, np.zeros(1)
-    categories, fill = (header["notes"].get(key) for key in ("categories", "fill"))
+    categories, fill = notes.get("categories"), notes.get("fill")
     if categories is not None or fill is not None:
-        names, d = names or header["notes"].get("feature_names"), len(arrays["centre"])
+        names, d = names or notes.get("feature_names"), len(arrays["centre"])
         listed = [f"x{i}" for i in range(d)] if names is None else names
-        encoder, shift = encoder_of_words(listed, categories or {}, fill, d)
+        encoder, shift = encoder_of_words(listed, categories or {}, fill)
         encoder["named"] = names is not None
         names = names and encoder["names"]
     decision = {
@@ -143,14 +129,14 @@ def decision_state(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> dic
                 "weight": 1.0,
                 "map": _map(arrays["components"], arrays["spread"]),
                 "places": np.arange(len(arrays["rows"])),
-                "fitted": fitted | {"certificate": _certificate(header)} if kernel else {},
+                "fitted": fitted,
             }
         ],
         "certificate": None,
         "evidence": header["evidence"],
         **own,
     }
-    return {"estimator": name, "decision": decision, "notes": header["notes"]}
+    return {"estimator": name, "decision": decision, "notes": notes}
 
 
 def _map(components, spread):
@@ -162,16 +148,12 @@ def _map(components, spread):
 
 def _classes(classes):
     """Labels with the name of their dtype in place of its code."""
-    check(classes, {"dtype": Text(), "values": Field()}, "classes")
     dtype = classes["dtype"]
     name = {"<U": "str", "|O": "object"}.get(dtype[:2], LABEL_NAMES.get(dtype))
-    expect(name is not None, "classes.dtype", dtype, "one of a label")
     return {"dtype": name, "values": classes["values"]}
 
 
 def _certificate(header):
     """The certificate with numbers for infinities and NaN, which are text."""
     values = header["certificate"]
-    if not isinstance(values, dict):
-        return values
-    return {key: number_from_value(value) for key, value in values.items()}
+    return values and {key: number_from_value(value) for key, value in values.items()}

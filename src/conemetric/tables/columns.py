@@ -4,6 +4,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
@@ -181,15 +182,11 @@ def seconds_of_word(word: str, formats: Iterable[str] = DATE_FORMATS) -> float |
     if word.casefold() in MISSING_NUMBERS:
         return math.nan
     for form in formats:
-        for of_day in TIMES if form != "iso" else ("",):
-            iso = form == "iso"
-            try:
-                stamp = (
-                    datetime.fromisoformat(word) if iso else datetime.strptime(word, form + of_day)
-                )
-            except ValueError:
-                continue
-            return (stamp if stamp.tzinfo else stamp.replace(tzinfo=UTC)).timestamp()
+        iso = form == "iso"
+        for full in [form] if iso else [form + of_day for of_day in TIMES]:
+            with suppress(ValueError):
+                stamp = datetime.fromisoformat(word) if iso else datetime.strptime(word, full)
+                return (stamp if stamp.tzinfo else stamp.replace(tzinfo=UTC)).timestamp()
     return None
 
 

@@ -65,6 +65,7 @@ class TableSummary:
         return TableSummary(tuple(one + two for one, two in columns), self.named)
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class TableEncoder(TransformerMixin, BaseEstimator):
     """Encode a table with words, dates and gaps as numbers whose Euclidean distance is a Gower
     distance: every column counts the same.
@@ -134,7 +135,14 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     [-1.0, 0.0, 1.73]
     """
 
-    _parameter_constraints: dict[str, Any] = {
+    categorical_features: Any = "from_dtype"
+    min_frequency: float | int = 0.005
+    missing: str = "auto"
+    dates: str = "auto"
+    kinds: Mapping[str | int, str] | None = None
+    sparse_output: bool | str = "auto"
+
+    _parameter_constraints = {
         "categorical_features": ["array-like", StrOptions({"from_dtype"}), None],
         "min_frequency": [
             Interval(Integral, 1, None, closed="left"),
@@ -145,23 +153,6 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         "kinds": [dict, None],
         "sparse_output": ["boolean", StrOptions({"auto"})],
     }
-
-    def __init__(
-        self,
-        *,
-        categorical_features: Any = "from_dtype",
-        min_frequency: float | int = 0.005,
-        missing: str = "auto",
-        dates: str = "auto",
-        kinds: Mapping[str | int, str] | None = None,
-        sparse_output: bool | str = "auto",
-    ) -> None:
-        self.categorical_features = categorical_features
-        self.min_frequency = min_frequency
-        self.missing = missing
-        self.dates = dates
-        self.kinds = kinds
-        self.sparse_output = sparse_output
 
     # ---- fit
 
@@ -217,17 +208,14 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         n = summary.columns[0].n_rows
         if n < 2:
             raise ValueError(f"Found {n} sample(s) in X; a minimum of 2 is required.")
+        if self.missing == "error":
+            _refuse_gaps([each.name for each in summary.columns if each.missing])
         settings = self.get_params()
-        columns: list[Kind] = []
-        ignored = {}
-        for each in summary.columns:
-            if self.missing == "error" and each.missing:
-                raise ValueError(_gap_message(each.name))
-            learned = learn_kind(each, settings, kinds.get(each.name))
-            if isinstance(learned, str):
-                ignored[each.name] = learned
-            else:
-                columns.append(learned)
+        learned = {
+            each.name: learn_kind(each, settings, kinds.get(each.name)) for each in summary.columns
+        }
+        columns = [kind for kind in learned.values() if isinstance(kind, Kind)]
+        ignored = {name: why for name, why in learned.items() if isinstance(why, str)}
         if not columns:
             reasons = "; ".join(f"{name!r}: {why}" for name, why in list(ignored.items())[:9])
             raise ValueError(f"X has no column to learn from ({reasons}).")
@@ -258,10 +246,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         columns = np.asarray([] if given is None or isinstance(given, str) else given)
         if columns.dtype.kind == "b":
             if columns.shape != (len(names),):
-                raise ValueError(
-                    f"categorical_features is a mask of shape {columns.shape}; X has "
-                    f"{len(names)} columns."
-                )
+                mask = f"categorical_features is a mask of shape {columns.shape}"
+                raise ValueError(f"{mask}; X has {len(names)} columns.")
             columns = np.flatnonzero(columns)
         words = [_name(each, names, "categorical_features") for each in columns.tolist()]
         kinds = dict.fromkeys(words, "word")
@@ -294,9 +280,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         wanted = [(at, k.name, k.words) for at, k in zip(places, self.columns_, strict=True)]
         columns = list(zip(self.columns_, table_columns(X, wanted), strict=True))
         if self.missing == "error":
-            for kind, column in columns:
-                if kind.gaps(column).any():
-                    raise ValueError(_gap_message(kind.name))
+            _refuse_gaps([kind.name for kind, column in columns if kind.gaps(column).any()])
         if self._sparse():
             return hstack([csr_array(kind.encode(each)[0]) for kind, each in columns], format="csr")
         out, start = np.empty((len(X), self._n_features_out)), 0
@@ -368,10 +352,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     def from_state(cls, state: Mapping[str, Any], within: str = "encoder") -> Self:
         """The encoder of such a state, after checking all of it."""
         check(state, FIELDS, within)
-        columns = [
-            kind_from_state(each, f"{within}.columns.{number}")
-            for number, each in enumerate(state["columns"])
-        ]
+        numbered = enumerate(state["columns"])
+        columns = [kind_from_state(each, f"{within}.columns.{i}") for i, each in numbered]
         names, ignored = list(state["names"]), dict(state["ignored"])
         fits = Counter([*(column.name for column in columns), *ignored]) == Counter(names)
         expect(fits, f"{within}.names", names, "each column that is used or ignored, once")
@@ -417,5 +399,7 @@ def _summary(encoder, part):
     return encoder.summarize(part) if len(part) else None
 
 
-def _gap_message(name):
-    return f"Input X contains NaN: column {name!r} has missing values and missing='error'."
+def _refuse_gaps(names):
+    if names:
+        what = f"column {names[0]!r} has missing values and missing='error'"
+        raise ValueError(f"Input X contains NaN: {what}.")

@@ -53,9 +53,9 @@ class Kind(Stored, ABC):
         is added to each.
         """
 
-    @abstractmethod
     def gaps(self, column: Column) -> np.ndarray:
         """Which rows are missing."""
+        return column.gaps
 
     def validate(self, within: str) -> None:
         """Refuse stored fields that do not fit together."""
@@ -273,9 +273,6 @@ class WordColumn(Kind):
         rows = np.concatenate([known, np.repeat(unknown, k)])
         at = np.concatenate([codes[known] - first, np.tile(np.arange(k), len(unknown))])
         return csr_array((entries, (rows, at)), shape=(len(codes), k)), -centre
-
-    def gaps(self, column: Column) -> np.ndarray:
-        return column.gaps
 
     def read(self, column: Column) -> Iterable[str | None]:
         """The words of a column, None where missing."""

@@ -13,13 +13,12 @@ from ...core.progress import emit
 from ...core.warn import collected_warnings
 from ...evaluation.statistics import PairedDifference, paired_difference
 from ...ranking import measures
-from ...ranking.adapter import QueryAdapter
+from ...ranking.adapter import QueryAdapter, RelevanceMetric
 from ...ranking.base import RankingEstimator
 from ...ranking.columns import EMBEDDING
 from ...ranking.engines import ENGINES, check_target
 from ...ranking.fusion import Fusion, reciprocal_ranks
 from ...ranking.judgements import check_relevance
-from ...ranking.metric import RelevanceMetric
 from ...ranking.top_k import unit_rows
 from ..advice import in_options
 from ..options import AdaptOptions
