@@ -57,7 +57,7 @@ class BlockVector:
     def astype(self, dtype: Any, copy: bool = True) -> "BlockVector":
         return self.space.map(astype, self, dtype=dtype)
 
-    __neg__ = _mapped(operator.neg)
+    __neg__, __pow__ = _mapped(operator.neg), _mapped(operator.pow)
     __add__, __radd__ = _mapped(operator.add), _mapped_right(operator.add)
     __sub__, __rsub__ = _mapped(operator.sub), _mapped_right(operator.sub)
     __mul__, __rmul__ = _mapped(operator.mul), _mapped_right(operator.mul)

@@ -8,24 +8,18 @@ from numba.core import event
 from .progress import emit
 
 
-class _Compiling(event.Listener):
-    """Seconds that Numba has spent compiling kernels, or fetching them from its cache."""
+class _Compiling(event.TimingListener):
+    """Numba's own clock, for several threads that may need a kernel at once."""
 
-    def __init__(self) -> None:
-        self.seconds, self.depth, self.began = 0.0, 0, 0.0
-        self.lock = threading.Lock()  # several threads may need a kernel at once
+    lock = threading.Lock()
 
     def on_start(self, event: event.Event) -> None:
         with self.lock:
-            if self.depth == 0:
-                self.began = time.perf_counter()
-            self.depth += 1
+            super().on_start(event)
 
     def on_end(self, event: event.Event) -> None:
         with self.lock:
-            self.depth -= 1
-            if self.depth == 0:
-                self.seconds += time.perf_counter() - self.began
+            super().on_end(event)
 
 
 _compiling = _Compiling()
@@ -34,7 +28,7 @@ event.register("numba:compiler_lock", _compiling)
 
 def seconds_compiling() -> float:
     """Seconds this process has spent so far compiling kernels, or fetching them from the cache."""
-    return _compiling.seconds
+    return _compiling.duration if _compiling.done else 0.0
 
 
 class _Announcing(event.Listener):

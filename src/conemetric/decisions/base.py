@@ -14,22 +14,9 @@ from scipy.sparse import issparse
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from ..core import fields
+from ..core import arrays, fields
 from ..core.advice import AdviceError
-from ..core.arrays import (
-    Array,
-    Labels,
-    Rows,
-    float64,
-    identity,
-    is_torch,
-    like,
-    namespace,
-    on_device,
-    refuse_masked,
-    take,
-    to_numpy,
-)
+from ..core.arrays import Array, Labels, Rows
 from ..core.blas import blas_threads, half_the_cores
 from ..core.progress import emit
 from ..core.sklearn_private import Interval, StrOptions
@@ -127,7 +114,7 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
 
     def _new_encoder(self, X: Rows) -> TableEncoder | None:
         """The unfitted encoder of a table; None for an array of numbers that needs none."""
-        if is_torch(X) or issparse(X) or isinstance(X, SparseRows):
+        if arrays.is_torch(X) or issparse(X) or isinstance(X, SparseRows):
             return None
         by_dtype = isinstance(self.categorical_features, str | None)
         if by_dtype and frame_of(X) is None and not _needs_encoding(X):
@@ -142,9 +129,9 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
                 f"{type(self).__name__} requires y to be passed, but the target y is None; give one "
                 "for each row of X."
             )
-        refuse_masked(y, "y")
+        arrays.refuse_masked(y, "y")
         X = self._rows(X, reset=True, sample_weight=sample_weight)
-        return X, column_or_1d(to_numpy(y), warn=True)
+        return X, column_or_1d(arrays.to_numpy(y), warn=True)
 
     def _weighted(
         self, X: Array, y: np.ndarray, sample_weight: Labels | None
@@ -163,7 +150,7 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
         self._given = np.flatnonzero(weights)
         if len(self._given) == len(X):
             return X, y, weights
-        return take(X, self._given), y[self._given], weights[self._given]
+        return arrays.take(X, self._given), y[self._given], weights[self._given]
 
     # ---- fit
 
@@ -194,12 +181,15 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
         """
         check_metric(self.metric)
         rng = check_random_state(self.random_state)
-        xp = namespace(X)
+        xp = arrays.namespace(X)
         if self.encoder_ is None:
             # relative to the first row, so that a constant column has no spread by rounding
-            centre, spread = float64(X).mean(0), (float64(X) - float64(X[:1])).std(0)
-            self.scale_ = like(xp.where(spread > 0, spread, xp.ones_like(spread)), X)
-            self._centre = like(centre, X)
+            centre, spread = (
+                arrays.float64(X).mean(0),
+                (arrays.float64(X) - arrays.float64(X[:1])).std(0),
+            )
+            self.scale_ = arrays.like(xp.where(spread > 0, spread, xp.ones_like(spread)), X)
+            self._centre = arrays.like(centre, X)
         else:
             self._centre, self.scale_ = np.zeros(X.shape[1]), np.ones(X.shape[1])
         X = (X - self._centre) / self.scale_
@@ -239,7 +229,7 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
         if len(y) <= MOST_FOR_METRIC:
             return self._cross_fit(X, y, rng)
         drawn = self._drawn(X, y, rng)[:MOST_FOR_METRIC]
-        fitted = self._cross_fit(take(X, drawn), y[drawn], rng)
+        fitted = self._cross_fit(arrays.take(X, drawn), y[drawn], rng)
         if fitted is None:
             return None
         folds = [Fold(*(drawn[rows] for rows in fold)) for fold in fitted.folds]
@@ -253,9 +243,9 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
             return CrossFitted(folds, [])
         seed = rng.randint(2**31 - 1)
         if not isinstance(metric, MahalanobisMetric):  # others may not take tensors
-            X = to_numpy(X)
+            X = arrays.to_numpy(X)
         maps = [
-            fitted_with_map(metric, take(X, train), y[train], seed, self._target)[0]
+            fitted_with_map(metric, arrays.take(X, train), y[train], seed, self._target)[0]
             for train, _ in folds
         ]
         self._linear_map, self.metric_ = fitted_with_map(metric, X, y, seed, self._target)
@@ -279,7 +269,7 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
         fitted = []
         for trial, weight, L in parts:
             if L is not None:
-                L = np.ascontiguousarray(to_numpy(L))
+                L = np.ascontiguousarray(arrays.to_numpy(L))
             emit("stage", stage=f"learning from all rows, {trial}")
             rule = trial.rule.fit(rows.mapped(L), landmarks)
             places = np.searchsorted(kept, every if trial.rule.many else landmarks)
@@ -294,7 +284,7 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
         self.chosen_ = first.trial
         self.certificate_: Any = first.certificate
         self.components_ = (
-            identity(X.shape[1], X) if first.L is None else like(first.L, X).T
+            arrays.identity(X.shape[1], X) if first.L is None else arrays.like(first.L, X).T
         ) / self.scale_
 
     def _n_landmarks(self, n: int) -> int:
@@ -303,7 +293,7 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
             return int(self.n_landmarks)
         if n <= MOST_EXACT:
             return n
-        return N_LANDMARKS_ON_GPU if on_device(self.scale_) else N_LANDMARKS
+        return N_LANDMARKS_ON_GPU if arrays.on_device(self.scale_) else N_LANDMARKS
 
     def refit(self, X: Rows, y: Labels) -> Self:
         """Fit the chosen rules to other rows, in the metrics that were learned. The choice, its
@@ -320,7 +310,7 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
         self
         """
         X = self._scaled(X)
-        Y = self._targets(column_or_1d(to_numpy(y)))
+        Y = self._targets(column_or_1d(arrays.to_numpy(y)))
         if len(Y) != len(X):
             raise ValueError(f"y has {len(Y)} entries for {len(X)} rows of X; give one for each.")
         self._given = np.arange(len(Y))
@@ -339,7 +329,7 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
         """New rows as the metrics expect them."""
         check_is_fitted(self)
         X = self._rows(X)
-        return (X - like(self._centre, X)) / like(self.scale_, X)
+        return (X - arrays.like(self._centre, X)) / arrays.like(self.scale_, X)
 
     def _scores(self, X: Rows) -> np.ndarray:
         """Scores (n, n_targets) of new rows, on the host."""
@@ -373,7 +363,7 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
 
     def _explain(self, X: Rows, n: int, direction: np.ndarray) -> Explanation:
         """The rows that moved the targets most in a ``direction`` (n_queries, n_targets)."""
-        X, known = self._scaled(X), to_numpy(self._kept.Z)
+        X, known = self._scaled(X), arrays.to_numpy(self._kept.Z)
         moved = np.zeros((len(X), len(known)))
         for part in self.blend_.parts:
             contributions = part.fitted.contributions(mapped(X, part.L), direction)
@@ -381,7 +371,7 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
         top = np.argsort(-abs(moved), axis=1, kind="stable")[:, : min(n, len(known))]
         total = abs(moved).sum(1, keepdims=True)
         shares = np.take_along_axis(moved, top, axis=1) / np.where(total > 0, total, 1)
-        difference = to_numpy(X)[:, None, :] - known[top]
+        difference = arrays.to_numpy(X)[:, None, :] - known[top]
         parts = self.blend_.parts
         near = np.sum([p.weight * p.nearness(difference, known) for p in parts], axis=0)
         return Explanation(self._given[top], shares, self._by_column(near))
@@ -431,12 +421,12 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
             "encoder": None if self.encoder_ is None else self.encoder_.state(),
             "feature_names": None if names is None else [str(name) for name in names],
             "rows": self._given,
-            "X": to_numpy(self._kept.Z),
+            "X": arrays.to_numpy(self._kept.Z),
             "Y": self._kept.Y,
             "weights": self._kept.weights,
             "keys": self._kept.keys,
-            "centre": to_numpy(self._centre),
-            "scale": to_numpy(self.scale_),
+            "centre": arrays.to_numpy(self._centre),
+            "scale": arrays.to_numpy(self.scale_),
             "held_out": self._held_out,
             "parts": [part.state() for part in self.blend_.parts],
             "certificate": None if certificate is None else certificate.state(),

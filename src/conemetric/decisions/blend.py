@@ -63,18 +63,8 @@ def simplex_weights(residuals: np.ndarray) -> tuple[np.ndarray, Certificate]:
 def blend_trials(
     contests: Sequence[Sequence[Trial]], judge: Judge, folds: Sequence[slice], n_parts: int
 ) -> Blended:
-    """The best trial of each contest, weighed against the best of the others.
-
-    Parameters
-    ----------
-    contests : sequence of sequences of Trial
-        Trials of one kind each, the best first.
-    judge : Judge
-        Of all held-out rows.
-    folds : sequence of slices
-        The held-out rows of each fold.
-    n_parts : int
-        Parts of the blend at most.
+    """The best trial of each contest (trials of one kind, the best first), weighed against the best
+    of the others: at most ``n_parts``. ``folds`` are the places of the rows held out from each.
     """
     trials, weights, certificate = _weighed([contest[0] for contest in contests], judge, n_parts)
     scores = np.empty_like(trials[0].scores)

@@ -31,20 +31,9 @@ def families(
     blocks: np.ndarray | None,
     gradients: bool,
 ) -> list[list[Candidate]]:
-    """The candidates, family by family, the plain metric first.
-
-    Parameters
-    ----------
-    rows : Training
-        Scaled rows.
-    fitted : CrossFitted
-        Folds, and the learned metric of each; no maps if none was learned.
-    final : array or None
-        The learned metric of all rows.
-    blocks : array (n_features,) or None
-        The number of the column of each feature: those of one column share a weight.
-    gradients : bool
-        Whether to learn metrics from gradients.
+    """The candidates, family by family, the plain metric first: in the folds of ``fitted``, with
+    the metric learned in each, if any was (``final`` from all rows), and those learned from
+    ``gradients``. Features of one column, by its number in ``blocks``, share a weight.
     """
     n_features, folds = rows.Z.shape[1], fitted.folds
     by_axes = (CITY_BLOCK,) if n_features <= MOST_FEATURES else ()
@@ -70,13 +59,9 @@ def _family(
     drawn = np.concatenate([folds[0].train, folds[1].train])
     every = cache(partial(learn, drawn[np.sort(np.unique(drawn, return_index=True)[1])]))
     return [
-        Candidate(f"{name} {r + 1}", maps, partial(_of_round, every, r), (kernel,), votes=False)
+        Candidate(f"{name} {r + 1}", maps, partial(lambda r: every()[r], r), (kernel,), votes=False)
         for r, maps in enumerate(zip(*by_fold, strict=True))
     ]
-
-
-def _of_round(every: Callable[[], list[np.ndarray]], r: int) -> np.ndarray:
-    return every()[r]
 
 
 def _rounds(
@@ -85,13 +70,10 @@ def _rounds(
     """The map after each round, learned from as many of the chosen rows as the work allows."""
     cost = rows.Y.shape[1] * rows.Z.shape[1]
     chosen = chosen[: max(FEWEST_ROWS, int((MOST_WORK / cost) ** 0.5))]
-    Y = (
-        rows.Y[chosen, 1:] if rows.Y.shape[1] == 2 else rows.Y[chosen]
-    )  # one of two classes says all
+    # one of two classes says all
+    Y = rows.Y[chosen, 1:] if rows.Y.shape[1] == 2 else rows.Y[chosen]
     Z = like(take(rows.Z, chosen), rows.Z, namespace(rows.Z).float32)
-    diagonal = False if blocks is None else blocks
-    found = gradient_rounds(
-        Z, Y, rows.weights[chosen], kernel, n_rounds=N_ROUNDS, diagonal=diagonal
-    )
+    weights, diagonal = rows.weights[chosen], False if blocks is None else blocks
+    found = gradient_rounds(Z, Y, weights, kernel, n_rounds=N_ROUNDS, diagonal=diagonal)
     maps = (to_numpy(each.L) for each in found)
     return [np.diag(L) if L.ndim == 1 else L for L in maps]

@@ -23,27 +23,9 @@ def choose(
     n_landmarks: int,
     rng: np.random.RandomState,
 ) -> tuple[list[Trial], list[Blended]]:
-    """Search every rule in the best metric of each family, and blend what was found.
-
-    Parameters
-    ----------
-    rows : Training
-        All rows, scaled.
-    folds : sequence of Fold
-    candidates : sequence of sequences of Candidate
-        Metrics, family by family; the plain one first.
-    rules : sequence of rules
-    judge : Judge
-        Of the held-out rows, fold by fold.
-    n_landmarks : int
-        Rows that a kernel sum is over at most.
-    rng : RandomState
-        Draws them.
-
-    Returns
-    -------
-    (trials, blends)
-        The usual rule and the best trial of each kind; and the blend of each rule.
+    """Search every rule in the best metric of each family of ``candidates``, the plain one first,
+    and blend what was found: (the usual rule and the best trial of each kind; the blend of each
+    rule). ``rng`` draws the ``n_landmarks`` rows that a kernel sum is over at most.
     """
     first = HeldOut(rows, folds, candidates[0][0])
     trials = [NeighborVote.usual(first, judge)]

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Any, NamedTuple, Self
 
 from ..core import spectral
-from ..core.arrays import Array, Values, float64, is_float, namespace
+from ..core.arrays import Array, Values, float64, is_float
 from ..core.vectors import Total, clipped, total
 from ..operators.base import Operator
 from .losses import weighted_sum
@@ -98,8 +98,10 @@ class SpectralDual(ABC):
     def curvature(self, direction: Array, u: Array) -> float:
         """An upper bound on the dual's curvature at u along ``direction``."""
         curvature = self.gain_curvature(u)
-        requested = [] if curvature is None else [total(_curvature_along, curvature, direction)]
-        adjoint, along = self.operator.adjoint_and(direction, *requested)
+        squares = (
+            [] if curvature is None else [total(weighted_sum, direction * direction, curvature)]
+        )
+        adjoint, along = self.operator.adjoint_and(direction, *squares)
         return self.sigma * float((float64(adjoint) ** 2).sum()) + sum(along)
 
     def hessian(self, point: "Evaluation") -> "Hessian":
@@ -228,7 +230,7 @@ class Evaluation:
     @cached_property
     def gradient(self) -> Array:
         p = self.problem
-        return p.operator.space.map(_gradient, p.gain_slope(self.u), self.margins, sign=p.sign)
+        return p.gain_slope(self.u) - self.margins * p.sign
 
     @cached_property
     def primal(self) -> Primal:
@@ -285,14 +287,3 @@ def squared_norm(factor: Array) -> float:
     wide = factor.shape[1] > factor.shape[0]
     gram = factor @ factor.T if wide else factor.T @ factor
     return float((gram**2).sum())
-
-
-# ---- functions mapped and summed over blocks of multipliers
-
-
-def _curvature_along(curvature: Array, direction: Array) -> Array:
-    return (curvature * direction**2).sum(dtype=namespace(direction).float64)
-
-
-def _gradient(slope: Values, margins: Array, sign: float) -> Array:
-    return slope - sign * margins

@@ -68,7 +68,8 @@ class EigenvalueProgram(Problem):
         """What `objective` needs of A(L L') = ``margins``, as a pending reduction."""
         if self.hard:
             return greatest(minus_least, margins)
-        return total(_missing, margins, self.target, self.loss_weight)
+        missing = self.operator.space.map(clipped, self.target - margins, 0.0, None)
+        return total(weighted_sum, missing, self.loss_weight)
 
     def objective(self, L: Array, terms: float) -> float:
         """P(L L') from `terms`; of enforced constraints, at the multiple that just meets them."""
@@ -168,7 +169,7 @@ class DMLEigProgram(EigenvalueProgram):
 
     def __init__(self, operator: Operator, dtype: DType = None):
         super().__init__(operator, 1.0, math.inf, dtype)
-        if operator.space.sum(_coinciding, self._squared_lengths()):
+        if operator.space.max(minus_least, self._squared_lengths()) == 0:
             self.operator = operator  # rounding to ``dtype`` would join the points of a pair
 
     def _squared_lengths(self) -> Array:
@@ -179,7 +180,7 @@ class DMLEigProgram(EigenvalueProgram):
     @cached_property
     def unit(self) -> Array:
         """1 / length (halfway to rows of unit norm, the best by measurement)."""
-        return self.operator.space.map(_inverse_root, self._squared_lengths())
+        return self._squared_lengths() ** -0.5
 
     def bounds(self, L: Array, u: Array, precise: bool = False) -> Bounds:
         cost, lower, _ = super().bounds(L, u, precise)
@@ -246,15 +247,3 @@ def largest_ratio(u: Array, slack_penalty: Values) -> Array:
     return (
         u.max() / slack_penalty if isinstance(slack_penalty, float) else (u / slack_penalty).max()
     )
-
-
-def _missing(margins: Array, target: Values, loss_weight: Values) -> Array:
-    return weighted_sum((target - margins).clip(0), loss_weight)
-
-
-def _coinciding(squared_lengths: Array) -> Array:
-    return (squared_lengths == 0).sum()
-
-
-def _inverse_root(squared_lengths: Array) -> Array:
-    return squared_lengths**-0.5

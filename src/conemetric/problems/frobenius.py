@@ -21,7 +21,6 @@ with equality if f are multipliers of the margins A(M) of their own constraints.
 """
 
 import math
-from collections.abc import Callable
 from copy import copy
 from functools import cached_property
 from typing import Any, Self
@@ -31,7 +30,7 @@ from ..core.arrays import Array, Values, float64, like
 from ..core.vectors import ARRAYS, Total, clipped, total
 from ..operators.base import Operator
 from .base import Evaluation, Primal, SpectralProgram
-from .losses import LOSSES, Loss, weighted_sum
+from .losses import LOSSES, weighted_sum
 
 UNEVEN = 0.1  # smallest size of a constraint that counts, relative to the mean
 EIGH_ERROR = 8.0  # error of an eigendecomposition on any device, in units of D eps
@@ -77,33 +76,34 @@ class FrobeniusProgram(SpectralProgram):
         """The best multiple of equal multipliers, or with a prior those of its own margins."""
         if self.prior is not None:
             margins = self.operator.forward(self.prior)
-            u = self.operator.space.map(_multiplier, margins, self.unit, loss=self.loss)
-            return self.evaluate(self.project(u))
+            v = self.operator.space.map(self.loss.multiplier, margins)
+            v = self.operator.space.map(clipped, v, None, 1.0)  # no more than of the hinge
+            return self.evaluate(self.project(v * self.unit))
         point: Any = self.evaluate(self.operator.empty_constraint_vector() + self.unit)
         curvature = point.part.squared_norm
         return point.times(self.loss.best_multiple(self.C, curvature) if curvature > 0 else 1.0)
 
-    def _relative(self, function: Callable[[Array], Array], u: Array) -> Array:
-        """``function`` of v = u / c."""
-        return self.operator.space.map(_relative, u, self.unit, function=function)
-
     def gain(self, u: Array) -> Total:
         if self.loss.linear:
             return super().gain(u)
-        return total(_gain, u, self.unit, loss=self.loss)
+        return total(
+            weighted_sum, self.operator.space.map(self.loss.gain, u / self.unit), self.unit
+        )
 
     def gain_slope(self, u: Array) -> Values:
-        return self.linear if self.loss.linear else self._relative(self.loss.slope, u)
+        linear, space = self.loss.linear, self.operator.space
+        return self.linear if linear else space.map(self.loss.slope, u / self.unit)
 
     def gain_curvature(self, u: Array) -> Array | None:
-        return None if self.loss.linear else self._relative(self.loss.curvature, u) / self.unit
+        linear, space = self.loss.linear, self.operator.space
+        return None if linear else space.map(self.loss.curvature, u / self.unit) / self.unit
 
     def evaluate(self, u: Array, rank_guess: int | None = None, *requested: Total) -> Evaluation:
         kind = PlainEvaluation if self.prior is None else PriorEvaluation
         return kind(self, u, rank_guess, *requested)
 
     def primal_terms(self, margins: Array) -> Total:
-        return total(_loss, margins, self.unit, loss=self.loss)
+        return total(weighted_sum, self.operator.space.map(self.loss.value, margins), self.unit)
 
     def primal_value(self, terms: float, squared_norm: float, factor: Array) -> Primal:
         if self.prior is not None:
@@ -185,23 +185,3 @@ class PriorEvaluation(Evaluation):
         spare = p.significant(part.matrix() - self.shifted if part.tail is None else part.tail)
         shared = float((S * (S + 2 * float64(p.offset))).sum())
         return p.constant + self.gain + 0.5 * (spare - shared)
-
-
-# ---- functions mapped and summed over blocks of multipliers
-
-
-def _multiplier(margins: Array, unit: Values, loss: Loss) -> Array:
-    """The multiplier of each margin, none larger than those of the hinge."""
-    return clipped(loss.multiplier(margins), None, 1.0) * unit
-
-
-def _relative(u: Array, unit: Values, function: Callable[[Array], Array]) -> Array:
-    return function(u / unit)
-
-
-def _gain(u: Array, unit: Values, loss: Loss) -> Array:
-    return weighted_sum(loss.gain(u / unit), unit)
-
-
-def _loss(margins: Array, unit: Values, loss: Loss) -> Array:
-    return weighted_sum(loss.value(margins), unit)

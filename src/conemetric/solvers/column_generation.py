@@ -91,7 +91,7 @@ class ColumnGeneration(Solver):
                 h, rows = operator.forward_factor(z[:, None]), None
                 weight, evaluations = self._weight(problem, margins, h)
                 ensemble.extend(z, weight)
-                margins = operator.space.map(_moved, margins, h, weight=weight)
+                margins = margins + h * weight
             else:
                 rows = LearnerMargins(operator, ensemble) if rows is None else rows
                 if bounds.violation > 0:
@@ -135,7 +135,3 @@ def positive_root(
             break
         low, high = (w, high) if value < 0 else (low, w)
     return w, n_evaluations
-
-
-def _moved(margins: Array, h: Array, weight: float) -> Array:
-    return margins + weight * h

@@ -26,7 +26,7 @@ from typing import Self
 import numpy as np
 
 from ..core.arrays import Array, Arrays, Pair, Values, is_torch, like, namespace
-from ..core.vectors import Total, VectorSpace, clipped, magnitude, total
+from ..core.vectors import Total, VectorSpace, magnitude, total
 from ..problems.base import Evaluation, SpectralDual
 from .base import SAVE_EVERY, Infeasible, Solver, Steps
 from .dual_rounds import Rounds, as_iterate, placed, unbound
@@ -127,12 +127,11 @@ class DualQuasiNewton(Solver):
         2005). If the slope hardly falls over a whole step, the step doubles: the direction is
         poorly scaled, or the dual has no bound.
         """
-        space = problem.operator.space
         noise = NOISE * problem.operator.eps * abs(point.dual)
         t, best, kept = 1.0, None, memory
         for tried in range(1, MAX_TRIALS + 1):
-            u = space.map(_advanced, point.u, direction, problem.lower, problem.upper, t=t)
-            trial = problem.evaluate(u, point.rank, total(_slope, point.gradient, u, point.u))
+            u = problem.project(point.u + direction * t)
+            trial = problem.evaluate(u, point.rank, total(dot, point.gradient, u - point.u))
             rise, (slope,) = trial.dual - point.dual, trial.requested_totals
             if best is not None and not rise > best.dual - point.dual:
                 break
@@ -141,7 +140,7 @@ class DualQuasiNewton(Solver):
             risen = rise >= ARMIJO * slope and rise > noise
             if risen or abs(rise) <= noise:
                 extended = memory.extended(point, trial)
-                requested = total(_slope, trial.gradient, u, point.u), extended.gram(trial)
+                requested = total(dot, trial.gradient, u - point.u), extended.gram(trial)
                 slope_there, gram = trial.measure(*requested)
                 if risen or slope_there >= (2 * ARMIJO - 1) * slope:
                     best, kept = trial, replace(extended, products=gram)
@@ -177,7 +176,7 @@ class Box:
     @property
     def balanced(self) -> Self:
         """With units divided by the root of the constraints' sizes, for similar curvatures."""
-        unit = self.space.map(_per_root, self.unit, self.sizes)
+        unit = self.unit if self.sizes is None else self.unit * self.sizes**-0.5
         return replace(self.measured_in(unit), sizes=None)
 
     def restricted(self, index: Array | None, reference: Array) -> "Box":
@@ -278,24 +277,12 @@ def _part(vector: Values | None, index: Array | None, reference: Array) -> Value
     return like(vector if index is None else vector[index], reference)
 
 
-def _per_root(unit: Values, sizes: Values) -> Array:
-    return unit * sizes**-0.5
-
-
-def _slope(gradient: Array, u: Array, origin: Array) -> Array:
-    return dot(gradient, u - origin)
-
-
 def _is_free(u: Array, g: Array, *box: Values) -> Array:
     return namespace(u).where(unbound(u, g, *box), u * 0 + 1, u * 0)
 
 
 def _steepest(u: Array, g: Array, *box: Values) -> Array:
     return namespace(u).where(unbound(u, g, *box), g, 0.0) * box[3] ** 2
-
-
-def _advanced(u: Array, direction: Array, lower: Values, upper: Values, t: float) -> Array:
-    return clipped(u + t * direction, lower, upper)
 
 
 def _extended(
