@@ -1,6 +1,4 @@
-"""Data for a first try: a set that comes with this package, those of scikit-learn, and its
-reference as a judged collection.
-"""
+"""Data for a first try: bundled, of scikit-learn, and its reference as a judged collection."""
 
 import gzip
 import inspect

@@ -26,6 +26,7 @@ from ..estimators.base import CertifiedEstimator, MahalanobisMetric, Seed
 from ..estimators.folds import CrossFitted, Fold, fitted_with_map
 from ..estimators.validation import LARGEST_EXTENT, dense, refuse_unusable, validate_points
 from ..evaluation.thresholds import check_share
+from ..neighbours.ties import symmetric_keys
 from ..solvers.base import Certificate
 from ..tables.columns import frame_of
 from ..tables.encoder import TableEncoder
@@ -168,10 +169,6 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
     def _targets(self, y: np.ndarray) -> np.ndarray:
         """What the rules are fitted to (n, n_targets), scaled as in ``fit``."""
 
-    @abstractmethod
-    def _tie_keys(self, X: Array) -> np.ndarray:
-        """Order of rows at equal distances."""
-
     def _fit_decision(
         self, X: Array, y: np.ndarray, Y: np.ndarray, weights: np.ndarray, rules: str
     ) -> Blended | None:
@@ -196,7 +193,7 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
         self.metric_: Any = None
         self._linear_map: np.ndarray | None = None
         self.trials_: list[Trial] = []
-        rows = Training(X, Y, weights, self._tie_keys(X))
+        rows = Training(X, Y, weights, symmetric_keys(X))
         with blas_threads(1) if len(y) <= MOST_ROWS_SINGLE_THREADED else half_the_cores():
             fitted = self._cross_fit_some(X, y, rng)
             if fitted is None:
@@ -311,7 +308,7 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
             raise ValueError(f"y has {len(Y)} entries for {len(X)} rows of X; give one for each.")
         self._given = np.arange(len(Y))
         parts = [(part.trial, part.weight, part.L) for part in self.blend_.parts]
-        rows = Training(X, Y, np.ones(len(Y)), self._tie_keys(X))
+        rows = Training(X, Y, np.ones(len(Y)), symmetric_keys(X))
         rng = check_random_state(self.random_state)
         self._fit_parts(parts, rows, rng, self.blend_.certificate)
         return self

@@ -23,7 +23,7 @@ from ..estimators.automatic import AutoMetric
 from ..estimators.folds import CrossFitted, excess, n_folds_for, stratified_folds
 from ..evaluation.knn import evenly_by_class
 from ..evaluation.statistics import mcnemar
-from ..neighbours.ties import canonical_order, labelled_keys
+from ..neighbours.ties import canonical_order
 from .base import DECISION_PARAMETERS, MetricDecision, check_n_explained
 from .blend import Blended
 from .parts import Explanation
@@ -190,8 +190,7 @@ class MetricClassifier(ClassifierMixin, MetricDecision):
         unknown = np.setdiff1d(y, self.classes_)
         if len(unknown):
             raise ValueError(f"y has {unknown.tolist()[0]!r}, a class that fit did not see.")
-        self._code = np.searchsorted(self.classes_, y)
-        return 2.0 * np.eye(len(self.classes_))[self._code] - 1
+        return 2.0 * np.eye(len(self.classes_))[np.searchsorted(self.classes_, y)] - 1
 
     def _checked(
         self, X: Rows, y: Labels, sample_weight: Labels | None
@@ -229,9 +228,6 @@ class MetricClassifier(ClassifierMixin, MetricDecision):
     def _row_losses(self, scores: np.ndarray, Y: np.ndarray) -> np.ndarray:
         wrong = scores.argmax(1) != Y.argmax(1)
         return wrong + SQUARES * ((scores - Y) ** 2).mean(1)
-
-    def _tie_keys(self, X: Array) -> np.ndarray:
-        return labelled_keys(X, self._code)
 
     def _better(self, blends: list[Blended], judge: Judge) -> Blended:
         vote, kernel = blends

@@ -13,9 +13,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..core.arrays import Array, like, namespace, take, to_numpy
+from ..core.arrays import Array, like, namespace, take
 from ..estimators.folds import Fold
-from ..neighbours.search import nearest
 from ..solvers.kernel_ridge import KERNELS
 from .rule import Judge, Rule, Training, Trial, mapped
 
@@ -92,5 +91,4 @@ class HeldOut:
 
     def _nearest(self, k: int) -> list[Near]:
         k = min(k, *(len(fold.train.Y) for fold in self.folds))
-        found = (nearest(f.held_out, f.train.Z, k, f.train.keys) for f in self.folds)
-        return [Near(*(to_numpy(part) for part in each)) for each in found]
+        return [Near(*fold.train.nearest(fold.held_out, k)) for fold in self.folds]

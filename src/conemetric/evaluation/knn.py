@@ -133,9 +133,7 @@ def _neighbours(metric, X, y, queries, k):
 def knn_predict(
     X_train: Any, y_train: Any, X_test: Any, n_neighbors: int = 3, keys: np.ndarray | None = None
 ) -> np.ndarray:
-    """Majority label of the nearest training rows of each test row, with ties decided as
-    by `knn_error`; ``keys`` as in `nearest_labels`.
-    """
+    """Majority label of the nearest rows; ties as in `knn_error`, ``keys`` as below."""
     return majority(nearest_labels(X_train, y_train, X_test, n_neighbors, keys)[1])
 
 

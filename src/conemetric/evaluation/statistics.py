@@ -1,6 +1,4 @@
-"""Confidence intervals of means, and paired tests of two methods on the same items or
-queries.
-"""
+"""Confidence intervals of means, and paired tests of two methods on the same items."""
 
 from typing import Any, NamedTuple
 

@@ -1,6 +1,4 @@
-"""Pair verification: is a pair similar? Accuracy and ROC curve on held-out pairs, with the
-threshold set on the others.
-"""
+"""Pair verification: accuracy and ROC curve on held-out pairs, thresholds set on the others."""
 
 from dataclasses import dataclass
 from typing import Any

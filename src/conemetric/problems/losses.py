@@ -174,30 +174,6 @@ class Logistic(Loss):
         return 1 / (v * (1 - v))
 
 
-class Exponential(Loss):
-    largest = np.inf
-    steep = True
-
-    def value(self, margins: Array) -> Array:
-        # infinite where exp would overflow: a long step may pass through such margins
-        xp = namespace(margins)
-        largest = math.floor(math.log(xp.finfo(margins.dtype).max))
-        finite = xp.exp(xp.clip(-margins, None, largest))
-        return xp.where(-margins > largest, xp.inf, finite)
-
-    def multiplier(self, margins: Array) -> Array:
-        return self.value(margins)
-
-    def gain(self, v: Array) -> Array:
-        return v + _entropy(v)
-
-    def slope(self, v: Array) -> Array:
-        return -namespace(v).log(v)
-
-    def curvature(self, v: Array) -> Array:
-        return 1 / v
-
-
 class LogSumExp:
     """log sum_r w_r exp(-rho_r): not a sum of losses, but boosting can use it like one."""
 
@@ -284,7 +260,6 @@ LOSSES: dict[str, Loss] = {
     "hinge": Hinge(),
     "squared_hinge": SquaredHinge(),
     "logistic": Logistic(),
-    "exponential": Exponential(),
 }
 
 

@@ -1,5 +1,6 @@
 """The start is light: names and commands are loaded when they are used."""
 
+import json
 import re
 import subprocess
 import sys
@@ -18,23 +19,22 @@ SYSTEMS = tuple(hybrid.SYSTEMS)
 HEAVY = ("numpy", "scipy", "sklearn", "numba", "polars", "matplotlib", "jinja2", "torch")
 
 
-def run_alone(code, *arguments, cwd=None):
-    """The heavy modules that this code imports in a process of its own, and what it prints."""
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import conemetric",
+        "import conemetric; dir(conemetric)",
+        "from conemetric.__main__ import main; main()",
+    ],
+)
+def test_the_start_imports_nothing_heavy(code):
     script = (
-        f"import sys\nsys.argv = {['conemetric', *arguments]!r}\ntry:\n    exec({code!r})\n"
+        f"import sys\nsys.argv = ['conemetric', '--help']\ntry:\n    exec({code!r})\n"
         f"except SystemExit:\n    pass\nprint(sorted(set({HEAVY!r}) & set(sys.modules)))"
     )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=cwd)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    return done.stdout.splitlines()[-1], done.stdout + done.stderr
-
-
-MAIN = "from conemetric.__main__ import main; main()"
-
-
-@pytest.mark.parametrize("code", ["import conemetric", "import conemetric; dir(conemetric)", MAIN])
-def test_the_start_imports_nothing_heavy(code):
-    assert run_alone(code, "--help")[0] == "[]"
+    assert done.stdout.splitlines()[-1] == "[]"
 
 
 # by command: arguments with a file that is there ({}), and those with one that is not
@@ -78,34 +78,75 @@ FOLDERS = {
 }
 
 
-@pytest.mark.parametrize("command", [command.__name__ for command in COMMANDS])
-@pytest.mark.parametrize(("wrong", "answer"), [("-h", "Usage"), ("--nonsense", "No such option")])
-def test_help_and_wrong_options_import_nothing_heavy(command, wrong, answer):
-    imported, printed = run_alone(MAIN, command, wrong)
-    assert imported == "[]" and answer in printed
+NAMES = [command.__name__ for command in COMMANDS]
+WRONG = {"-h": "Usage", "--nonsense": "No such option"}
+WRITING = sorted({*ARGUMENTS} - {"compare", "inspect"})
+# one after the other in one process, which has nothing heavy at first
+CALLS = """
+import contextlib, io, json, os, sys
+from conemetric.__main__ import main
+
+heavy, answers = set(sys.argv[1:]), []
+for folder, arguments in json.load(sys.stdin):
+    os.chdir(folder)
+    sys.argv = ["conemetric", *arguments]
+    before, text = set(sys.modules), io.StringIO()
+    with (
+        contextlib.redirect_stdout(text),
+        contextlib.redirect_stderr(text),
+        contextlib.suppress(SystemExit),
+    ):
+        main()
+    answers.append([sorted(heavy & (set(sys.modules) - before)), text.getvalue()])
+print(json.dumps(answers))
+"""
+
+
+@pytest.fixture(scope="module")
+def answers(tmp_path_factory):
+    """By command and case: the heavy modules that it imports, what it prints, and its folder."""
+    calls = {(name, wrong): [name, wrong] for name in NAMES for wrong in WRONG}
+    for name, cases in ARGUMENTS.items():
+        calls |= {(name, case): [name, *arguments] for case, arguments in enumerate(cases)}
+    folders = {}
+    for (name, case), arguments in calls.items():
+        folders[name, case] = folder = tmp_path_factory.mktemp("call")
+        (folder / "there").touch()
+        calls[name, case] = [argument.format("there") for argument in arguments]
+        if case == 0 and name in FOLDERS:
+            (folder / "taken").mkdir()
+            (folder / "taken" / FOLDERS[name]).touch()
+            calls[name, case] += ["--out", "taken"]
+        elif case == 0:
+            (folder / "taken").touch()
+    del calls["compare", 0], calls["inspect", 0]  # they write nothing to refuse
+    given = json.dumps([(str(folders[key]), arguments) for key, arguments in calls.items()])
+    command = [sys.executable, "-c", CALLS, *HEAVY]
+    done = subprocess.run(command, input=given, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    found = zip(calls, json.loads(done.stdout), strict=True)
+    return {key: (*answer, folders[key]) for key, answer in found}
+
+
+@pytest.mark.parametrize("command", NAMES)
+@pytest.mark.parametrize("wrong", WRONG)
+def test_help_and_wrong_options_import_nothing_heavy(answers, command, wrong):
+    imported, printed, _ = answers[command, wrong]
+    assert imported == [] and WRONG[wrong] in printed
 
 
 @pytest.mark.parametrize("command", ARGUMENTS)
 @pytest.mark.parametrize("case", [1, 2])
-def test_missing_files_are_refused_before_anything_heavy(command, case, tmp_path):
-    (tmp_path / "there").touch()
-    arguments = [argument.format("there") for argument in ARGUMENTS[command][case]]
-    imported, printed = run_alone(MAIN, command, *arguments, cwd=tmp_path)
-    assert imported == "[]" and re.search(r"there is no ([a-z ]+ )?file 'none\.", printed)
-    assert [path.name for path in tmp_path.iterdir()] == ["there"]
+def test_missing_files_are_refused_before_anything_heavy(answers, command, case):
+    imported, printed, folder = answers[command, case]
+    assert imported == [] and re.search(r"there is no ([a-z ]+ )?file 'none\.", printed)
+    assert [path.name for path in folder.iterdir()] == ["there"]
 
 
-@pytest.mark.parametrize("command", sorted({*ARGUMENTS} - {"compare", "inspect"}))
-def test_existing_output_is_refused_before_anything_heavy(command, tmp_path):
-    (tmp_path / "there").touch()
-    arguments = [argument.format("there") for argument in ARGUMENTS[command][0]]
-    taken = tmp_path / "taken"
-    if command in FOLDERS:
-        taken.mkdir()
-        taken, arguments = taken / FOLDERS[command], [*arguments, "--out", "taken"]
-    taken.touch()
-    imported, printed = run_alone(MAIN, command, *arguments, cwd=tmp_path)
-    assert imported == "[]" and "exists already" in printed
+@pytest.mark.parametrize("command", WRITING)
+def test_existing_output_is_refused_before_anything_heavy(answers, command):
+    imported, printed, _ = answers[command, 0]
+    assert imported == [] and "exists already" in printed
 
 
 def test_every_public_name_is_there():

@@ -1,6 +1,7 @@
 """Decisions of a study: judged on every split beside others, refitted to all rows."""
 
 from dataclasses import replace
+from functools import cache
 from typing import ClassVar
 
 import numpy as np
@@ -22,15 +23,22 @@ from conemetric.evaluation.statistics import corrected_t_test
 X, y = load_wine(return_X_y=True)
 
 
+FEW = Labelled(X[::2, :7], y[::2])
 COMPARED = ["MetricClassifier", "random forest", "histogram boosting"]
+
+
+@cache
+def wine_study():
+    """A study with a decision, which no test changes."""
+    return run_study(Labelled(X, y), Options(method="frob"), decide=True)
 
 
 def test_every_row_of_the_table_is_judged_on_every_split():
     options = Options(method="frob", repeats=3, seed=4)
-    study = run_study(Labelled(X, y), options, decide=True)
+    study = run_study(FEW, options, decide=True)
     assert [list(split) for split in study.judged] == [["euclidean", "frob", *COMPARED]] * 3
     for i, split in enumerate(study.judged):
-        alone = run_study(Labelled(X, y), Options(method="frob", seed=4 + i), decide=True)
+        alone = run_study(FEW, Options(method="frob", seed=4 + i), decide=True)
         assert {k: v.rate for k, v in alone.judged[0].items()} == {
             k: v.rate for k, v in split.items()
         }
@@ -49,12 +57,11 @@ def test_a_decision_and_its_metric_are_learned_at_once(monkeypatch, scale, kind)
     monkeypatch.setattr(
         AutoMetric, "fit", lambda self, *a, **k: fits.append(1) or fit(self, *a, **k)
     )
-    rows = X.copy()
+    rows = FEW.X.copy()
     rows[:5, 0] = np.nan if kind == "gaps" else rows[:5, 0]
-    names = [f"f{i}" for i in range(13)] if kind == "named" else None
-    study = run_study(
-        Labelled(rows, y), Options(scale=scale), decide=True, refit=True, feature_names=names
-    )
+    names = [f"f{i}" for i in range(7)] if kind == "named" else None
+    task, options = Labelled(rows, FEW.y), Options(scale=scale)
+    study = run_study(task, options, decide=True, refit=True, feature_names=names)
     shared = scale == "standard" or kind == "gaps"
     assert len(fits) == (1 if shared else 3)
     assert (study.refitted is study.metric) == shared
@@ -64,20 +71,19 @@ def test_a_decision_and_its_metric_are_learned_at_once(monkeypatch, scale, kind)
     assert any(note.startswith("Cross-validated on") for note in study.notes)
 
 
-@pytest.mark.parametrize("options", [{"n_neighbors": 5}, {"parameters": {"max_rows": 50}}], ids=str)
+@pytest.mark.parametrize("options", [{"n_neighbors": 5}, {"parameters": {"max_rows": 30}}], ids=str)
 def test_a_metric_with_settings_of_its_own_is_learned_apart(options):
-    study = run_study(Labelled(X, y), Options(scale="standard", **options), decide=True)
+    study = run_study(FEW, Options(scale="standard", **options), decide=True)
     assert study.estimator is not study.decided.decision.estimator.metric_
     assert study.estimator.n_neighbors == options.get("n_neighbors", 3)
 
 
 def test_a_column_that_is_constant_in_the_training_rows_does_not_spoil_the_metric():
-    rows = np.column_stack([X, np.ones(len(X))])
+    rows = np.column_stack([X, np.ones(len(X))])[::2]
     names = [f"f{i}" for i in range(14)]
-    study = run_study(
-        Labelled(rows, y), Options(scale="standard"), decide=True, feature_names=names
-    )
-    assert study.metric.transform(rows).shape[0] == len(y) and study.after.rate < 0.1
+    task, options = Labelled(rows, y[::2]), Options(scale="standard")
+    study = run_study(task, options, decide=True, feature_names=names)
+    assert study.metric.transform(rows).shape[0] == len(rows) and study.after.rate < 0.1
 
 
 def test_what_is_saved_is_learned_from_all_rows():
@@ -98,7 +104,7 @@ def test_what_is_saved_is_learned_from_all_rows():
 
 def judged(**errors):
     """A study of 400 held-out rows with these numbers of mistakes, the better ones nested."""
-    study = run_study(Labelled(X, y), Options(method="frob"), decide=True)
+    study = wine_study()
     names = dict(
         zip(("euclidean", "frob", "ours", "forest", "boosting"), study.judged[0], strict=True)
     )
@@ -168,7 +174,7 @@ def test_forests_and_boosting_take_words_and_gaps_as_they_are():
 
 @pytest.mark.parametrize("limit", ["MOST_COMPARED", "MOST_CLASSES"])
 def test_forest_and_boosting_are_left_out_where_they_would_be_slow(monkeypatch, limit):
-    study = run_study(Labelled(X, y), Options(method="frob"), decide=True)
+    study = wine_study()
     assert list(study.decided.judgements) == COMPARED
     monkeypatch.setattr(deciding, limit, 2)
     again = deciding.judged(study.decided.decision, study.task, 0, [])
@@ -191,7 +197,7 @@ class Probe(DummyClassifier):
 @pytest.mark.parametrize("threads", [2, 3])
 @pytest.mark.parametrize("small", [False, True])
 def test_the_comparison_takes_one_thread_where_the_problem_is_small(monkeypatch, threads, small):
-    study = run_study(Labelled(X, y), Options(method="frob"), decide=True)
+    study = wine_study()
     monkeypatch.setattr(deciding, "MIN_PARALLEL_WORK", X.size if small else 0)
     monkeypatch.setattr(Probe, "seen", [])
     monkeypatch.setitem(deciding.BASELINES, "labels", (Probe(), Probe()))

@@ -17,18 +17,17 @@ EXPECTED = (ValueError, TypeError, OSError, MemoryError, ImportError)
 
 def _remark(message, *_):
     """Print a warning as one line on stderr."""
-    state.messages.print(
-        f"[yellow]warning[/] {escape(' '.join(in_options(message).split()))}",
-        highlight=False,
-        soft_wrap=True,
-    )
+    state.message(f"[yellow]warning[/] {escape(_line(message))}")
+
+
+def _line(message):
+    return " ".join(in_options(message).split())
 
 
 def _is_expected(error: Exception) -> bool:
     polars = sys.modules.get("polars")  # an error of Polars only if it was imported
-    return isinstance(error, EXPECTED) or (
-        polars is not None and isinstance(error, polars.exceptions.PolarsError)
-    )
+    more = () if polars is None else (polars.exceptions.PolarsError,)
+    return isinstance(error, (*EXPECTED, *more))
 
 
 def main(args: list[str] | None = None) -> None:
@@ -44,10 +43,10 @@ def main(args: list[str] | None = None) -> None:
         if state.debug:
             raise
         expected = _is_expected(error)
-        text = " ".join(in_options(error).split()) or type(error).__name__
+        text = _line(error) or type(error).__name__
         if not expected:
             text = f"internal error, {type(error).__name__}: {text}; run again with --debug for the traceback"
-        state.messages.print(f"[bold red]error[/] {escape(text)}", highlight=False, soft_wrap=True)
+        state.message(f"[bold red]error[/] {escape(text)}")
         sys.exit(2 if expected else 1)
     finally:
         state.at_end.close()

@@ -9,7 +9,7 @@ import typer
 from rich.markup import escape
 
 from ...core.progress import emit
-from .files import check_file, output_folder, write_csv, write_query
+from .files import as_rows, check_file, output_folder, write_csv, write_query
 from .invocation import progress_bar, state
 from .options import Adapting, Command, Overwrite, Sources, folder_for
 from .wording import grid, in_words, plural, written
@@ -162,7 +162,7 @@ def query_rows(found: "Adaptation") -> list[dict[str, Any]]:
     for measure in MEASURES:
         for when, key in (("before", "before"), ("after", found.chosen)):
             columns[f"{measure} {when}"] = found.values[key][measure].tolist()
-    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    return as_rows(columns)
 
 
 def _named(found, queries):

@@ -1,6 +1,4 @@
-"""The application and its commands. The modules of the commands import the library, NumPy and
-Polars only where the work starts: help and errors of usage are printed at once.
-"""
+"""The application; its commands import NumPy, Polars and the library only where work starts."""
 
 from typing import Annotated, Any
 

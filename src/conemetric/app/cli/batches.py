@@ -82,9 +82,7 @@ def _batches(path, metric, reading, notes):
 
 
 def write_batches(path: Path, batches: Iterator[pl.DataFrame], rank: int) -> int:
-    """Write data frames one by one to a CSV, Parquet or npy file, whole or not at all; return
-    the number of rows.
-    """
+    """Write data frames to a CSV, Parquet or npy file, whole or not at all; count their rows."""
     kind = path.suffix.lower()
     if kind not in (".csv", ".parquet", ".pq", ".npy"):
         raise ValueError(f"--out '{path}': give a name that ends in .csv, .parquet or .npy.")

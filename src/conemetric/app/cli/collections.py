@@ -1,6 +1,4 @@
-"""Judged collections from files: judgements as TREC or tables, BEIR's folders, npz files; every
-fault is named before work starts.
-"""
+"""Judged collections from files: judgements as TREC or tables, BEIR's folders, npz files."""
 
 from collections import Counter
 from dataclasses import dataclass, replace
@@ -301,9 +299,7 @@ def _by_number(path, sides, notes):
 def known_lines(
     path: Path, query: np.ndarray, document: np.ndarray, noun: str, notes: list[str]
 ) -> np.ndarray:
-    """Which lines name a query and a document of the collection, by row number or -1; a note counts
-    the others.
-    """
+    """Which lines name a known query and document (-1: unknown); a note counts the others."""
     known = (query >= 0) & (document >= 0)
     if not known.any():
         raise ValueError(
@@ -318,9 +314,7 @@ def known_lines(
 
 
 def read_judgements(path: Path) -> pl.DataFrame:
-    """Columns query, document and grade of a file: TREC's four columns, or a table of two or
-    three, with or without a header.
-    """
+    """Query, document and grade: TREC's four columns, or a table of two or three."""
     path = check_file(path)
     kind = path.suffix.lower()
     tables = (*LINES, ".parquet", ".pq", ".npy")

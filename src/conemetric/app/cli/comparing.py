@@ -11,6 +11,7 @@ from .options import Command, Judging, MaxRows, Names, Overwrite, Supervised, fo
 from .wording import filled_grid, written
 
 TABLE = "table.csv"
+ONLY = "Only this method; may be repeated."
 COLUMNS = {
     "95 % interval": "{low:.2%} - {high:.2%}",
     "p": "{p_value:.2g}",
@@ -24,9 +25,7 @@ COLUMNS = {
 class Compare(Command, Supervised, Judging):
     """Options of `compare`."""
 
-    methods: Annotated[Names, option("NAME", "Only this method; may be repeated.", "--method")] = (
-        None
-    )
+    methods: Annotated[Names, option("NAME", ONLY, "--method")] = None
     out: Annotated[Path | None, folder_for(f"{TABLE} and one metric file per method")] = None
     overwrite: Overwrite = False
     max_rows: MaxRows = 2_000

@@ -15,9 +15,7 @@ from .wording import listed, plural
 
 
 def scan_text(path: Path, given: Reading, notes: list[str]) -> pl.LazyFrame:
-    """A lazy frame of a CSV file; notes say how an unusual one was read. What Polars cannot read
-    is rewritten in memory first.
-    """
+    """A lazy frame of a CSV file, rewritten in memory if Polars cannot read it; notes say how."""
     dialect = sniff(path, given)
     names = _names(path, dialect)
 
@@ -72,9 +70,7 @@ def explain(path: Path, given: Reading, error: Exception) -> NoReturn:
 
 
 def refuse_broken(path: Path, dialect: Dialect, names: list[str], strict: bool = False) -> int:
-    """Count the records; an error names the first with too many fields or a misplaced quotation
-    mark.
-    """
+    """Count the records; an error names the first broken one by its line."""
     count = 0
     for begins, row in dialect.records(path, strict):
         count += bool(row) or len(names) == 1

@@ -1,6 +1,4 @@
-"""The dialect of a CSV file: separator, decimal mark, encoding and header, detected unless given.
-A misplaced quotation mark is named by its line.
-"""
+"""The dialect of a CSV file: separator, decimal mark, encoding, header; detected unless given."""
 
 import codecs
 import csv
@@ -22,11 +20,8 @@ SAMPLE = 200  # records to detect separator, decimal mark and header from
 BLOCK = 1 << 20  # bytes read at a time
 NUMBER = re.compile(r"[+-]?(\d+([.,]\d*)?|[.,]\d+)(e[+-]?\d+)?", re.IGNORECASE | re.ASCII)
 GROUPED = re.compile(r"[+-]?\d{1,3},\d{3}", re.ASCII)  # perhaps thousands
-BYTE_ORDER_MARKS = {
-    codecs.BOM_UTF8: "utf-8-sig",
-    codecs.BOM_UTF16_LE: "utf-16",
-    codecs.BOM_UTF16_BE: "utf-16",
-}
+BYTE_ORDER_MARKS = dict.fromkeys((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE), "utf-16")
+BYTE_ORDER_MARKS[codecs.BOM_UTF8] = "utf-8-sig"
 UTF8 = ("utf-8", "utf-8-sig")
 # what is not UTF-8 is mostly Windows' Western encoding, which contains most of Latin-1
 DETECTED = ("utf-8", "cp1252", "latin-1")
@@ -51,9 +46,7 @@ class Dialect:
         return csv.reader(lines, delimiter=self.separator, skipinitialspace=True, strict=strict)
 
     def records(self, path: Path, strict: bool = False) -> Iterator[tuple[int, list[str]]]:
-        """The records, each with the number of its first line; an error names a misplaced
-        quotation mark.
-        """
+        """The records, each with the number of its first line."""
         with self.lines(path) as lines:
             rows, begins = self.reader(lines, strict), 1
             try:
@@ -61,11 +54,9 @@ class Dialect:
                     yield begins, row
                     begins = rows.line_num + 1
             except csv.Error as error:
-                fault = (
-                    "a quotation mark is never closed"
-                    if "end of data" in str(error)
-                    else "text follows a closing quotation mark"
-                )
+                fault = "text follows a closing quotation mark"
+                if "end of data" in str(error):
+                    fault = "a quotation mark is never closed"
                 with self.lines(path) as again:
                     line = next(itertools.islice(again, begins - 1, None))
                 quoted = line[line.rfind('"') :].strip()[:60]
@@ -125,25 +116,17 @@ def _encoding(path, given):
 
 
 def _untidy(path, dialect, width):
-    """Whether there are spaces beside separators, quotation marks within words, or, in a table
-    of several columns, empty lines.
-    """
+    """Whether there are spaces at separators, quotation marks within words, or empty lines."""
     mark = dialect.separator.encode()
-    faults = [
-        mark + b" ",
-        b" " + mark,
-        b" \n",
-        b" \r\n",
-        *([b"\n\n", b"\n\r\n"] if width > 1 else []),
-    ]
+    faults = [mark + b" ", b" " + mark, b" \n", b" \r\n"]
+    faults += [b"\n\n", b"\n\r\n"] if width > 1 else []
     among = re.escape(mark)
     within = re.compile(b'[^\\s"%b]"[^"\\s%b]' % (among, among))
     with path.open("rb") as file:
         for lines in iter(partial(file.readlines, BLOCK), []):
             block = b"\n" + b"".join(lines)  # the end of the line before
-            if any(fault in block for fault in faults):
-                return True
-            if dialect.quotes and within.search(block):
+            quoted = dialect.quotes and within.search(block)
+            if quoted or any(fault in block for fault in faults):
                 return True
     return False
 
@@ -166,9 +149,7 @@ def _sample(text, dialect):
 
 
 def separator_of(text: str, default: str | None = ",") -> Any:
-    """The mark that divides most records into equally many fields, most of them numbers; the
-    default if none divides them.
-    """
+    """The mark that divides most records into equally many fields, most of them numbers."""
 
     def score(mark):
         rows = [row for row in _sample(text, Dialect(mark)) if row]
@@ -203,16 +184,9 @@ def _has_header(sample):
     first, below = sample[0], sample[1:]
     columns = [[row[i] for row in below if i < len(row)] for i in range(len(first))]
     known = list(zip(first, columns, strict=True))
-    again = [
-        field in column
-        for field, column in known
-        if field not in MISSING and not NUMBER.fullmatch(field)
-    ]
-    numbers = [
-        field
-        for field, column in known
-        if NUMBER.fullmatch(field) and any(map(NUMBER.fullmatch, column))
-    ]
+    is_number = NUMBER.fullmatch
+    again = [word in below for word, below in known if word not in MISSING and not is_number(word)]
+    numbers = [text for text, below in known if is_number(text) and any(map(is_number, below))]
     if not numbers:
         return not (again and all(again))
     whole = [int(field) for field in numbers if field.isdigit()]

@@ -121,6 +121,11 @@ def write_query(path: Path, query: Any) -> None:
     write_text(path, query if isinstance(query, str) else json.dumps(query, indent=2))
 
 
+def as_rows(columns: dict[str, list]) -> list[dict[str, Any]]:
+    """A dictionary for each row of these columns."""
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+
+
 def write_csv(path: Path, rows: Sequence[dict[str, Any]]) -> None:
     """Write dictionaries as CSV; a column missing from a row is empty."""
     text = io.StringIO(newline="")

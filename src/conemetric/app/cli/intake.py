@@ -1,6 +1,4 @@
-"""From a data frame to rows: numbers, words, dates and gaps recognised to learn from them, or read as
-in training; a line about each says what was done.
-"""
+"""From a data frame to rows: to learn from, or as in training; notes say what was done."""
 
 import difflib
 from collections import defaultdict
@@ -67,9 +65,7 @@ def check_columns(path: str | Path, schema: pl.Schema, reading: Reading) -> None
 def learnable(
     path: str | Path, frame: pl.DataFrame, reading: Reading, notes: list[str]
 ) -> dict[str, str]:
-    """The kinds of the columns to learn from, by name; notes say which columns are what, and which
-    are left out.
-    """
+    """The kinds of the columns to learn from, by name; notes tell these and those left out."""
     chosen: dict[str | int, str] = dict.fromkeys(reading.words or (), "word")
     chosen |= dict.fromkeys(reading.numbers or (), "number")
     frame = frame.with_columns(_numbers_with_slips(frame, chosen, notes))
@@ -84,9 +80,7 @@ def learnable(
 
 
 def rows_of(frame: pl.DataFrame, kinds: dict[str, str]) -> Any:
-    """These columns: an array if they are complete numbers whose squares can be added up, else a
-    frame.
-    """
+    """These columns: an array if they are complete numbers that can be squared, else a frame."""
     typed = frame.select(typed_column(frame[name], kind) for name, kind in kinds.items())
     if set(kinds.values()) == {"number"} and not sum(typed.null_count().row(0)):
         small = all(kind in SMALL for kind in frame.select(list(kinds)).dtypes)

@@ -14,9 +14,7 @@ from ...core.progress import Event, watching
 
 
 class Invocation:
-    """Flags of this invocation, and its two consoles: results on stdout, everything
-    else on stderr.
-    """
+    """Flags of this invocation, and its consoles: results on stdout, all else on stderr."""
 
     def reset(self) -> None:
         self.debug = self.json = False
@@ -24,10 +22,14 @@ class Invocation:
         self.messages = Console(stderr=True)
         self.at_end = ExitStack()  # closed when the command ends
 
+    def message(self, text: str) -> None:
+        """Print a line on stderr."""
+        self.messages.print(text, highlight=False, soft_wrap=True)
+
     def say(self, text: str) -> None:
         """Print a remark for a person."""
         if not self.json:
-            self.messages.print(text, highlight=False, soft_wrap=True)
+            self.message(text)
 
     def answer(
         self,
@@ -73,9 +75,7 @@ def progress_bar() -> Iterator[None]:
 
 
 class ProgressLine:
-    """One line of a progress display: the stage and, within it, the certified gap or the share
-    that is done.
-    """
+    """One line of progress: the stage and, within it, the certified gap or the share done."""
 
     def __init__(self, bar: Progress) -> None:
         self.bar, self.stage = bar, "starting"

@@ -9,7 +9,7 @@ import typer
 from rich.markup import escape
 
 from ...core.progress import emit
-from .files import output_folder, write_csv
+from .files import as_rows, output_folder, write_csv
 from .invocation import progress_bar, state
 from .options import Command, Judging, Overwrite, Supervised, flag, folder_for, is_pattern, option
 from .wording import grid, in_words, plural, use_in_python, written
@@ -32,9 +32,7 @@ class Learn(Command, Supervised, Judging):
     """Options of `learn`."""
 
     method: Annotated[str | None, option("NAME", METHOD)] = None
-    repeats: Annotated[
-        int, option("N", "Judge on N random splits, with a fit for each.", min=1)
-    ] = 1
+    repeats: Annotated[int, option("N", "Judge on N random splits, one fit for each.", min=1)] = 1
     workers: Annotated[int | None, option("N", WORKERS, min=1)] = None
     scheduler: Annotated[str | None, option("ADDRESS", SCHEDULER)] = None
     out: Annotated[Path | None, folder_for(f"{', '.join(NAMES[:-1])} and {NAMES[-1]}")] = None
@@ -124,15 +122,10 @@ def _predictions(study, ids):
     rows = study.task.original(study.task.test)
     # under the same headings whatever the method
     headings = {"euclidean": "before", study.options.method: "after"}
-    columns = {
-        "row": rows.tolist() if ids is None else ids[rows].tolist(),
-        "true": study.task.y[study.task.test].tolist(),
-        **{
-            headings.get(name, name): judged.detail["predicted"].tolist()
-            for name, judged in study.judged[0].items()
-        },
-    }
-    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+    columns = {"row": rows if ids is None else ids[rows], "true": study.task.y[study.task.test]}
+    for name, judged in study.judged[0].items():
+        columns[headings.get(name, name)] = judged.detail["predicted"]
+    return as_rows({name: column.tolist() for name, column in columns.items()})
 
 
 def _keep(metric, interrupted, path):
@@ -141,11 +134,9 @@ def _keep(metric, interrupted, path):
 
     save_metric(path, metric)
     if interrupted:
-        best = (
-            "blend of what was learned"
-            if metric.certificate is None
-            else f"best certified metric ({in_words(metric.certificate)})"
-        )
+        best = "blend of what was learned"
+        if metric.certificate is not None:
+            best = f"best certified metric ({in_words(metric.certificate)})"
         state.say(f"[yellow]interrupted[/] the {best} is in '{escape(str(path))}'.")
         raise typer.Exit(130)
 
@@ -213,10 +204,8 @@ def _next_steps(study, out):
     lines = []
     surer = [] if len(study.judged) > 1 else ["--repeats 5 for more splits"]
     if study.outcome == "better":
-        lines = [
-            f"Next, in Python{f' ({surer[0]})' if surer else ''}:",
-            *use_in_python(out / FILES["metric"]),
-        ]
+        lines = [f"Next, in Python{f' ({surer[0]})' if surer else ''}:"]
+        lines += use_in_python(out / FILES["metric"])
     if study.decided is not None and study.recommended == study.decided.name:
         predict = f"conemetric predict NEW.csv --decision {out / DECISION}"
         lines.append(escape(f"To predict for new rows: {predict}"))

@@ -1,6 +1,4 @@
-"""From files, or a bundled data set, to a task: rows, and their labels, pairs or triplets, which name
-rows by number or by id.
-"""
+"""From files, or a bundled data set, to a task: rows and their labels, pairs or triplets."""
 
 from pathlib import Path
 
@@ -58,9 +56,7 @@ def load_task(data: str | None, reading: Reading) -> tuple[Table, Task, str]:
 
 
 def read_pairs(path: Path, table: Table) -> tuple[np.ndarray, np.ndarray]:
-    """Row numbers (m, 2) of a file of id, id, same, and which pairs are similar; what was unusual
-    about it joins the notes of the table.
-    """
+    """Row numbers (m, 2) of a file of id, id, same, and which pairs are similar."""
     path = check_file(path)
     rows, rest = _read_constraints(path, 2, table)
     if rest.width == 0:
@@ -77,19 +73,12 @@ def read_pairs(path: Path, table: Table) -> tuple[np.ndarray, np.ndarray]:
             "same or not."
         )
     similar = same.to_numpy()
-    contradicting = _contradictions(rows, similar)
-    if contradicting:
-        pairs = plural(contradicting, "pair")
-        table.notes.append(f"{pairs} in '{path.name}' marked both same and different.")
+    pairs = np.sort(rows, axis=1)
+    alike, unlike = ({*map(tuple, pairs[which].tolist())} for which in (similar, ~similar))
+    if alike & unlike:
+        both = plural(len(alike & unlike), "pair")
+        table.notes.append(f"{both} in '{path.name}' marked both same and different.")
     return rows, similar
-
-
-def _contradictions(rows, same):
-    """How many pairs are marked same in one line and different in another."""
-    pairs, which = np.unique(np.sort(rows, axis=1), axis=0, return_inverse=True)
-    called = np.zeros((len(pairs), 2), bool)
-    called[which.ravel(), same.astype(int)] = True
-    return int(called.all(axis=1).sum())
 
 
 def _read_constraints(path, width, table):

@@ -251,6 +251,7 @@ SERVER = (
 )
 SHORTER = "Also shorten the embedding to this many dimensions."
 SCALING = "Scale of the other scores: raw, range or spread; auto tries all."
+RANKED_BY = f"Search engine that will rank: {', '.join(ENGINES)}."
 MAP = "queries: the documents' index stays; both; or auto, the more reliable gain."
 
 
@@ -273,11 +274,9 @@ class Adapting(AdaptOptions):
     """How to adapt and how to judge."""
 
     map: Annotated[str, option("WHAT", MAP)] = "auto"
-    similarity: Annotated[str, option("KIND", "How the index ranks: cosine or inner.")] = "cosine"
+    similarity: Annotated[str, option("KIND", "Score of the index: cosine or inner.")] = "cosine"
     n_components: Annotated[Number, option("N", SHORTER, "--components", min=1)] = None
-    target: Annotated[Text, option("ENGINE", f"Engine that will rank: {', '.join(ENGINES)}.")] = (
-        None
-    )
+    target: Annotated[Text, option("ENGINE", RANKED_BY)] = None
     normalization: Annotated[str, option("HOW", SCALING)] = "auto"
     test_size: TestSize = AdaptOptions.test_size
     tol: Tolerance = AdaptOptions.tol

@@ -159,24 +159,16 @@ def computing(workers: int | None, scheduler: str | None) -> Iterator[None]:
     distributed = require("distributed", "cluster")
     with ExitStack() as opened:
         if workers is not None:
-            with _ignoring_ctrl_c():
+            # Ctrl-C ends the fit, which still needs the workers for its last certificate
+            before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+            try:
                 local = distributed.LocalCluster(
                     n_workers=workers, threads_per_worker=1, dashboard_address=":0"
                 )
+            finally:
+                signal.signal(signal.SIGINT, before)
             opened.enter_context(local)
         client = opened.enter_context(distributed.Client(scheduler or local))
         count = len(client.scheduler_info(n_workers=-1)["workers"])
         state.say(f"computing on {plural(count, 'worker')}; dashboard: {client.dashboard_link}")
         yield
-
-
-@contextmanager
-def _ignoring_ctrl_c():
-    """Let processes started in the block ignore Ctrl-C: it ends the fit, which still needs them
-    for its last certificate.
-    """
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)

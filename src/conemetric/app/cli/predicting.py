@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from rich.markup import escape
 
 from ...core.progress import emit
-from .files import check_file, check_free, write_csv
+from .files import as_rows, check_file, check_free, write_csv
 from .invocation import progress_bar, state
 from .options import Command, Dialect, DropMissing, IdColumn, Out, Overwrite, Rows, option
 from .using import SHOWN
@@ -92,9 +92,7 @@ def _columns(estimator):
 def predicted_rows(
     estimator: Any, X: "np.ndarray", alpha: float, n: int
 ) -> Iterator[dict[str, Any]]:
-    """What is predicted for each row: class, probability and set, or number and interval, and
-    the n training rows that decided.
-    """
+    """For each row class, probability and set, or number and interval, and n deciding rows."""
     import numpy as np
     import polars as pl
 
@@ -118,29 +116,21 @@ def predicted_rows(
 
 
 def _classes(estimator, X, alpha):
-    probabilities = estimator.predict_proba(X).tolist()
-    classes, known = estimator.predict(X).tolist(), estimator.classes_.tolist()
-    rows = [
-        {"class": name, "probability": max(p), "probabilities": dict(zip(known, p, strict=True))}
-        for name, p in zip(classes, probabilities, strict=True)
-    ]
-    if not _promises(estimator):
-        return rows
-    sets = estimator.predict_set(X, alpha)
-    return [
-        {**row, "set": estimator.classes_[included].tolist()}
-        for row, included in zip(rows, sets, strict=True)
-    ]
+    known, columns = estimator.classes_.tolist(), {"class": estimator.predict(X).tolist()}
+    shares = estimator.predict_proba(X).tolist()
+    columns["probability"] = [max(each) for each in shares]
+    columns["probabilities"] = [dict(zip(known, each, strict=True)) for each in shares]
+    if _promises(estimator):
+        sets = estimator.predict_set(X, alpha)
+        columns["set"] = [estimator.classes_[included].tolist() for included in sets]
+    return as_rows(columns)
 
 
 def _numbers(estimator, X, alpha):
-    rows = [{"value": value} for value in estimator.predict(X).tolist()]
-    if not _promises(estimator):
-        return rows
-    intervals = estimator.predict_interval(X, alpha).tolist()
-    return [
-        {**row, "low": low, "high": high} for row, (low, high) in zip(rows, intervals, strict=True)
-    ]
+    columns = {"value": estimator.predict(X).tolist()}
+    if _promises(estimator):
+        columns["low"], columns["high"] = estimator.predict_interval(X, alpha).T.tolist()
+    return as_rows(columns)
 
 
 def _promises(estimator):

@@ -24,9 +24,7 @@ RUN_FIELDS = 6  # query, Q0, document, rank, score, tag
 def read_scores(
     collection: Collection, chosen: Sources, target: str | None = None
 ) -> tuple[dict[str, Any] | None, list[str]]:
-    """The columns by name, None without any, and notes about them. Words are scored as the
-    target engine does.
-    """
+    """The columns by name, words scored as the target does, None without any; and notes."""
     columns: dict[str, Any] = {}
     notes: list[str] = []
     if chosen.lexical:

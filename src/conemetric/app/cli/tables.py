@@ -1,6 +1,4 @@
-"""Rows from CSV, Parquet, npy and npz files, with labels and ids; every fault is named before
-work starts.
-"""
+"""Rows from CSV, Parquet, npy and npz files, with labels and ids; faults are named first."""
 
 import gzip
 import shutil
@@ -67,9 +65,7 @@ def unzipped(path: Path) -> Path:
 
 
 def without_missing(table: Table, path: Path, reading: Reading) -> Table:
-    """Refuse rows with missing, infinite or huge values, or leave them out, where a metric has no
-    way to fill them.
-    """
+    """Refuse or drop rows with missing, infinite or huge values that a metric cannot fill."""
     # the squares of numbers up to this can be added
     largest = np.sqrt(np.finfo(table.X.dtype).max / (4 * table.X.shape[1]))
     bad = ~(np.abs(table.X) <= largest)

@@ -1,6 +1,4 @@
-"""Commands that use a learned metric: ``embed``, ``neighbors``, ``inspect``; and ``datasets``, which
-lists the data sets that commands know by name.
-"""
+"""Commands that use a metric: ``embed``, ``neighbors``, ``inspect``; and ``datasets``."""
 
 from dataclasses import asdict, dataclass
 from pathlib import Path

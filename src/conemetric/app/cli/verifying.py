@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.markup import escape
 
-from .files import check_file, output_folder, write_csv
+from .files import as_rows, check_file, output_folder, write_csv
 from .invocation import state
 from .options import Command, Dialect, IdColumn, Metric, Overwrite, Seed, option
 from .wording import filled_grid, plural, promise_values
@@ -200,11 +200,9 @@ def _promise(learned, distance, same, rate, confidence):
 
 def _write_roc(path, found):
     """The curves as a table."""
-    rows = [
-        {"method": name, "false_positive_rate": false, "true_positive_rate": true}
-        for name, curve in found.items()
-        for false, true in zip(
-            curve.false_positive_rate.tolist(), curve.true_positive_rate.tolist(), strict=True
-        )
-    ]
+    rates = ("false_positive_rate", "true_positive_rate")
+    rows = []
+    for name, curve in found.items():
+        points = as_rows({rate: getattr(curve, rate).tolist() for rate in rates})
+        rows += [{"method": name, **point} for point in points]
     write_csv(path, rows)

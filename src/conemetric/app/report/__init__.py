@@ -1,6 +1,4 @@
-"""One self-contained HTML page about a learned metric or an adapted embedding: what it
-gained, what it looks at, and how far it is proven.
-"""
+"""One self-contained HTML page about a learned metric or an adapted embedding."""
 
 from .metric import write_report
 

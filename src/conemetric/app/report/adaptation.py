@@ -1,6 +1,4 @@
-"""The report of an adaptation: what held-out queries gained, which gained and lost most, how the
-map was chosen, how far it is proven, how to use it.
-"""
+"""The report of an adaptation: what held-out queries gained and lost, and how to use the map."""
 
 from os import PathLike
 from typing import Any
@@ -148,9 +146,7 @@ def _text(row, texts):
 
 
 def paths(found: Adaptation) -> list[tuple[str, ...]]:
-    """For each path tried: its name, and the C of the largest gain, with the gain and its standard
-    error.
-    """
+    """For each path tried: its name, and the C of the largest gain with its standard error."""
     tried: dict[str, list] = {}
     for side, estimator in found.fitted.items():
         for candidate in estimator.candidates_:

@@ -63,9 +63,7 @@ def _quarters(y):
 
 @dataclass(frozen=True)
 class Confusion:
-    """Counts, true class by predicted class, before and after; only the classes with
-    most mistakes when there are many.
-    """
+    """Counts, true by predicted class; of many classes those with most mistakes."""
 
     names: list[str]
     before: np.ndarray
@@ -108,21 +106,18 @@ def dimensions(study: Study) -> Dimensions:
     n = len(components)
     steps = np.round(2 ** np.arange(0, np.log2(n), 0.5))
     tried = np.unique(np.append(steps[steps < n], n)).astype(int)
-    trial = task.validation(JUDGED, np.random.default_rng(study.options.seed))
-    mapped = trial.prepared(study.estimator)
-    errors = np.array(
-        [replace(mapped, X=mapped.X[:, :d]).judge(None, study.options).rate for d in tried]
-    )
-    best, n_judged = errors.min(), len(trial.test)
+    held_out = task.validation(JUDGED, np.random.default_rng(study.options.seed))
+    mapped = held_out.prepared(study.estimator)
+    leading = (replace(mapped, X=mapped.X[:, :d]) for d in tried)
+    errors = np.array([trial.judge(None, study.options).rate for trial in leading])
+    best, n_judged = errors.min(), len(mapped.test)
     slack = np.sqrt(max(best * (1 - best), 1 / n_judged) / n_judged)
     suggested = int(tried[np.argmax(errors <= best + slack)])
     return Dimensions(spectral.eigenvalues_of(components), tried, errors, suggested)
 
 
 def feature_shares(study: Study) -> np.ndarray:
-    """Share of each original column in the mean squared learned distance: M_jj times
-    the variance of the column.
-    """
+    """Share of each column in the mean squared learned distance: M_jj times its variance."""
     components = study.estimator.components_
     if study.options.n_pca is None:
         variance = study.task.training_rows().var(axis=0)
@@ -160,9 +155,8 @@ def distances(study: Study) -> Picture | None:
     top, panels = float(np.quantile(np.concatenate(scaled), 0.995)), []
     similar, wide = task.similar[task.test], WIDTH / BINS
     for title, values in zip(TITLES, scaled, strict=True):
-        marks: list[tuple] = [
-            (round(min(1 / top, 1) * WIDTH, 1), 0, 1, HEIGHT, "#888888")
-        ]  # the threshold
+        threshold = round(min(1 / top, 1) * WIDTH, 1)
+        marks: list[tuple] = [(threshold, 0, 1, HEIGHT, "#888888")]
         kinds = {SIMILAR: values[similar], DISSIMILAR: values[~similar]}
         # those beyond the top count at the end
         counts = {c: np.histogram(np.minimum(v, top), BINS, (0, top))[0] for c, v in kinds.items()}

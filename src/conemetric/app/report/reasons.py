@@ -1,6 +1,4 @@
-"""Rows on the page: names, labels, images of those whose columns are pixels, and which training rows
-decided a few held-out ones, with the columns that made these near.
-"""
+"""Rows on the page: names, labels, images, and which training rows decided a few held-out ones."""
 
 import base64
 import struct
@@ -40,9 +38,7 @@ class ShownRows:
         return f"{label:.4g}" if self.kind == "quantity" else str(label)
 
     def image(self, X: Any, row: int) -> str:
-        """A grey image as a data URI: PNG is a signature and chunks of length, name, data and
-        check; empty if rows are no images.
-        """
+        """A grey image as a data URI of PNG (signature, chunks); empty if rows are no images."""
         if self.image_shape is None:
             return ""
         pixels = np.asarray(X[row], float).reshape(self.image_shape)

@@ -1,6 +1,4 @@
-"""The whole job on one data set: hold rows out, prepare, learn, compare with the
-Euclidean distance, keep what a report needs.
-"""
+"""The whole job on one data set: hold rows out, learn, compare with the Euclidean distance."""
 
 from ..options import Options
 from .study import Study, run_study

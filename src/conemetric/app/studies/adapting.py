@@ -1,6 +1,4 @@
-"""Adapt a frozen embedding to judged queries, with columns of other scores if there are any, and
-measure what it gained on queries it has not seen, and what every score adds.
-"""
+"""Adapt a frozen embedding to judged queries, and measure the gain on others, score by score."""
 
 import time
 from dataclasses import dataclass, replace
@@ -15,7 +13,6 @@ from ...evaluation.statistics import PairedDifference, paired_difference
 from ...ranking import measures
 from ...ranking.adapter import QueryAdapter, RelevanceMetric
 from ...ranking.base import RankingEstimator
-from ...ranking.columns import EMBEDDING
 from ...ranking.engines import ENGINES, check_target
 from ...ranking.fusion import Fusion, reciprocal_ranks
 from ...ranking.judgements import check_relevance
@@ -59,7 +56,7 @@ class Collection:
 class Contribution:
     """What one of the scores adds to the others."""
 
-    name: str  # the column, or "embedding"
+    name: str  # of the column, or "embedding"
     weight: float
     # held-out queries, by their place, with a relevant document among the first 10 only with this
     # score, and only without it
@@ -83,7 +80,8 @@ class Adaptation:
     seconds: dict[str, float]
     n_training: int
     notes: list[str]
-    contributions: list[Contribution]  # to the chosen ranking; empty without columns
+    # to the chosen ranking, that of the embedding first; empty without columns
+    contributions: list[Contribution]
 
     @property
     def estimator(self) -> RankingEstimator:
@@ -104,16 +102,14 @@ class Adaptation:
     @property
     def uses_scores(self) -> bool:
         """Whether a column of scores has a weight."""
-        return any(score.weight for score in self.contributions if score.name != EMBEDDING)
+        return any(score.weight for score in self.contributions[1:])
 
     def mean(self, measure: str, name: str | None = None) -> float:
         """The mean of a measure over the held-out queries after, or of another ranking, in points."""
         return 100 * float(self.values[name or self.chosen][measure].mean())
 
     def difference(self, measure: str, against: str = "before") -> PairedDifference:
-        """The difference of a measure between before, or another ranking, and after, over the
-        held-out queries.
-        """
+        """Of a measure over the held-out queries, from before, or another ranking, to after."""
         before, after = (self.values[name][measure] for name in (against, self.chosen))
         return paired_difference(before, after, random_state=self.options.seed)
 
@@ -156,10 +152,8 @@ def adapt(collection: Collection, options: AdaptOptions | None = None) -> Adapta
         name: {measure: of(ranking, judged) for measure, of in MEASURES.items()}
         for name, ranking in rankings.items()
     }
-    return Adaptation(
-        *(collection, options, fitted, chosen, test, rankings, values, seconds, len(train), notes),
-        added,
-    )
+    learned = (collection, options, fitted, chosen)
+    return Adaptation(*learned, test, rankings, values, seconds, len(train), notes, added)
 
 
 def check_options(options: AdaptOptions) -> tuple[str, ...]:
@@ -190,12 +184,8 @@ def check_options(options: AdaptOptions) -> tuple[str, ...]:
 
 
 def _estimator(name, options):
-    shared = {
-        "n_components": options.n_components,
-        "tol": options.tol,
-        "normalization": options.normalization,
-        "random_state": options.seed,
-    }
+    shared = {name: getattr(options, name) for name in ("n_components", "tol", "normalization")}
+    shared["random_state"] = options.seed
     if name == "queries":
         return QueryAdapter(similarity=options.similarity, target=options.target, **shared)
     return RelevanceMetric(**shared)
@@ -203,9 +193,8 @@ def _estimator(name, options):
 
 def _split(collection, options):
     """Judged queries to learn from and to judge on."""
-    grades = check_relevance(
-        collection.relevance, len(collection.queries), len(collection.documents)
-    )
+    shape = len(collection.queries), len(collection.documents)
+    grades = check_relevance(collection.relevance, *shape)
     judged = np.flatnonzero(grades.n_relevant > 0)
     if collection.test is not None:
         test = collection.test[judged]
@@ -233,9 +222,7 @@ def _part(collection, queries):
 
 
 def _rankings_beside(before, scores):
-    """Rankings of every column alone, and of reciprocal rank fusion of all with the embedding's
-    own ranking ``before``.
-    """
+    """Rankings of every column alone, and of reciprocal rank fusion of all with ``before``."""
 
     def fused(columns):
         ranks = {name: reciprocal_ranks(column) for name, column in columns.items()}

@@ -11,14 +11,9 @@ from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
+from sklearn import ensemble
 from sklearn.base import clone
 from sklearn.compose import make_column_transformer
-from sklearn.ensemble import (
-    HistGradientBoostingClassifier,
-    HistGradientBoostingRegressor,
-    RandomForestClassifier,
-    RandomForestRegressor,
-)
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, OrdinalEncoder, StandardScaler
 from threadpoolctl import threadpool_limits
@@ -32,7 +27,7 @@ from ...decisions.classifier import MetricClassifier
 from ...decisions.parts import Explanation
 from ...decisions.regressor import MetricRegressor
 from ...estimators.automatic import AutoMetric
-from ...estimators.collapsed import CollapsedMetricWarning
+from ...estimators.warnings import CollapsedMetricWarning
 from ...tables import TableEncoder
 from ..advice import in_options
 from ..options import Options
@@ -47,8 +42,14 @@ MOST_CATEGORIES = 250  # of a word column, the rest pooled: boosting takes 254
 
 COMPARED = ("random forest", "histogram boosting")
 BASELINES = {
-    "labels": (RandomForestClassifier(n_jobs=-1), HistGradientBoostingClassifier()),
-    "quantity": (RandomForestRegressor(n_jobs=-1), HistGradientBoostingRegressor()),
+    "labels": (
+        ensemble.RandomForestClassifier(n_jobs=-1),
+        ensemble.HistGradientBoostingClassifier(),
+    ),
+    "quantity": (
+        ensemble.RandomForestRegressor(n_jobs=-1),
+        ensemble.HistGradientBoostingRegressor(),
+    ),
 }
 
 
@@ -154,9 +155,7 @@ def shared_metric(
 
 
 def judged(decision: Decision, task: Labelled, seed: int, notes: list[str]) -> Decided:
-    """Learn the decision from the rows that the metric of a study was learned from, and judge it
-    beside forest and boosting.
-    """
+    """Learn the decision from the rows of the metric; judge it beside forest and boosting."""
     decision.fit(task, notes)
     X, learn, test = decision.X, decision.rows(task), task.original(task.test)
     name = type(decision.estimator).__name__
@@ -191,13 +190,11 @@ def _compared(kind, X, seed) -> Iterator[tuple[str, Any]]:
     models = [clone(model).set_params(random_state=seed) for model in BASELINES[kind]]
     words = [] if isinstance(X, np.ndarray) else word_columns(X)
     if not isinstance(X, np.ndarray):
+        gaps = {"unknown_value": np.nan, "encoded_missing_value": np.nan}
         encoders = (
             OneHotEncoder(max_categories=MOST_CATEGORIES, handle_unknown="infrequent_if_exist"),
             OrdinalEncoder(
-                max_categories=MOST_CATEGORIES,
-                handle_unknown="use_encoded_value",
-                unknown_value=np.nan,
-                encoded_missing_value=np.nan,
+                max_categories=MOST_CATEGORIES, handle_unknown="use_encoded_value", **gaps
             ),
         )
         places = list(range(len(words)))

@@ -24,9 +24,7 @@ class Method:
     visits_pairs: bool = False  # whether a fit visits all pairs of rows
 
     def most_rows(self, n_features: int) -> int:
-        """Rows that a fit takes minutes for on a few cores, by its arithmetic alone: the
-        same on every machine.
-        """
+        """Rows that a fit takes minutes for, by its arithmetic: the same on every machine."""
         if self.visits_pairs:
             return int((WORK / (PAIR_WORK * n_features)) ** 0.5)
         return int(WORK / (self.passes * (2 * n_features**2 + 100 * n_features + 1000)))
@@ -60,9 +58,7 @@ KNOWN = (
 
 
 def methods_for(supervision: str) -> list[Method]:
-    """The methods that take ``supervision`` ("labels", "quantity", "pairs", "triplets" or
-    "none").
-    """
+    """The methods that take "labels", "quantity", "pairs", "triplets" or "none"."""
     return [method for method in KNOWN if supervision in method.accepts]
 
 

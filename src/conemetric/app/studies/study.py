@@ -16,8 +16,7 @@ from sklearn.preprocessing import StandardScaler
 from ...core.clock import seconds_compiling, stopwatch
 from ...core.progress import all_or_nothing, emit, labelled
 from ...core.warn import collected_warnings
-from ...estimators.collapsed import CollapsedMetricWarning
-from ...estimators.scales import ScaleWarning
+from ...estimators.warnings import CollapsedMetricWarning, ScaleWarning
 from ...evaluation.statistics import corrected_t_test
 from ...solvers.base import Status
 from ...storage import LearnedMetric
@@ -100,9 +99,7 @@ class Study:
         return np.array([split[name].rate for split in self.judged])
 
     def p_of(self, one: str, other: str) -> float:
-        """p of the difference between two rows of the table: by a paired test of the held-out
-        items, or, of several splits, of their errors.
-        """
+        """p of the difference between two rows of the table, by a paired test."""
         if len(self.judged) > 1:
             return corrected_t_test(self.errors(one), self.errors(other), self.options.test_size)
         return self.judged[0][one].p_value(self.judged[0][other])
@@ -223,11 +220,10 @@ class Study:
     @property
     def fit_facts(self) -> dict[str, Any]:
         """Results of the fit of the metric, as JSON values."""
-        certificate = self.metric.certificate
+        rank, certificate = {"rank": len(self.metric.components)}, self.metric.certificate
         if certificate is None:  # a blend
-            return {"rank": len(self.metric.components)}
-        return {
-            "rank": len(self.metric.components),
+            return rank
+        return rank | {
             "iterations": int(self.estimator.n_iter_),
             "objective": certificate.primal,
             "bound": certificate.dual,
@@ -241,12 +237,9 @@ class Study:
         return getattr(self.estimator, "evidence_", None)
 
 
-DEFAULT_OPTIONS = Options()
-
-
 def run_study(
     task: Task,
-    options: Options = DEFAULT_OPTIONS,
+    options: Options | None = None,
     *,
     on_metric: Callable[[LearnedMetric, bool], None] | None = None,
     feature_names: Sequence[str] | None = None,
@@ -285,13 +278,12 @@ def run_study(
     >>> study.after.rate <= 0.1, study.metric.method
     (True, 'FrobMetric')
     """
+    options = options or Options()
     names = None if feature_names is None else list(feature_names)
     study = _study(task, options, on_metric, names, decide)
     for seed in range(options.seed + 1, options.seed + options.repeats):
-        with (
-            all_or_nothing(),
-            labelled(method=f"split {len(study.judged) + 1} of {options.repeats}"),
-        ):
+        split = f"split {len(study.judged) + 1} of {options.repeats}"
+        with all_or_nothing(), labelled(method=split):
             again = _study(task, replace(options, seed=seed), None, names, decide)
         study.judged.extend(again.judged)
     if options.repeats > 1:
@@ -327,9 +319,8 @@ def _study(task, options, on_metric, names, decide):
     compiling = seconds_compiling() - compiled_before
     if compiling > WORTH_SAYING:
         seconds[COMPILING] = compiling
-    return Study(
-        options, estimator, prepare, metric, task, [judged], seconds, notes, alarm, names, decided
-    )
+    learned = (options, estimator, prepare, metric)
+    return Study(*learned, task, [judged], seconds, notes, alarm, names, decided)
 
 
 def _learned(task, prepare, options, decision, notes):
@@ -404,21 +395,18 @@ def _preprocessing(task, options, notes):
     """The unfitted steps: encode or scale, reduce."""
     _check_preprocessing(task, options)
     encoder = table_encoder(task.X)
-    steps = [] if encoder is None else [encoder]
     standard = options.scale == "standard" and encoder is None
     if options.scale == "auto" and encoder is None:
-        kept, scaled = (
-            _quick_error(task, step, options) for step in ("passthrough", StandardScaler())
-        )
+        steps = "passthrough", StandardScaler()
+        kept, scaled = (_quick_error(task, step, options) for step in steps)
         standard = scaled < kept
         notes.append(
             f"Columns {'standardised' if standard else 'kept as they are'}: Euclidean "
             f"{task.measure} on training rows: as they are {kept:.1%}, standardised {scaled:.1%}."
         )
-    steps += [StandardScaler()] if standard else []
-    if options.n_pca is not None:
-        steps.append(PCA(options.n_pca, random_state=options.seed))
-    return steps or ["passthrough"]
+    first = StandardScaler() if standard else encoder
+    pca = PCA(options.n_pca, random_state=options.seed) if options.n_pca is not None else None
+    return [step for step in (first, pca) if step is not None] or ["passthrough"]
 
 
 def _quick_error(task, step, options):

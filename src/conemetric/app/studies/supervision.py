@@ -1,6 +1,4 @@
-"""The kinds of supervision: rows with class labels or with a quantity, pairs marked similar or
-not, and triplets; how each is split, fitted and judged.
-"""
+"""The kinds of supervision (classes, quantity, pairs, triplets): split, fitted and judged."""
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -167,9 +165,7 @@ class Measured(Labelled):
 
 
 def sample_by_class(y: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
-    """At most n row numbers, sorted, each class in proportion; at least one row of every class
-    is left out.
-    """
+    """At most n row numbers, sorted, each class in proportion and not with all its rows."""
     if n >= len(y):
         return np.arange(len(y))
     order = rng.permutation(len(y))
@@ -216,9 +212,7 @@ class _Constrained(Task):
 
 @dataclass(frozen=True)
 class Paired(_Constrained):
-    """Rows with pairs of them marked similar or not, judged by verification with one threshold,
-    set on the training pairs.
-    """
+    """Rows with pairs marked similar or not, judged by one threshold, set on the training pairs."""
 
     kind = items = "pairs"
     supervision = ("indices", "similar")
@@ -260,9 +254,7 @@ def pair_keys(pairs: np.ndarray) -> list[int]:
 
 @dataclass(frozen=True)
 class Ranked(_Constrained):
-    """Rows with triplets (i, j, k), i closer to j than to k, judged by the share in the wrong
-    order.
-    """
+    """Rows with triplets (i, j, k), i closer to j than to k, judged by the share in wrong order."""
 
     kind = items = "triplets"
     supervision = ("indices",)

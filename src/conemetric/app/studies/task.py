@@ -1,6 +1,4 @@
-"""What a study works on, rows and their supervision, some of it held out; and judgements of the
-held-out items one by one.
-"""
+"""Rows and their supervision, some of it held out, and judgements of the held-out items."""
 
 import hashlib
 from dataclasses import dataclass, field
