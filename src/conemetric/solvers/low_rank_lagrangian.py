@@ -197,7 +197,9 @@ class Section:
         r = Y.shape[1]
         self.cubic = _objective_slope(products[:-10].reshape(3 * r, 3 * r), 1 / self.problem.sigma)
         if not self.problem.bounded:
-            self.cubic += _penalty_slope(products[-10:-1].reshape(3, 3), self.mu)
+            # d/dt of ||u + mu (A - b)||^2 / (2 mu)
+            (_, m1, m2), (_, a11, a12), (_, _, a22) = products[-10:-1].reshape(3, 3)
+            self.cubic += [m1, 2 * m2 + self.mu * a11, 3 * self.mu * a12, 2 * self.mu * a22]
         self.slope_at_zero = float(products[-1])
 
     def slopes(self, t: float) -> tuple[float, float]:
@@ -238,9 +240,3 @@ def _objective_slope(gram: Array, s: float) -> np.ndarray:
     square = (YZ * YZ).sum() + (YZ * YZ.T).sum() + (YY * ZZ).sum()
     linear, quadratic = YCZ + s * (YY * YZ).sum(), ZCZ + s * square
     return 2 * np.array([linear, quadratic, 3 * s * (YZ * ZZ).sum(), s * (ZZ * ZZ).sum()])
-
-
-def _penalty_slope(gram: Array, mu: float) -> list[float]:
-    """Coefficients of d/dt of ||u + mu (A - b)||^2 / (2 mu)."""
-    (_, m1, m2), (_, a11, a12), (_, _, a22) = gram
-    return [m1, 2 * m2 + mu * a11, 3 * mu * a12, 2 * mu * a22]
