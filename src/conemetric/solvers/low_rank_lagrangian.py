@@ -137,9 +137,8 @@ class LowRankLagrangian(Solver):
 
 def smoothed_direction(pairs: Iterable[Arrays], h: Array, g: Array) -> Array:
     """The direction of L-BFGS in the inner product <a, b> = a'M b, where M^-1 is the smoother, from
-    the last steps, and the changes of h and g along them: g is the gradient, and h = M^-1 g. Every
-    product that the two loops use has a change of h, or h itself, on one side, so M is never
-    applied.
+    the last steps, and the changes of h and g along them: g is the gradient, and h = M^-1 g. In the
+    two loops every product has a change of h, or h itself, on one side: M is never applied.
     """
     steps, changes, duals = zip(*pairs, strict=True)
     xp, k = namespace(g), len(steps)
