@@ -174,3 +174,14 @@ def test_paired_difference_leaves_out_nan_covers_the_truth_and_names_bad_input()
         paired_difference([1.0], [2.0])
     with pytest.raises(ValueError, match="one value per query"):
         paired_difference([1.0, 2.0], [2.0])
+
+
+@pytest.mark.parametrize(
+    "measure", ["ndcg", "average_precision", "recall", "reciprocal_rank", "hit_rate"]
+)
+def test_a_document_listed_twice_is_refused(measure):
+    """It would count twice: an nDCG of 1.6, and a cut-off that promises too much."""
+    relevance = [[0, 1], [1, 3], [1, 4]]
+    with pytest.raises(ValueError, match=r"ranking\[1\] names a document twice"):
+        getattr(measures, measure)([[1, 2, 3], [3, 5, 3]], relevance)
+    getattr(measures, measure)([[1, 2, -1], [3, -1, -1]], relevance)

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from ..core.extras import require
-from .base import vector_map
+from ..storage import LearnedMetric
 
 __all__ = ["to_faiss"]
 
@@ -42,7 +42,7 @@ def to_faiss(metric: Any, index: Any = None) -> Any:
     True
     """
     faiss = require("faiss", "ann")
-    metric = vector_map(metric, "FAISS")
+    metric = LearnedMetric.from_estimator(metric).for_vectors("FAISS")
     rank, n_features = metric.components.shape
     if index is not None and index.d != rank:
         raise ValueError(

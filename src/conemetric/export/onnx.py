@@ -9,7 +9,6 @@ import numpy as np
 from ..core.extras import require
 from ..estimators.base import MahalanobisMetric
 from ..storage import LearnedMap, atomic_path, certificate_values
-from .base import vector_map
 
 __all__ = ["register_onnx_converters", "to_onnx"]
 
@@ -48,7 +47,7 @@ def to_onnx(metric: Any, path: str | Path) -> None:
     onnx = require("onnx", "export")
     from onnx import TensorProto, helper, numpy_helper
 
-    metric = vector_map(metric, "ONNX", LearnedMap, fills=True)
+    metric = LearnedMap.from_estimator(metric).for_vectors("ONNX", fills=True)
     rank, n_features = metric.components.shape
     arrays, nodes = _map(metric)
     single = {name: np.ascontiguousarray(array, np.float32) for name, array in arrays.items()}

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 from safetensors.numpy import save_file
 
-from ..storage import certificate_values
-from .base import vector_map, write_json
+from ..storage import LearnedMetric, atomic_path, certificate_values
 
 __all__ = ["to_sentence_transformers"]
 
@@ -34,7 +33,7 @@ def to_sentence_transformers(metric: Any, folder: str | Path) -> None:
     certificate in ``conemetric.json`` beside it. Needs neither PyTorch nor
     sentence-transformers.
     """
-    metric = vector_map(metric, "sentence-transformers")
+    metric = LearnedMetric.from_estimator(metric).for_vectors("sentence-transformers")
     folder = Path(folder)
     modules = _modules(folder)
     rank, n_features = metric.components.shape
@@ -47,16 +46,21 @@ def to_sentence_transformers(metric: Any, folder: str | Path) -> None:
     save_file(weights, place / "model.safetensors")
     config = {"in_features": n_features, "out_features": rank, "bias": True}
     identity = {"activation_function": "torch.nn.modules.linear.Identity"}
-    write_json(place / "config.json", config | identity)
+    _write_json(place / "config.json", config | identity)
     certificate = certificate_values(metric.certificate)
-    write_json(place / MARK, {"method": metric.method, "certificate": certificate})
+    _write_json(place / MARK, {"method": metric.method, "certificate": certificate})
     settings = folder / "config_sentence_transformers.json"
     known = json.loads(settings.read_text("utf-8")) if settings.exists() else {}
-    write_json(settings, {**known, "similarity_fn_name": "euclidean"})
+    _write_json(settings, {**known, "similarity_fn_name": "euclidean"})
     newer = any(module["type"].startswith("sentence_transformers.base.") for module in modules)
     kind = f"sentence_transformers.{'base.modules.dense' if newer else 'models'}.Dense"
     entry = {"idx": len(modules), "name": str(len(modules)), "path": name, "type": kind}
-    write_json(folder / "modules.json", [*modules, entry])  # last: now the model changes
+    _write_json(folder / "modules.json", [*modules, entry])  # last: now the model changes
+
+
+def _write_json(path, values):
+    with atomic_path(path) as temporary:
+        temporary.write_text(json.dumps(values, indent=2), encoding="utf-8")
 
 
 def _modules(folder):

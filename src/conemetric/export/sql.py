@@ -8,7 +8,7 @@ import numpy as np
 
 from ..ranking.columns import EMBEDDING
 from ..ranking.model import RankingModel
-from .base import vector_map
+from ..storage import LearnedMetric
 
 __all__ = ["to_sql"]
 
@@ -112,7 +112,7 @@ def to_sql(metric: Any, dialect: str, *, name: str = "learned_map") -> str:
         raise ValueError(f"dialect={dialect!r} is not known; use 'pgvector' or 'duckdb'.")
     if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]{0,62}", name):
         raise ValueError(f"name={name!r} is not a plain SQL name; use letters, digits and _.")
-    metric = vector_map(metric, "SQL")
+    metric = LearnedMetric.from_estimator(metric).for_vectors("SQL")
     template, product = DIALECTS[dialect]
     rank, n = metric.components.shape
     rows = ",\n".join(

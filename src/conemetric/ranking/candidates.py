@@ -105,14 +105,14 @@ def crossed_mix(
     the other ``folds`` (masks; without any, those of all queries).
     """
     remembered = cache(lambda tried: values_of(np.array(tried)))
-    tuned, values = tuned_mix(lambda tried: remembered(tuple(tried)), sizes, weights)
+
+    def tuned_on(queries):
+        return tuned_mix(lambda tried: remembered(tuple(tried))[queries], sizes, weights)
+
+    tuned, values = tuned_on(slice(None))
     crossed = values.copy()
     for fold in folds:
-
-        def of_others(tried, fold=fold):
-            return remembered(tuple(tried))[~fold]
-
-        crossed[fold] = remembered(tuple(tuned_mix(of_others, sizes, weights)[0]))[fold]
+        crossed[fold] = remembered(tuple(tuned_on(~fold)[0]))[fold]
     return tuned, crossed
 
 

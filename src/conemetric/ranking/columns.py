@@ -21,7 +21,7 @@ from scipy import sparse
 
 from ..core.arrays import to_numpy
 from .engines import ENGINES, EVERY, NORMALIZATIONS, as_listed
-from .judgements import Judgements, ListedDocuments
+from .judgements import Judgements, ListedDocuments, check_shape
 from .top_k import Found, best_of
 
 AUTO = "auto"  # the best of them on held-out queries
@@ -262,11 +262,7 @@ def _checked(column, name, shape):
             f"scores[{name!r}] is {type(column).__name__}; give a scipy.sparse matrix of the best "
             "documents of each query, such as ranking.lexical.engine_scores makes of a function."
         )
-    if column.shape != shape:
-        raise ValueError(
-            f"scores[{name!r}] has shape {column.shape}; it needs one row for each of the "
-            f"{shape[0]} queries and one column for each of the {shape[1]} documents."
-        )
+    check_shape(column, f"scores[{name!r}]", *shape)
     if column.dtype.kind not in "biuf":
         raise ValueError(f"scores[{name!r}] has dtype {column.dtype}; give real numbers.")
     column = sparse.csr_array(column, dtype=np.float64)

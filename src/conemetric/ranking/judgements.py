@@ -98,11 +98,7 @@ def check_relevance(relevance: Any, n_queries: int, n_documents: int) -> Judgeme
     highest grade counts, with a warning if the grades differ.
     """
     if sparse.issparse(relevance):
-        if relevance.shape != (n_queries, n_documents):
-            raise ValueError(
-                f"relevance has shape {relevance.shape}; a sparse matrix needs one row for each of "
-                f"the {n_queries} queries and one column for each of the {n_documents} documents."
-            )
+        check_shape(relevance, "relevance", n_queries, n_documents)
         entries = sparse.coo_array(relevance)
         query, document = (np.asarray(numbers, np.int64) for numbers in entries.coords)
         grade = np.asarray(entries.data, np.float64)
@@ -128,6 +124,26 @@ def check_relevance(relevance: Any, n_queries: int, n_documents: int) -> Judgeme
         )
     start = np.searchsorted(query[first], np.arange(n_queries + 1))
     return Judgements(start, document[first], n_documents, grade[first])
+
+
+def check_shape(matrix: Any, name: str, n_queries: int, n_documents: int) -> None:
+    """Refuse a sparse matrix that is not one of queries and documents."""
+    if matrix.shape != (n_queries, n_documents):
+        raise ValueError(
+            f"{name} has shape {matrix.shape}; it needs one row for each of the {n_queries} queries "
+            f"and one column for each of the {n_documents} documents."
+        )
+
+
+def check_ranking(ranking: Any) -> np.ndarray:
+    """Validate document numbers (n_queries, depth)."""
+    ranking = np.asarray(to_numpy(ranking))
+    if ranking.ndim != 2 or ranking.dtype.kind not in "iu" or ranking.shape[1] == 0:
+        raise ValueError(
+            f"ranking has shape {ranking.shape} and dtype {ranking.dtype}; give document numbers, "
+            "one row for each query."
+        )
+    return ranking
 
 
 def judgements_from_log(
@@ -166,13 +182,10 @@ def judgements_from_log(
     array([[1.  , 0.  , 2.12],
            [0.  , 0.  , 0.  ]])
     """
-    ranking = np.asarray(to_numpy(ranking))
-    numbers = ranking.ndim == 2 and ranking.dtype.kind in "iu"
-    if not numbers or ranking.max(initial=-1) >= n_documents:
-        raise ValueError(
-            f"ranking has shape {ranking.shape} and dtype {ranking.dtype}; give numbers of the "
-            f"{n_documents} documents, one row for each query."
-        )
+    ranking = check_ranking(ranking)
+    if ranking.max(initial=-1) >= n_documents:
+        numbers = f"numbers of the {n_documents} documents, from 0"
+        raise ValueError(f"ranking names document {ranking.max()}; give {numbers}.")
     if not 0 <= prior < np.inf:
         raise ValueError(f"prior={prior!r} must be a number of clicks, at least 0.")
     shape = len(ranking), n_documents

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..core.arrays import as_array, namespace, to_numpy
-from .judgements import Judgements, check_relevance
+from .judgements import Judgements, check_ranking, check_relevance
 from .top_k import check_depth, search
 
 __all__ = ["average_precision", "hit_rate", "ndcg", "rank", "recall", "reciprocal_rank"]
@@ -80,7 +80,10 @@ def ndcg(ranking: Any, relevance: Any, k: int = 10, gain: str = "exponential") -
     best, place = np.zeros((judgements.n_queries, k)), judgements.place
     order, first = np.lexsort((-judgements.grade, judgements.query)), place < k
     best[judgements.query[first], place[first]] = np.maximum(judgements.grade[order][first], 0)
-    reached, most = (_discounted(GAINS[gain](each)) for each in (grades, best))
+    discounts = np.log2(np.arange(2, k + 2))
+    reached, most = (
+        (GAINS[gain](each) / discounts[: each.shape[1]]).sum(axis=1) for each in (grades, best)
+    )
     return _per_query(reached, judgements, most)
 
 
@@ -150,13 +153,7 @@ def hit_rate(ranking: Any, relevance: Any, k: int = 10) -> np.ndarray:
 
 def judged(ranking: Any, relevance: Any) -> tuple[np.ndarray, Judgements]:
     """A ranking and the judgements of its queries, validated."""
-    ranking = np.asarray(to_numpy(ranking))
-    if ranking.ndim != 2 or ranking.dtype.kind not in "iu" or ranking.shape[1] == 0:
-        raise ValueError(
-            f"ranking has shape {ranking.shape} and dtype {ranking.dtype}; give document numbers, "
-            "one row for each query."
-        )
-    judgements = relevance
+    ranking, judgements = check_ranking(ranking), relevance
     if not isinstance(relevance, Judgements):
         n_documents = int(ranking.max(initial=0)) + 1
         rows = None if hasattr(relevance, "tocoo") else np.asarray(to_numpy(relevance))
@@ -166,6 +163,11 @@ def judged(ranking: Any, relevance: Any) -> tuple[np.ndarray, Judgements]:
             numbers = rows[:, 1][abs(rows[:, 1]) < np.inf]  # others are refused later
             n_documents = max(n_documents, int(numbers.max(initial=0)) + 1)
         judgements = check_relevance(relevance, len(ranking), n_documents)
+        ordered = np.sort(ranking, axis=1)
+        twice = (ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)
+        if twice.any():
+            query = int(twice.any(axis=1).argmax())
+            raise ValueError(f"ranking[{query}] names a document twice; keep its first place only.")
     if judgements.n_queries != len(ranking):
         raise ValueError(
             f"ranking has {len(ranking)} rows for judgements of {judgements.n_queries} queries; "
@@ -185,10 +187,6 @@ def _grades(ranking, relevance, k):
         check_depth(k)
     ranking, judgements = judged(ranking, relevance)
     return judgements, np.maximum(judgements.grades_of(ranking[:, :k]), 0)
-
-
-def _discounted(gains):
-    return (gains / np.log2(np.arange(2, gains.shape[1] + 2))).sum(axis=1)
 
 
 def _per_query(values, judgements, total=1.0):

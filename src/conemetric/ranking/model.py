@@ -9,7 +9,7 @@ from sklearn.utils.validation import check_array
 from ..core.arrays import is_torch, like, namespace, refuse_masked, to_numpy
 from ..core.fields import Array, Named, Number, Stored, Text, expect
 from ..estimators.validation import check_tensor
-from .columns import EMBEDDING, Columns, Pool, check_scores, picked
+from .columns import EMBEDDING, Pool, check_scores, picked
 from .engines import ENGINES, NORMALIZATIONS, SIMILARITIES
 from .top_k import check_depth, search, tie_ranks, unit_rows
 
@@ -93,7 +93,12 @@ class RankingModel(Stored):
         check_depth(k)
         queries, documents = check_rows(queries, "queries"), check_rows(documents, "documents")
         namespace(queries, documents)  # refuses mixed libraries
-        columns = self._weighted_columns(scores, len(queries), len(documents))
+        used = [name for name in self.columns if self.weights[name]]
+        scores, columns = picked(scores, used, self.columns), None
+        if used and self.normalization is not None:
+            columns = check_scores(scores, len(queries), len(documents))
+            columns = columns.listed_by(self.target, self.window)
+            columns.tried(self.normalization)  # refuses columns that it does not suit
         ties = tie_ranks(documents)
         if self.similarity == "cosine":
             queries, documents = unit_rows(queries), unit_rows(documents)
@@ -109,17 +114,6 @@ class RankingModel(Stored):
         weights = np.array([self.weights[name] for name in (columns.names if columns else ())])
         pool, k = Pool.of(columns, [found], ties), min(k, len(documents))
         return pool.rank(self.normalization, weights, k, self.weights[EMBEDDING])
-
-    def _weighted_columns(self, scores, n_queries, n_documents) -> Columns | None:
-        """The columns that have a weight, checked; None if none has."""
-        used = [name for name in self.columns if self.weights[name]]
-        scores = picked(scores, used, self.columns)
-        if not used or self.normalization is None:
-            return None
-        columns = check_scores(scores, n_queries, n_documents)
-        columns = columns.listed_by(self.target, self.window)
-        columns.tried(self.normalization)  # refuses columns that it does not suit
-        return columns
 
     def state(self) -> dict[str, Any]:
         """JSON values and arrays that hold it; `from_state` inverts it."""

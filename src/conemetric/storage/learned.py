@@ -10,6 +10,7 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
 from ..core.arrays import as_array, like, namespace
 from ..core.fields import Array, Each, Field, FieldError, Number, Plain, Stored, Text, check, expect
+from ..core.warn import warn_user
 from ..estimators.base import CertifiedEstimator, MahalanobisMetric
 from ..estimators.validation import validate_points
 from ..evaluation.thresholds import ThresholdPromise
@@ -186,11 +187,8 @@ class LearnedMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Stored, Cert
 
         Parameters
         ----------
-        queries : array-like or tensor (n_queries, n_features)
-        documents : array-like or tensor (n_documents, n_features)
-        scores : dict of str to sparse matrix, default=None
-            The columns with a weight, as in ``fit``.
-        k : int, default=10
+        queries, documents, scores, k
+            As in `QueryAdapter.rank`.
 
         Returns
         -------
@@ -234,6 +232,24 @@ class LearnedMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Stored, Cert
     def of_features(self) -> Self:
         """The map of encoded rows, ``metric.encoder.transform(table)``, without the encoder."""
         return self.replaced(encoder=None)
+
+    def for_vectors(self, system: str, *, fills: bool = False) -> Self:
+        """Return self, for a ``system`` that maps vectors: refuses a map of tables, and warns of one
+        that fills missing values, unless the system ``fills`` them too.
+        """
+        if self.encoder is not None:
+            raise TypeError(
+                f"this metric encodes tables (TableEncoder), and {system} takes vectors: export "
+                "LearnedMap.from_estimator(metric).of_features(), and give it rows encoded by "
+                "metric.encoder.transform(table)."
+            )
+        if self.fill is not None and not fills:
+            warn_user(
+                f"this metric fills missing values, and {system} does not; give it complete rows "
+                "(LearnedMetric.from_estimator(metric).fill_missing(X)), or use export.to_onnx, which "
+                "fills them."
+            )
+        return self
 
     def state(self) -> dict[str, Any]:
         """The metric as a nested dict of JSON values and arrays."""

@@ -16,8 +16,7 @@ from sklearn.preprocessing import StandardScaler
 from ...core.clock import seconds_compiling, stopwatch
 from ...core.progress import all_or_nothing, emit, labelled
 from ...core.warn import collected_warnings
-from ...estimators.collapsed import CollapsedMetricWarning
-from ...estimators.scales import ScaleWarning
+from ...estimators.warnings import CollapsedMetricWarning, ScaleWarning
 from ...evaluation.statistics import corrected_t_test
 from ...solvers.base import Status
 from ...storage import LearnedMetric
