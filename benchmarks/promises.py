@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
+from joblib import Parallel, delayed
 from scipy import stats
 from scipy.spatial.distance import pdist
 from sklearn.datasets import load_breast_cancer, load_digits, load_wine, make_classification
@@ -223,18 +224,19 @@ def covered_by_intervals(n, seed):
     return [*figures, error / truth.std(), claimed / y.std()]
 
 
+def draw(shares, apart, n, seed):
+    warnings.simplefilter("ignore")  # of classes with few rows
+    if shares is None:
+        return covered_by_intervals(n, seed)
+    return covered_by_classes(shares, apart, n, seed)
+
+
 def sets(n_draws):
     """Coverage and size of sets of classes and of intervals, and what the evidence says."""
-    warnings.simplefilter("ignore")  # of classes with few rows
     print("| data | alpha | coverage | size | forest: coverage | size | error | evidence |")
     print("|---|---|---|---|---|---|---|---|")
-    for name, (shares, apart, n) in DRAWN.items():
-        drawn = [
-            covered_by_intervals(n, seed)
-            if shares is None
-            else covered_by_classes(shares, apart, n, seed)
-            for seed in range(n_draws)
-        ]
+    for name, kind in DRAWN.items():
+        drawn = Parallel(-1)(delayed(draw)(*kind, seed) for seed in range(n_draws))
         mean, error = np.mean(drawn, 0), np.std(drawn, 0) / n_draws**0.5
         for k, alpha in enumerate(ALPHAS):
             cells = " | ".join(

@@ -61,7 +61,6 @@ LOSSES = {
     "hinge": lambda margins: cp.pos(1 - margins),
     "squared_hinge": lambda margins: cp.square(cp.pos(1 - margins)) / 2,
     "logistic": lambda margins: cp.logistic(-margins),
-    "exponential": lambda margins: cp.exp(-margins),
 }
 
 

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from .decisions.regressor import MetricRegressor as MetricRegressor
     from .estimators.automatic import AutoMetric as AutoMetric
     from .estimators.boostmetric import BoostMetric as BoostMetric
-    from .estimators.collapsed import CollapsedMetricWarning as CollapsedMetricWarning
     from .estimators.dml_eig import DMLEig as DMLEig
     from .estimators.frobmetric import FrobMetric as FrobMetric
     from .estimators.frobmetric_cv import FrobMetricCV as FrobMetricCV
@@ -30,9 +29,10 @@ if TYPE_CHECKING:
     from .estimators.numax import NuMax as NuMax
     from .estimators.numax import numax_path as numax_path
     from .estimators.relative_comparisons import RelativeComparisons as RelativeComparisons
-    from .estimators.scales import ScaleWarning as ScaleWarning
     from .estimators.semidefinite import FrobeniusSDPResult as FrobeniusSDPResult
     from .estimators.semidefinite import solve_frobenius_sdp as solve_frobenius_sdp
+    from .estimators.warnings import CollapsedMetricWarning as CollapsedMetricWarning
+    from .estimators.warnings import ScaleWarning as ScaleWarning
     from .ranking.adapter import QueryAdapter as QueryAdapter
     from .ranking.adapter import RelevanceMetric as RelevanceMetric
     from .ranking.cutoff import calibrate_cutoff as calibrate_cutoff
@@ -68,10 +68,10 @@ _HOME = {  # of each public name, the module that defines it
     "QueryAdapter": "ranking.adapter",
     "RelativeComparisons": "estimators.relative_comparisons",
     "RelevanceMetric": "ranking.adapter",
-    "ScaleWarning": "estimators.scales",
+    "ScaleWarning": "estimators.warnings",
     "Status": "solvers.base",
     "TableEncoder": "tables",
-    "CollapsedMetricWarning": "estimators.collapsed",
+    "CollapsedMetricWarning": "estimators.warnings",
     "blend": "storage",
     "calibrate_cutoff": "ranking.cutoff",
     "frobmetric_path": "estimators.frobmetric_cv",

@@ -30,10 +30,10 @@ dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")
 
 ESTIMATORS = {
-    "FrobMetric": FrobMetric(tol=1e-10, max_iter=5000),
-    "FrobMetric, logistic": FrobMetric(loss="logistic", tol=1e-10, max_iter=5000),
-    "LMNNEig": LMNNEig(tol=1e-10),
-    "DMLEig": DMLEig(tol=1e-10, max_iter=3000),
+    "FrobMetric": FrobMetric(tol=1e-7),
+    "FrobMetric, logistic": FrobMetric(loss="logistic", tol=1e-7),
+    "LMNNEig": LMNNEig(tol=1e-7),
+    "DMLEig": DMLEig(tol=1e-7),
     "BoostMetric": BoostMetric(max_iter=40),
     "BoostMetric, stage-wise": BoostMetric(
         solver="stagewise", loss="exponential", v=1e-7, max_iter=40
@@ -73,7 +73,7 @@ def fit(estimator, *args, **kwargs):
 def in_memory(name, corrective, seed):
     """Estimator, rows, labels and the certificate of the fit in memory, once for all blocks."""
     X, y = labelled(seed, n=60, D=3)
-    estimator = made(name, tol=1e-8, max_iter=300) if corrective else made(name)
+    estimator = made(name, tol=1e-6, max_iter=300) if corrective else made(name)
     return estimator, X, y, fit(estimator, X, y).certificate_
 
 
@@ -84,10 +84,9 @@ def test_the_certified_objective_is_that_of_the_fit_in_memory(name, seed):
     sizes = random_chunks(seed, len(y))
     with Threads(workers=2):
         metric = fit(estimator, partitioned(X, sizes), partitioned(y, sizes))
-    # inner solves of corrective boosting, by values of P, end at gaps of some 1e-9: two
-    # answers differ by no more than the larger gap
+    # two answers of corrective boosting differ by no more than the larger gap
     gaps = (expected.relative_gap, metric.certificate_.relative_gap) if corrective else ()
-    assert metric.certificate_.primal == pytest.approx(expected.primal, rel=max(1e-9, *gaps, 0.0))
+    assert metric.certificate_.primal == pytest.approx(expected.primal, rel=max(1e-6, *gaps, 0.0))
     assert metric.n_features_in_ == X.shape[1]
 
 
@@ -131,7 +130,7 @@ def test_rows_without_a_label_are_left_out(name, n_references):
         expected = fit(estimator, X, y).certificate_.primal
     with pytest.warns(UserWarning, match="of 150 rows have the label -1"):
         metric = fit(estimator, partitioned(X, sizes), partitioned(y, sizes))
-    assert metric.certificate_.primal == pytest.approx(expected, rel=1e-9)
+    assert metric.certificate_.primal == pytest.approx(expected, rel=1e-6)
 
 
 def random_triplets(seed, X, m):
@@ -154,7 +153,7 @@ def test_triplets_of_row_numbers(name, lazy):
     expected = fit(estimator, X, triplets=triplets).certificate_.primal
     given = da.from_array(triplets, chunks=((40, 0, 50), 3)) if lazy else triplets
     metric = fit(estimator, partitioned(X, (20, 70, 30)), triplets=given)
-    assert metric.certificate_.primal == pytest.approx(expected, rel=1e-9)
+    assert metric.certificate_.primal == pytest.approx(expected, rel=1e-6)
 
 
 def test_pairs_of_row_numbers():
@@ -164,7 +163,7 @@ def test_pairs_of_row_numbers():
     estimator = made("DMLEig")
     expected = fit(estimator, X, pairs=pairs, similar=similar).certificate_.primal
     metric = fit(estimator, partitioned(X, (60, 60)), pairs=pairs, similar=similar)
-    assert metric.certificate_.primal == pytest.approx(expected, rel=1e-9)
+    assert metric.certificate_.primal == pytest.approx(expected, rel=1e-6)
 
 
 @pytest.mark.parametrize("name", ["FrobMetric", "LMNNEig", "BoostMetric"])
@@ -177,15 +176,15 @@ def test_tuples_of_points(name, width):
     estimator = made(name)
     expected = fit(estimator, tuples).certificate_.primal
     metric = fit(estimator, da.from_array(tuples, chunks=((30, 39, 1), width, 3)))
-    assert metric.certificate_.primal == pytest.approx(expected, rel=1e-9)
+    assert metric.certificate_.primal == pytest.approx(expected, rel=1e-6)
 
 
 def test_pairs_of_points():
     rng = np.random.default_rng(8)
     pairs, y = rng.normal(size=(60, 2, 3)), rng.choice([-1, 1], 60)
-    expected = DMLEig(tol=1e-10).fit(pairs, y).certificate_.primal
-    metric = DMLEig(tol=1e-10).fit(da.from_array(pairs, chunks=((25, 35), 2, 3)), y)
-    assert metric.certificate_.primal == pytest.approx(expected, rel=1e-9)
+    expected = DMLEig(tol=1e-7).fit(pairs, y).certificate_.primal
+    metric = DMLEig(tol=1e-7).fit(da.from_array(pairs, chunks=((25, 35), 2, 3)), y)
+    assert metric.certificate_.primal == pytest.approx(expected, rel=1e-6)
 
 
 @pytest.mark.parametrize("prior", [None, "identity"])
@@ -196,8 +195,8 @@ def test_weights_and_priors(prior, loss):
 
 
 WEIGHED = {
-    "LMNNEig": LMNNEig(tol=1e-10),
-    "DMLEig": DMLEig(tol=1e-10, max_iter=3000),
+    "LMNNEig": LMNNEig(tol=1e-7),
+    "DMLEig": DMLEig(tol=1e-7),
     "BoostMetric": BoostMetric(solver="stagewise", loss="exponential", v=1e-7, max_iter=15),
     "BoostMetric, logistic": BoostMetric(solver="stagewise", v=1.0, max_iter=15),
 }
@@ -215,28 +214,28 @@ def assert_weighed_alike(estimator):
     weights = rng.integers(0, 4, len(y)) * rng.uniform(size=len(y))
     expected = fit(estimator, X, y, sample_weight=weights).certificate_.primal
     metric = fit(estimator, partitioned(X, sizes), partitioned(y, sizes), sample_weight=weights)
-    assert metric.certificate_.primal == pytest.approx(expected, rel=1e-9)
+    assert metric.certificate_.primal == pytest.approx(expected, rel=1e-6)
     given = {"triplets": random_triplets(3, X, 90)}
     if isinstance(estimator, DMLEig):
         given = {"pairs": given["triplets"][:, :2], "similar": rng.uniform(size=90) < 0.5}
     expected = fit(estimator, X, **given, sample_weight=weights[:90]).certificate_.primal
     metric = fit(estimator, partitioned(X, sizes), **given, sample_weight=weights[:90])
-    assert metric.certificate_.primal == pytest.approx(expected, rel=1e-9)
+    assert metric.certificate_.primal == pytest.approx(expected, rel=1e-6)
 
 
 @pytest.mark.parametrize("name", ["FrobMetric", *WEIGHED])
 @pytest.mark.parametrize("class_weight", ["balanced", {1: 2.5}, {0: 0.0, 2: 3.0}])
 def test_class_weights(name, class_weight):
-    X, y = labelled(18, n=90)
-    sizes, weights = (40, 0, 50), np.random.default_rng(18).uniform(size=len(y))
+    X, y = labelled(18, n=60)
+    sizes, weights = (25, 0, 35), np.random.default_rng(18).uniform(size=len(y))
     y[20:30] = -1
     estimator = clone(made("FrobMetric") if name == "FrobMetric" else WEIGHED[name])
-    estimator.set_params(class_weight=class_weight, tol=1e-4)
+    estimator.set_params(class_weight=class_weight, tol=1e-3)
     for given in ({}, {"sample_weight": weights}):
         expected = fit(estimator, X, y, **given).certificate_.primal
         metric = fit(estimator, partitioned(X, sizes), partitioned(y, sizes), **given)
         # other weights would change it by percents
-        assert metric.certificate_.primal == pytest.approx(expected, rel=2e-4)
+        assert metric.certificate_.primal == pytest.approx(expected, rel=2e-3)
 
 
 def test_columns_of_a_parquet_file_are_read_alike(tmp_path):
@@ -249,9 +248,9 @@ def test_columns_of_a_parquet_file_are_read_alike(tmp_path):
     for part in range(4):
         table[30 * part : 30 * part + 30].to_parquet(tmp_path / f"part-{part}.parquet")
     read = frames.read_parquet(tmp_path)
-    metric = FrobMetric(tol=1e-10).fit(read[list("abcd")], read["label"])
-    expected = FrobMetric(tol=1e-10).fit(X, y)
-    assert metric.certificate_.primal == pytest.approx(expected.certificate_.primal, rel=1e-9)
+    metric = FrobMetric(tol=1e-7).fit(read[list("abcd")], read["label"])
+    expected = FrobMetric(tol=1e-7).fit(X, y)
+    assert metric.certificate_.primal == pytest.approx(expected.certificate_.primal, rel=1e-6)
 
 
 def test_coinciding_dissimilar_pairs_are_told():
@@ -274,10 +273,10 @@ def test_coinciding_dissimilar_pairs_are_told():
 def test_a_path_of_C():
     X, y = labelled(10)
     sizes, Cs = (50, 70), [0.1, 1.0]
-    expected = frobmetric_path(X, y, Cs=Cs, tol=1e-10)
-    path = frobmetric_path(partitioned(X, sizes), partitioned(y, sizes), Cs=Cs, tol=1e-10)
+    expected = frobmetric_path(X, y, Cs=Cs, tol=1e-7)
+    path = frobmetric_path(partitioned(X, sizes), partitioned(y, sizes), Cs=Cs, tol=1e-7)
     for one, other in zip(path, expected, strict=True):
-        assert one.certificate_.primal == pytest.approx(other.certificate_.primal, rel=1e-9)
+        assert one.certificate_.primal == pytest.approx(other.certificate_.primal, rel=1e-6)
 
 
 def test_dataframes_and_labels_that_are_words():
@@ -287,9 +286,9 @@ def test_dataframes_and_labels_that_are_words():
     words = np.array(["apple", "pear", "quince"])[y]
     table = pandas.DataFrame(X, columns=list("abcd")).assign(fruit=words)
     whole = frames.from_pandas(table, npartitions=4)
-    metric = FrobMetric(tol=1e-10).fit(whole[list("abcd")], whole["fruit"])
-    expected = FrobMetric(tol=1e-10).fit(table[list("abcd")], words)
-    assert metric.certificate_.primal == pytest.approx(expected.certificate_.primal, rel=1e-9)
+    metric = FrobMetric(tol=1e-7).fit(whole[list("abcd")], whole["fruit"])
+    expected = FrobMetric(tol=1e-7).fit(table[list("abcd")], words)
+    assert metric.certificate_.primal == pytest.approx(expected.certificate_.primal, rel=1e-6)
     assert list(metric.feature_names_in_) == list("abcd")
     mapped = metric.transform(whole[list("abcd")])
     assert_allclose(mapped.compute(), metric.transform(table[list("abcd")]))
@@ -298,7 +297,7 @@ def test_dataframes_and_labels_that_are_words():
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_transform_is_lazy(name):
     X, y = labelled(12)
-    metric = fit(made(name), X, y)
+    metric = fit(made(name, tol=0.1, max_iter=5), X, y)
     seen = []
 
     def block(info):
@@ -325,8 +324,8 @@ LONGER = {"FrobMetric": {"C": 100.0}}  # so that a state is kept before the fit 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("name", sorted(ESTIMATORS.keys() - {"BoostMetric"}))
 def test_a_checkpoint_is_gone_on_from_with_the_same_bits(name, dtype, tmp_path):
-    X, y = labelled(13, n=200, dtype=dtype)
-    sizes = (80, 120)
+    X, y = labelled(13, n=80, dtype=dtype)
+    sizes = (30, 50)
     parts = partitioned(X, sizes), partitioned(y, sizes)
     whole = fit(made(name, tol=0.0, max_iter=28, **LONGER.get(name, {})), *parts)
     first = made(name, tol=0.0, max_iter=22, **LONGER.get(name, {}))
@@ -455,7 +454,7 @@ def with_few_constraints(name, n_constraints):
     given = {"triplets": numbers}
     if name == "DMLEig":
         given = {"pairs": numbers[:, :2], "similar": np.arange(n_constraints) % 2}
-    metric = type(ESTIMATORS[name])(max_iter=100, tol=1e-2)
+    metric = type(ESTIMATORS[name])(max_iter=20, tol=0.1)
     return metric, X, given, metric.fit(X, **given).certificate_
 
 

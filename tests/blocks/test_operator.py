@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
+from conemetric import FrobMetric
 from conemetric.blocks import Threads
 from conemetric.blocks.operator import BlockOperator
 from conemetric.blocks.threads import Store, usable_memory
@@ -253,18 +254,18 @@ def test_pieces_are_kept_while_something_can_still_ask_for_them(space, held, pen
 def test_a_state_is_saved_and_read_again(space, points, triplets, tmp_path):
     u = np.random.default_rng(5).normal(size=sum(SIZES))
     for number in (1, 2):
-        space.keep_in(str(tmp_path), "a fit")
+        space.keep_in(str(tmp_path), {"name": "a fit"})
         space.save_state(u=number * vector(space, u), number=number)
     later = BlockSpace(Threads(1))
     wanted = operator_in_blocks(later, points, triplets), "u", "number"
     assert later.resume(*wanted) is None
-    later.keep_in(str(tmp_path), "a fit")
+    later.keep_in(str(tmp_path), {"name": "a fit"})
     resumed = later.resume(*wanted)
     assert resumed["number"] == 2
     assert_array_equal(whole(resumed["u"]), 2 * u)
     later.save_state(u=resumed["u"], number=3)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["2", "state"]
-    later.keep_in(str(tmp_path), "another fit")
+    later.keep_in(str(tmp_path), {"name": "another fit"})
     with pytest.raises(ValueError, match="holds the state of another fit"):
         later.resume(*wanted)
 
@@ -295,6 +296,18 @@ def test_pieces_without_room_go_to_files_that_go_with_them(tmp_path):
 
 def test_there_is_memory():
     assert 1 << 20 < usable_memory() < 1 << 50
+
+
+@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="needs PyTorch")
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_fit_on_devices_is_that_in_memory(points, dtype):
+    da = pytest.importorskip("dask.array")
+    X, y = points.astype(dtype), np.arange(len(points)) % 3
+    with Threads(devices=["cpu", "cpu"]):
+        fitted = FrobMetric().fit(da.from_array(X, chunks=(60, 4)), y)
+    expected = FrobMetric().fit(X, y)
+    assert fitted.components_.dtype == dtype
+    assert fitted.objective_ == pytest.approx(expected.objective_, rel=2e-3)
 
 
 @pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="needs PyTorch")

@@ -130,3 +130,18 @@ def _scored(rule, rows):
 def test_a_singular_system_gives_no_scores(kernel, seed):
     *_, rows = drawn(seed)
     assert np.isnan(_scorer(rows, None)(KernelRule(kernel, 1.0, -2.0 * N))).all()
+
+
+def test_equal_rows_vote_by_the_classes_of_the_other_folds_only(seed):
+    """Of equal training rows the commonest class counts first, without the rows that judge."""
+    rng = np.random.default_rng(seed)
+    X, code = rng.integers(0, 2, (90, 2)) + 0.0, rng.integers(0, 3, 90)
+    order = rng.permutation(90)
+    folds = [Fold(order[np.arange(90) % 3 != f], order[f::3]) for f in range(3)]
+    rows = held_out(X, np.eye(3)[code], np.ones(90), CrossFitted(folds, [np.eye(2)] * 3))
+    found = NeighborVote(1).held_out_scores(rows).argmax(1)
+    for fold, decided in zip(folds, np.split(found, 3), strict=True):
+        for row, vote in zip(fold.held_out, decided, strict=True):
+            same = fold.train[(X[fold.train] == X[row]).all(1)]
+            counts = np.bincount(code[same], minlength=3)
+            assert counts[vote] == counts.max()

@@ -115,7 +115,7 @@ def test_a_second_pass_is_certified_over_its_own_points(iris, asarray, dtype):
     metric = BoostMetric(n_passes=2, **parameters).fit(X, y)
     assert metric.n_passes_ == 2
     triplets = to_numpy(metric.triplets_)
-    (first,), _ensemble = metric._passes[1]
+    (first,) = metric._passes[1][0].maps
     again = BoostMetric(**parameters, tol=metric.tol).fit(
         to_numpy(X) @ to_numpy(first.matrix), triplets=triplets
     )

@@ -239,6 +239,25 @@ def test_constant_columns_and_the_order_of_columns_change_no_key_of_labelled_row
     assert_array_equal(labelled_keys(tensor(turned), y), keys)
 
 
+@each_seed
+def test_of_equal_rows_the_commonest_class_comes_first(seed):
+    """Whatever the order of the rows and the names of the classes."""
+    rng = np.random.default_rng(seed)
+    X = rng.integers(0, 2, (300, 3)) + 0.0
+    y = (X.sum(1).astype(int) + (rng.random(300) < 0.4) * rng.integers(0, 4, 300)) % 4
+    keys = labelled_keys(X, y)
+    for row in np.unique(X, axis=0):
+        same = np.flatnonzero((row == X).all(1))
+        labels, counts = np.unique(y[same], return_counts=True)
+        first = y[same[np.argsort(keys[same], kind="stable")]]
+        place = {label: np.flatnonzero(first == label) for label in labels}
+        assert all(len(where) == np.ptp(where) + 1 for where in place.values())
+        in_turn = counts[np.argsort([where[0] for where in place.values()])]
+        assert (np.diff(in_turn) <= 0).all()
+    order = rng.permutation(300)
+    assert_array_equal(labelled_keys(X[order], 10 - y[order]), keys[order])
+
+
 @each_kind
 @each_seed
 @pytest.mark.parametrize("library", LIBRARIES)

@@ -150,8 +150,6 @@ def test_matrix_operator_dense_sparse_and_list_agree(asarray):
     ):
         assert_allclose(to_numpy(operator.forward(give(M))), expected, atol=1e-12)
         assert_allclose(to_numpy(operator.adjoint(give(u))), adjoint, atol=1e-12)
-        part = operator.subset(np.array([4, 1]))
-        assert_allclose(to_numpy(part.forward(give(M))), expected[[4, 1]], atol=1e-12)
 
 
 def test_threads_give_the_same_bits(monkeypatch):

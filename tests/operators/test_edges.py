@@ -67,6 +67,7 @@ def test_agrees_with_the_general_operator(operator, asarray, dtype, eps):
     assert operator.adjoint(asarray(u)).dtype == asarray(u).dtype
 
 
+@pytest.mark.parametrize("operator", ["edges"], indirect=True)
 def test_subset_and_astype(operator, asarray):
     Y = np.random.default_rng(3).normal(size=(operator.n_features, 2))
     exact = operator.astype(operator.xp.float64)

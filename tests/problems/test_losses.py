@@ -10,7 +10,7 @@ from scipy.optimize import minimize_scalar
 from conemetric.core.arrays import to_numpy
 from conemetric.problems.losses import LOSSES
 
-SMOOTH = ["squared_hinge", "logistic", "exponential"]
+SMOOTH = ["squared_hinge", "logistic"]
 
 
 @pytest.mark.parametrize("name", LOSSES)

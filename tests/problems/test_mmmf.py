@@ -102,8 +102,6 @@ def test_operator_against_dense_matrices(most_dense, monkeypatch):
     adjoint = adjoint if operator.is_dense else adjoint.toarray()
     np.testing.assert_allclose(np.sum(adjoint * M), operator.forward(M) @ u)
     np.testing.assert_allclose(adjoint, adjoint.T)
-    part = operator.subset(np.array([1, 3]))
-    np.testing.assert_allclose(part.forward_factor(L), operator.forward_factor(L)[[1, 3]])
 
 
 def test_a_large_matrix_stays_sparse_and_low_rank():

@@ -14,7 +14,7 @@ from oracles import trace_optimum
 
 from conemetric.core.arrays import to_numpy
 from conemetric.operators import from_triplets
-from conemetric.problems.losses import Exponential, Logistic, LogSumExp, SquaredHinge
+from conemetric.problems.losses import Logistic, LogSumExp, SquaredHinge
 from conemetric.problems.trace import TraceProgram
 
 ExponentialTrace = partial(TraceProgram, loss=LogSumExp())
@@ -104,7 +104,7 @@ def test_logistic_bound_holds_for_every_metric(kind, seed):
         assert bounds.violation == 0
 
 
-@pytest.mark.parametrize("loss", [SquaredHinge(), Logistic(), Exponential()])
+@pytest.mark.parametrize("loss", [SquaredHinge(), Logistic()])
 @given(
     kind=st.sampled_from(KINDS),
     seed=st.integers(0, 8),

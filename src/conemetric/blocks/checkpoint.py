@@ -29,7 +29,7 @@ class Checkpoint:
     ``label`` (JSON values) describes; the state of any other solve is refused.
     """
 
-    def __init__(self, folder: str, label: dict[str, Any] | None = None):
+    def __init__(self, folder: str, label: dict[str, Any]):
         self.folder, self.label, self._serial = str(folder).rstrip("/"), label, 0
 
     def write(self, engine: Any, columns: dict[str, Any], small: dict[str, Any]) -> dict[str, Any]:
@@ -89,11 +89,10 @@ class Checkpoint:
 
     def _other(self, label):
         """How the label of another fit differs, in words."""
-        if not isinstance(label, dict) or not isinstance(self.label, dict):
-            return "of another kind"
+        other = label if isinstance(label, dict) else {}
         for name, own in self.label.items():
-            if label.get(name) != own:
-                return f"{name} is {own!r} here and {label.get(name)!r} there"
+            if other.get(name) != own:
+                return f"{name} is {own!r} here and {other.get(name)!r} there"
         return "with other parameters"
 
     def _files(self):

@@ -152,9 +152,7 @@ class Graph:
 
 
 def _joined(graph, joins, results):
-    """The key of the results joined in the order of `Program.join_in_groups`, each group on
-    the worker of its first block.
-    """
+    """The key of the results joined as by `Program.join_in_groups`, where a group's first block is."""
     task, size = partial(join, joins), GROUP
     while size == GROUP or len(results) > 1:
         groups = [results[k : k + size] for k in range(0, len(results), size)]

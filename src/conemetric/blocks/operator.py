@@ -15,13 +15,14 @@ An engine decides where blocks are visited: `blocks.threads` (this process, out 
 is short, on several devices) or `blocks.cluster` (dask.distributed). Both run the same `Program`.
 """
 
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
 
 from ..core.arrays import like
 from ..core.vectors import total
-from ..operators.base import Operator
+from ..operators.base import DifferenceOperator, Operator
 from .vectors import BlockSpace, BlockVector, astype
 
 
@@ -55,20 +56,17 @@ class BlockOperator(Operator):
         return self.adjoint_and(u)[0]
 
     def adjoint_and(self, u: Any, *requested: Any) -> tuple[Any, list]:
-        own = total(_adjoint, self.blocks, u, method="adjoint")
+        own = total(DifferenceOperator.adjoint, self.blocks, u)
         adjoint, *results = self.space.totals(own, *requested)
         return adjoint.astype(self.dtype, copy=False), results
 
     def precise_adjoint(self, u: Any) -> Any:
-        adjoint = self.space.sum(_adjoint, self.blocks, u, method="precise_adjoint")
+        adjoint = self.space.sum(DifferenceOperator.precise_adjoint, self.blocks, u)
         return adjoint.astype(self.dtype, copy=False)
 
     @property
     def row_sizes(self) -> BlockVector:
-        return self.space.map(_row_sizes, self.blocks)
-
-    def subset(self, index: Any) -> Any:
-        raise NotImplementedError("An operator in blocks has no subset by row numbers.")
+        return self.space.map(attrgetter("row_sizes"), self.blocks)
 
     def astype(self, dtype: Any) -> "BlockOperator":
         if self.dtype == dtype:
@@ -79,7 +77,7 @@ class BlockOperator(Operator):
         return BlockOperator(pieces, self.n_constraints, self.n_features, dtype)
 
     def empty_constraint_vector(self) -> BlockVector:
-        return self.space.map(_empty, self.blocks)
+        return self.space.map(DifferenceOperator.empty_constraint_vector, self.blocks)
 
     def constraint_vector(self, values: Any) -> BlockVector:
         if not isinstance(values, BlockVector):
@@ -90,20 +88,5 @@ class BlockOperator(Operator):
         return values.astype(self.dtype)
 
 
-# ---- functions that are mapped and summed over the blocks
-
-
 def _mapped(piece, method, matrix):
     return getattr(piece, method)(like(matrix, piece.reference))
-
-
-def _adjoint(piece, u, method):
-    return getattr(piece, method)(u)
-
-
-def _row_sizes(piece):
-    return piece.row_sizes + piece.empty_constraint_vector()
-
-
-def _empty(piece):
-    return piece.empty_constraint_vector()

@@ -14,7 +14,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -22,13 +22,13 @@ from typing import Any
 import numpy as np
 
 from ..core.blas import blas_threads
+from ..core.extras import require
 from ..core.threads import n_threads, single_threaded
 from ..operators.base import DifferenceOperator
 from .checkpoint import read_array, write_array
 from .program import Engine, Program
 
 SHARE = 0.5  # of the usable memory for pieces; the rest is for the blocks being visited
-FALLBACK_MEMORY = 1 << 30  # bytes, on a system that does not say how much there is
 
 
 class Threads(Engine):
@@ -160,7 +160,7 @@ class Store:
 
     def __init__(self, limit: int | None, folder: str | Path | None):
         self.limit = usable_memory() * SHARE if limit is None else limit
-        self._parent, self._folder = folder, ""
+        self._parent = folder
         self._lock, self._used = threading.Lock(), 0
 
     def put(self, piece: Any, known: dict[int, Any]) -> Stored | StoredTuple:
@@ -178,7 +178,7 @@ class Store:
             stored = Stored(piece)
             weakref.finalize(stored, self._release, size)
             return stored
-        with tempfile.NamedTemporaryFile(dir=self._own_folder(), delete=False) as file:
+        with tempfile.NamedTemporaryFile(dir=self._folder, delete=False) as file:
             pickle.dump(piece, file, protocol=5)  # the bytes of arrays are not copied
         stored = Stored(path=file.name)
         weakref.finalize(stored, Path(file.name).unlink, missing_ok=True)
@@ -188,12 +188,11 @@ class Store:
         with self._lock:
             self._used -= size
 
-    def _own_folder(self):
-        with self._lock:
-            if not self._folder:
-                self._folder = tempfile.mkdtemp(prefix="conemetric-", dir=self._parent)
-                weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
-            return self._folder
+    @cached_property
+    def _folder(self):
+        folder = tempfile.mkdtemp(prefix="conemetric-", dir=self._parent)
+        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+        return folder
 
 
 def size_of(piece: Any) -> int:
@@ -203,35 +202,14 @@ def size_of(piece: Any) -> int:
 
 def usable_memory() -> int:
     """Bytes that this process may still allocate, by what is free and by its own limits."""
-    found, (mapped, resident, data) = [], own_memory()
-    if os.path.exists("/proc/meminfo"):
-        with open("/proc/meminfo") as file:
-            found += [1024 * int(line.split()[1]) for line in file if "MemAvailable" in line]
-    elif hasattr(os, "sysconf") and "SC_PHYS_PAGES" in os.sysconf_names:
-        found.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    psutil = require("psutil", "cluster")  # which distributed needs too
+    own, found = psutil.Process().memory_info(), [psutil.virtual_memory().available]
     for path in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
-        if os.path.exists(path):
-            text = Path(path).read_text().strip()
-            found += [int(text) - resident] if text.isdecimal() else []
-    try:
-        import resource
-    except ImportError:  # Windows
-        pass
-    else:
+        text = Path(path).read_text().strip() if os.path.exists(path) else ""
+        found += [int(text) - own.rss] if text.isdecimal() else []
+    if hasattr(psutil, "RLIMIT_AS"):  # Linux
         # these limits count what was allocated, used or not, and some allocators reserve a lot
-        for kind, used in ((resource.RLIMIT_AS, mapped), (resource.RLIMIT_DATA, data)):
-            limit = resource.getrlimit(kind)[0]
-            # not every system that has such a limit reports how much of it is taken
-            found += [limit - max(used, resident)] if limit != resource.RLIM_INFINITY else []
-    return max(0, min(found, default=FALLBACK_MEMORY))
-
-
-def own_memory() -> tuple[int, int, int]:
-    """Bytes that this process has mapped, in memory, and allocated as data; zeros if the
-    system does not report them.
-    """
-    statm = Path("/proc/self/statm")
-    if not statm.exists():
-        return 0, 0, 0
-    sizes = [int(pages) * os.sysconf("SC_PAGE_SIZE") for pages in statm.read_text().split()]
-    return sizes[0], sizes[1], sizes[5]
+        for kind, used in ((psutil.RLIMIT_AS, own.vms), (psutil.RLIMIT_DATA, own.data)):
+            limit = psutil.Process().rlimit(kind)[0]
+            found += [limit - used] if limit != psutil.RLIM_INFINITY else []
+    return max(0, min(found))

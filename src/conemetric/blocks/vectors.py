@@ -3,6 +3,7 @@
 import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 from weakref import WeakSet
 
@@ -73,10 +74,10 @@ class BlockSpace(VectorSpace):
         self.engine = engine
         self.vectors: WeakSet[BlockVector] = WeakSet()  # those in use
         scratch = self.engine.scratch
-        self._checkpoint = None if scratch is None else Checkpoint(f"{scratch}/{id(self)}")
+        self._checkpoint = None if scratch is None else Checkpoint(f"{scratch}/{id(self)}", {})
         self._resumes = False
 
-    def keep_in(self, folder: str, label: Any) -> None:
+    def keep_in(self, folder: str, label: dict[str, Any]) -> None:
         """Save states to this folder from now on; the next solve resumes from what it holds."""
         self._checkpoint, self._resumes = Checkpoint(folder, label), True
 
@@ -93,7 +94,7 @@ class BlockSpace(VectorSpace):
     def resume(self, operator: Any, *names: str) -> dict[str, Any] | None:
         if self._checkpoint is None or not self._resumes:
             return None
-        n_blocks = len(self.gather(_size, operator.blocks))
+        n_blocks = len(self.gather(attrgetter("n_constraints"), operator.blocks))
         found = self._checkpoint.read(self.engine, names, n_blocks)
         if found is None:
             return None
@@ -183,9 +184,7 @@ class BlockSpace(VectorSpace):
         return results
 
     def _still_used(self, computed):
-        """Of the promises that a visit computes, those with a handle and those that a later
-        visit needs for another vector.
-        """
+        """Of the promises that a visit computes, those with a handle or that a later visit needs."""
         within = {id(promise) for promise in computed}
         seen: set[int] = set()
         stack = [vector.promise for vector in self.vectors]
@@ -227,15 +226,13 @@ def _in_order_of_need(promises):
 
 def astype(piece: Any, dtype: Any) -> Any:
     """An array, or an operator, in another precision."""
+    reference = piece.reference if isinstance(piece, Operator) else piece
+    dtype = getattr(namespace(reference), np.dtype(dtype).name)  # that of the library of the block
     if isinstance(piece, Operator):
         piece = piece.astype(dtype)
         piece.source = None  # the operator it was rounded from would stay in memory
         return piece
     return like(piece, piece, dtype)
-
-
-def _size(piece):
-    return piece.n_constraints
 
 
 def _placed(piece, values, name):

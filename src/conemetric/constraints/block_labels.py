@@ -5,21 +5,14 @@ references, in one random sample of rows.
 """
 
 from dataclasses import replace
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import Any
 
 import numpy as np
 
 from ..core.weights import check_range, factors_of_classes
+from ..neighbours import search
 from ..neighbours.ranks import LabelledRows, SearchQuery, merge
-from ..neighbours.search import (
-    MOST_IMPOSTORS,
-    enough_of,
-    exact_search,
-    nearer_impostors,
-    sample_classes,
-    sample_size,
-)
 from ..neighbours.ties import column_extent, row_keys, rows_of, tie_numbers
 from .block_rows import BlockRows, Partition, summarised
 from .in_blocks import ConstraintsInBlocks, localised
@@ -47,12 +40,12 @@ def from_labels(
         rows = _labelled(rows)
     space, first = rows.space, rows.first
     partitions = space.map(_encoded, rows.partitions, classes=rows.classes)
-    most = MOST_IMPOSTORS if n_impostors == "auto" else n_impostors
-    extents = np.array(space.gather(_column_extent, partitions))
+    most = search.MOST_IMPOSTORS if n_impostors == "auto" else n_impostors
+    extents = np.array(space.gather(column_extent, space.map(attrgetter("X"), partitions)))
     extent = extents[:, 0].min(0), extents[:, 1].max(0)
     numbering = {"first": first, "n_rows": rows.n_rows, "extent": extent}
     counts = {"n_targets": n_targets, "n_impostors": most, "numbering": numbering}
-    n_sampled = sample_size(n_references, rows.n_rows)
+    n_sampled = search.sample_size(n_references, rows.n_rows)
     sample = None
     if n_sampled is None:
         nearest = space.across(_nearest_across, partitions, partitions, **counts)
@@ -60,7 +53,7 @@ def from_labels(
         sample = _sample(rows, partitions, n_sampled, n_targets, random_state)
         nearest = space.map(_nearest_in_sample, partitions, sample=sample, **counts)
     if n_impostors == "auto":
-        most = enough_of(space.sum(_nearer, nearest))
+        most = search.enough_of(space.sum(_nearer, nearest))
     options = {"n_impostors": most, "pairs": pairs}
     lists = space.map(_combined, partitions, nearest, first=first, n_rows=rows.n_rows, **options)
     weights = None
@@ -101,7 +94,7 @@ def _labelled(rows):
 
 def _sample(rows, partitions, n_references, n_targets, random_state):
     """(X, y, row numbers) of the references, by row number."""
-    chosen = sample_classes(rows.class_counts.sum(0), n_references, n_targets, random_state)
+    chosen = search.sample_classes(rows.class_counts.sum(0), n_references, n_targets, random_state)
     before = np.cumsum(rows.class_counts, 0) - rows.class_counts
     picks: dict[int, list] = {number: [] for number in rows.numbers.tolist()}
     for label, places in enumerate(chosen):
@@ -147,15 +140,10 @@ def _picked(partition, picks, first):
     number, X, y, _ = partition
     order = np.argsort(y, kind="stable")
     starts = np.searchsorted(y[order], [label for label, _ in picks[number]])
-    chosen = [
-        order[start + places] for start, (_, places) in zip(starts, picks[number], strict=True)
-    ]
+    picked = zip(starts, picks[number], strict=True)
+    chosen = [order[start + places] for start, (_, places) in picked]
     rows = np.sort(np.concatenate([np.zeros(0, np.int64), *chosen]))
     return X[rows], y[rows], first[number] + rows
-
-
-def _column_extent(partition):
-    return column_extent(partition.X)
 
 
 def _numbers(X, rows, numbering):
@@ -171,7 +159,7 @@ def _nearest_in_sample(partition, sample, n_targets, n_impostors, numbering):
     own = np.where(rows[np.minimum(place, len(rows) - 1)] == own_rows, place, -1)
     numbers = _numbers(references, rows, numbering)
     mine, sampled = LabelledRows(X, y), LabelledRows(references, labels)
-    return exact_search(SearchQuery(mine, sampled, n_targets, n_impostors, own, numbers))
+    return search.exact_search(SearchQuery(mine, sampled, n_targets, n_impostors, own, numbers))
 
 
 def _nearest_across(before, own, other, _, n_targets, n_impostors, numbering):
@@ -184,21 +172,20 @@ def _nearest_across(before, own, other, _, n_targets, n_impostors, numbering):
         theirs, own = mine, np.arange(len(X))
     else:
         theirs, own = LabelledRows(Z, labels), np.full(len(X), -1)
-    found = exact_search(SearchQuery(mine, theirs, n_targets, n_impostors, own, numbers))
+    found = search.exact_search(SearchQuery(mine, theirs, n_targets, n_impostors, own, numbers))
     return found if before is None else merge(X, before, found)
 
 
 def _nearer(nearest):
-    return nearer_impostors(nearest.same.distances, nearest.other.distances)
+    return search.nearer_impostors(nearest.same.distances, nearest.other.distances)
 
 
 def _combined(partition, nearest, first, n_rows, n_impostors, pairs):
     """(constraints by row numbers, which pairs are similar) of the rows of a block."""
     found = nearest.same.numbers, nearest.other.numbers[:, :n_impostors]
     lists = (rows_of(numbers, n_rows) for numbers in found)
-    index, similar = (
-        pairs_from_neighbours(*lists) if pairs else (triplets_from_neighbours(*lists), None)
-    )
+    found = pairs_from_neighbours(*lists) if pairs else (triplets_from_neighbours(*lists), None)
+    index, similar = found
     index[:, 0] += first[partition.number]  # neighbours are numbered among all rows already
     return index, similar
 

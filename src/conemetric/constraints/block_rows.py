@@ -18,7 +18,7 @@ from ..core.weights import check_range
 from .labels import refuse_missing_labels
 
 CHUNK = 1 << 12  # rows converted to float64 at a time
-# rows of each block, so that 20 blocks give the 1000 of all by which `estimators.collapsed` judges a
+# rows of each block, so that 20 blocks give the 1000 of all by which `estimators.warnings` judges a
 # metric in memory: a share of 0.1 of them, its limit, then has a standard error of 0.01
 SAMPLED, MOST_SAMPLED = 50, 1000
 
@@ -123,9 +123,8 @@ def summarised(
     widths = sorted({fact["width"] for fact in facts})
     if len(widths) > 1:
         raise ValueError(f"X has partitions with {widths} features; give the same to all.")
-    numbers, counts, means, spreads = (
-        np.array([fact[name] for fact in facts]) for name in ("number", "count", "mean", "spread")
-    )
+    names = "number", "count", "mean", "spread"
+    numbers, counts, means, spreads = (np.array([fact[name] for fact in facts]) for name in names)
     mean = np.average(means, axis=0, weights=counts)
     spread = np.average(spreads + (means - mean) ** 2, axis=0, weights=counts)
     sample = np.concatenate([fact["sample"] for fact in facts])
@@ -144,9 +143,7 @@ def summarised(
 def _dtype(X):
     """float32 if all of X is in single precision or less, else float64."""
     kinds = [X.dtype] if hasattr(X, "dtype") else list(X.dtypes)
-    single = all(
-        np.issubdtype(kind, np.floating) and np.dtype(kind).itemsize <= 4 for kind in kinds
-    )
+    single = all(np.issubdtype(kind, np.floating) and kind.itemsize <= 4 for kind in kinds)
     return np.dtype(np.float32 if single else np.float64)
 
 
@@ -161,33 +158,31 @@ def _partitions(collection):
     return list(collection.to_delayed().ravel())
 
 
-def _beside(X, values, name, n_partitions, things):
+def _beside(X, values, name, n_parts, things):
     """Partitions of the y or the weights that go with the ``things`` in X."""
     if values is None:
-        return [None] * n_partitions
+        return [None] * n_parts
     sizes = X.chunks[0] if hasattr(X, "chunks") else (np.nan,)
     known = not np.isnan(sizes).any()
     if not is_dask(values):
         if not known:
             raise ValueError(
-                f"{name} is an array, but the lengths of X's partitions are unknown; give "
-                f"{name} as a dask collection partitioned like X, or call "
-                "X.compute_chunk_sizes() first."
+                f"{name} is an array, and X's partitions have unknown lengths; give {name} as a dask "
+                "collection partitioned like X, or call X.compute_chunk_sizes() first."
             )
         values = np.asarray(values)
     n_values = np.nan if is_dask(values) and not hasattr(values, "chunks") else values.shape[0]
     if known and not np.isnan(n_values) and n_values != sum(sizes):
-        raise ValueError(
-            f"{name} has {n_values} values for the {sum(sizes)} {things}; give one for each."
-        )
+        n = sum(sizes)
+        raise ValueError(f"{name} has {n_values} values for the {n} {things}; give one for each.")
     if not is_dask(values):
         return np.split(values, np.cumsum(sizes)[:-1])
     if known and hasattr(values, "chunks") and values.chunks[0] != sizes:
         values = values.rechunk({0: sizes})
     parts = _partitions(values)
-    if len(parts) != n_partitions:
+    if len(parts) != n_parts:
         raise ValueError(
-            f"{name} has {len(parts)} partitions and X has {n_partitions}; give them the same partitions."
+            f"{name} has {len(parts)} partitions and X has {n_parts}; make them agree."
         )
     return parts
 
@@ -204,13 +199,9 @@ def _checked(number, X, y, weights, dtype):
     except (TypeError, ValueError) as error:
         raise ValueError(f"X holds values that are not numbers {where}: {error}") from None
     if X.ndim not in (2, 3):
-        raise ValueError(
-            f"X has shape {X.shape} {where}; give rows (n, D), or tuples of points (m, k, D)."
-        )
+        raise ValueError(f"X has shape {X.shape} {where}; give rows (n, D) or tuples (m, k, D).")
     if not np.isfinite(X).all():
-        raise ValueError(
-            f"X contains NaN or infinity {where}; drop those rows or impute them first."
-        )
+        raise ValueError(f"X contains NaN or infinity {where}; drop those rows or impute them.")
     y, weights = _vector(y, "y", len(X), where), _vector(weights, "sample_weight", len(X), where)
     if y is not None:
         refuse_missing_labels(y, f" {where}")
@@ -225,9 +216,7 @@ def _vector(values, name, n, where):
     values = np.asarray(values)
     values = values.reshape(len(values), -1)[:, 0] if values.ndim > 1 else values
     if len(values) != n:
-        raise ValueError(
-            f"{name} has {len(values)} values for {n} rows {where}; partition it like X."
-        )
+        raise ValueError(f"{name} has {len(values)} values for {n} rows {where}; split it like X.")
     return values
 
 
@@ -236,9 +225,7 @@ def without_zeros(weights: Any, dtype: Any, where: str, *parts: Any) -> tuple:
     if weights is None:
         return *parts, None
     if not (np.isfinite(weights).all() and (weights >= 0).all()):
-        raise ValueError(
-            f"sample_weight is negative or not finite {where}; give finite weights >= 0."
-        )
+        raise ValueError(f"sample_weight is negative or not finite {where}; give finite ones >= 0.")
     check_range(weights, dtype, f"sample_weight {where}")
     there = weights > 0
     return tuple(None if part is None else part[there] for part in (*parts, weights.astype(dtype)))

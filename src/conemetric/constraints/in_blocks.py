@@ -120,9 +120,7 @@ def from_numbers(
 
 
 def from_tuples(rows: BlockRows, width: int) -> ConstraintsInBlocks:
-    """The constraints of tuples of ``width`` points each, as `read` returns them; y tells which
-    pairs are similar.
-    """
+    """Tuples of ``width`` points each, as `read` returns them; y tells which pairs are similar."""
     space = rows.space
     index = space.map(_consecutive, rows.partitions, width=width)
     similar = space.map(_similar, rows.partitions) if width == 2 else None
@@ -151,19 +149,15 @@ def _without_empty_blocks(constraints):
     space, rows = constraints.space, constraints.rows
     counts = np.array(space.gather(len, constraints.index))
     if not counts.any():
-        raise ValueError(
-            "no partition has a constraint: no row has a target and an impostor; give more rows, "
-            "or more of each class."
-        )
+        raise ValueError("no row has a target and an impostor; give more rows of each class.")
     there = np.flatnonzero(counts)
     constraints = replace(constraints, n_constraints=int(counts.sum()))
     if len(there) == len(counts):
         return constraints
-    vectors = {name: getattr(constraints, name) for name in ("far", "index", "similar", "weights")}
-    selected = {
-        name: space.select(vector, there) for name, vector in vectors.items() if vector is not None
-    }
     rows = replace(rows, partitions=space.select(rows.partitions, there))
+    names = ("far", "index", "similar", "weights")
+    held = {name: getattr(constraints, name) for name in names if getattr(constraints, name)}
+    selected = {name: space.select(vector, there) for name, vector in held.items()}
     return replace(constraints, rows=rows, **selected)
 
 
@@ -178,10 +172,8 @@ def _checked_numbers(number, index, similar, weights, n_rows, dtype):
     if similar is not None:
         similar = check_similar(similar, len(index))
     if weights is not None and np.shape(weights) != (len(index),):
-        raise ValueError(
-            f"sample_weight has shape {np.shape(weights)} for {len(index)} constraints; partition "
-            "it like them."
-        )
+        fault = f"sample_weight has shape {np.shape(weights)} for {len(index)} constraints"
+        raise ValueError(f"{fault}; partition it like them.")
     weights = None if weights is None else np.asarray(weights, dtype=np.float64)
     return without_zeros(weights, dtype, f"in partition {number}", index, similar)
 
@@ -192,10 +184,8 @@ def _mine(before, partition, given, _, first):
     found = tuple(None if part is None else part[inside] for part in given)
     if before is None:
         return found
-    return tuple(
-        None if old is None else np.concatenate([old, new])
-        for old, new in zip(before, found, strict=True)
-    )
+    both = zip(before, found, strict=True)
+    return tuple(None if old is None else np.concatenate([old, new]) for old, new in both)
 
 
 def _inside(partition, numbers, first):

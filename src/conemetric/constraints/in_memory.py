@@ -90,12 +90,6 @@ class ConstraintsInMemory:
         """The operator ``make(points, index)`` over the points in these coordinates."""
         return make(coordinates.points, self.index)
 
-    def subset(self, which: Any) -> "ConstraintsInMemory":
-        """Some of the constraints."""
-        lists = {"index": self.index, "similar": self.similar, "weights": self.weights}
-        there = {name: part[which] for name, part in lists.items() if part is not None}
-        return replace(self, **there)
-
     def relisted(self, index: Any) -> "ConstraintsInMemory":
         """Other constraints from the same labels; each weighs as much as its first point."""
         weights = None if self.point_weights is None else self.point_weights[index[:, 0]]
@@ -117,9 +111,8 @@ def triplets_from_labels(X: Any, y: Any, n_targets: int = 3, n_impostors: int | 
            [2, 3, 1],
            [3, 2, 1]])
     """
-    return triplets_from_neighbours(
-        *neighbours_by_label(X, encode_labels(y), n_targets, n_impostors)
-    )
+    lists = neighbours_by_label(X, encode_labels(y), n_targets, n_impostors)
+    return triplets_from_neighbours(*lists)
 
 
 def triplets_from_neighbours(targets: Any, impostors: Any) -> Any:
@@ -157,10 +150,7 @@ def triplets_from_values(X: Any, y: Any, n_targets: int = 3, n_impostors: int | 
     i, j, k = np.broadcast_arrays(i, j, k)
     nearer = abs(y[j] - y[i]) < abs(y[k] - y[i])
     if not nearer.any():
-        raise ValueError(
-            "y is the same for all neighbouring rows of X, so there are no triplets; give other "
-            "features, or triplets of your own."
-        )
+        raise ValueError("y is the same for all neighbouring rows of X; give other features.")
     return like(np.stack([i[nearer], j[nearer], k[nearer]], 1), X, namespace(X).int64)
 
 
@@ -222,13 +212,9 @@ def check_similar(similar: Any, n_pairs: int) -> np.ndarray:
         raise ValueError(
             f"similar has shape {similar.shape}; give one value for each of the {n_pairs} pairs."
         )
-    if similar.dtype != bool and not (
-        np.isin(similar, (0, 1)).all() or np.isin(similar, (-1, 1)).all()
-    ):
-        raise ValueError(
-            "similar must be boolean, or hold only 0 and 1, or only -1 and 1; got "
-            f"{np.unique(similar)[:5]}."
-        )
+    if not any(np.isin(similar, values).all() for values in ((0, 1), (-1, 1))):
+        found = np.unique(similar)[:5]
+        raise ValueError(f"similar must be boolean, only 0 and 1, or only -1 and 1; got {found}.")
     return similar > 0
 
 
@@ -237,16 +223,12 @@ def _checked(indices, name, width, n_points, must_differ, remedy):
     refuse_masked(indices, name)
     indices = np.asarray(to_numpy(indices))
     if indices.ndim != 2 or indices.shape[1] != width:
-        raise ValueError(
-            f"{name} has shape {indices.shape}; give an integer array of shape (m, {width})."
-        )
+        raise ValueError(f"{name} has shape {indices.shape}; give integers of shape (m, {width}).")
     if len(indices) == 0:
         raise ValueError(f"{name} is empty; give at least one row.")
     if indices.dtype.kind not in "iu":
         if indices.dtype.kind != "f" or not np.array_equal(indices, np.round(indices)):
-            raise ValueError(
-                f"{name} has dtype {indices.dtype}; give row numbers of X as integers."
-            )
+            raise ValueError(f"{name} has dtype {indices.dtype}; give integers, row numbers.")
         indices = indices.astype(np.int64)
     outside = ((indices < 0) | (indices >= n_points)).any(axis=1)
     faults = {"have an index out of range": outside}

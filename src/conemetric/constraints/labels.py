@@ -9,10 +9,8 @@ from ..core.arrays import to_numpy
 from ..core.warn import warn_user
 
 LOWER_TARGETS = "lower n_targets or merge classes"  # the remedy for small classes
-# whole numbers are a quantity, not classes, if they have more than MAX_CLASS_VALUES values, if at
-# least the share MIN_SINGLETON_SHARE of these occurs once, and if at least the share MIN_GAP_SHARE of the whole
-# numbers between the least and the largest is missing: chosen by judgement, so that few
-# shots of many classes stay classes and prices do not
+# of `is_continuous`: chosen by judgement, so that few shots of many classes stay classes and prices
+# do not
 MAX_CLASS_VALUES, MIN_SINGLETON_SHARE, MIN_GAP_SHARE = 20, 1 / 3, 1 / 4
 
 

@@ -23,7 +23,7 @@ from ..estimators.automatic import AutoMetric
 from ..estimators.folds import CrossFitted, excess, n_folds_for, stratified_folds
 from ..evaluation.knn import evenly_by_class
 from ..evaluation.statistics import mcnemar
-from ..neighbours.ties import canonical_order, labelled_keys
+from ..neighbours.ties import canonical_order
 from .base import DECISION_PARAMETERS, MetricDecision, check_n_explained
 from .blend import Blended
 from .parts import Explanation
@@ -190,8 +190,7 @@ class MetricClassifier(ClassifierMixin, MetricDecision):
         unknown = np.setdiff1d(y, self.classes_)
         if len(unknown):
             raise ValueError(f"y has {unknown.tolist()[0]!r}, a class that fit did not see.")
-        self._code = np.searchsorted(self.classes_, y)
-        return 2.0 * np.eye(len(self.classes_))[self._code] - 1
+        return 2.0 * np.eye(len(self.classes_))[np.searchsorted(self.classes_, y)] - 1
 
     def _checked(
         self, X: Rows, y: Labels, sample_weight: Labels | None
@@ -230,9 +229,6 @@ class MetricClassifier(ClassifierMixin, MetricDecision):
         wrong = scores.argmax(1) != Y.argmax(1)
         return wrong + SQUARES * ((scores - Y) ** 2).mean(1)
 
-    def _tie_keys(self, X: Array) -> np.ndarray:
-        return labelled_keys(X, self._code)
-
     def _better(self, blends: list[Blended], judge: Judge) -> Blended:
         vote, kernel = blends
         wrong = [each.scores.argmax(1) != judge.Y.argmax(1) for each in (kernel, vote)]
@@ -263,9 +259,18 @@ class MetricClassifier(ClassifierMixin, MetricDecision):
         missed = round(alone * len(truth) / max(1, len(code) - alone))
         named = probability[np.arange(len(truth)), truth]
         self._held_out = np.sort(np.concatenate([np.zeros(missed), named]))
-        trials = {str(trial): trial.scores for trial in self.trials_}
-        trials[str(self.blend_)] = scores
-        self.evidence_ = _evidence(trials, str(self.blend_), truth, probability, missed)
+        usual, chosen, never = str(self.trials_[0]), str(self.blend_), np.ones(missed, bool)
+        tried = {str(trial): trial.scores for trial in self.trials_} | {chosen: scores}
+        wrong = {name: np.r_[each.argmax(1) != truth, never] for name, each in tried.items()}
+        self.evidence_ = DecisionEvidence(
+            {name: float(each.mean()) for name, each in wrong.items()},
+            {name: float(each.std() / len(each) ** 0.5) for name, each in wrong.items()},
+            chosen,
+            usual,
+            mcnemar(wrong[usual], wrong[chosen]),
+            _calibration_error(probability, truth),
+            len(truth) + missed,
+        )
 
     def decision_function(self, X: Rows) -> np.ndarray:
         """Scores of the classes, near 1 for the class of a row and near -1 for others.
@@ -363,30 +368,6 @@ class MetricClassifier(ClassifierMixin, MetricDecision):
         first, second = np.argsort(-scores, axis=1, kind="stable")[:, :2].T
         units = np.eye(len(self.classes_))
         return self._explain(X, n, units[first] - units[second])
-
-
-def _evidence(
-    scores: dict[str, np.ndarray],
-    chosen: str,
-    truth: np.ndarray,
-    probability: np.ndarray,
-    missed: int,
-) -> DecisionEvidence:
-    """Errors of these ``scores`` by name; the first is the usual rule."""
-    never = np.ones(missed, bool)
-    wrong = {
-        name: np.concatenate([each.argmax(1) != truth, never]) for name, each in scores.items()
-    }
-    usual = next(iter(wrong))
-    return DecisionEvidence(
-        {name: float(each.mean()) for name, each in wrong.items()},
-        {name: float(each.std() / len(each) ** 0.5) for name, each in wrong.items()},
-        chosen,
-        usual,
-        mcnemar(wrong[usual], wrong[chosen]),
-        _calibration_error(probability, truth),
-        len(truth) + missed,
-    )
 
 
 def _calibration_error(probability: np.ndarray, truth: np.ndarray) -> float:

@@ -13,9 +13,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..core.arrays import Array, like, namespace, take, to_numpy
+from ..core.arrays import Array, like, namespace, take
 from ..estimators.folds import Fold
-from ..neighbours.search import nearest
 from ..solvers.kernel_ridge import KERNELS
 from .rule import Judge, Rule, Training, Trial, mapped
 
@@ -45,10 +44,8 @@ class Near(NamedTuple):
 class MappedFold:
     """A fold in its metric: rows to learn from, and rows that judge."""
 
-    def __init__(
-        self, rows: Training, fold: Fold, L: np.ndarray | None, most_rows: int | None
-    ) -> None:
-        self.train = rows.among(fold.train[:most_rows]).mapped(L)
+    def __init__(self, rows: Training, fold: Fold, L: np.ndarray | None, most: int | None):
+        self.train = rows.among(fold.train[:most]).mapped(L)
         self.held_out = mapped(take(rows.Z, fold.held_out), L)
         self._scale, self._relative = cache(self._mean_distance), cache(self._distances)
 
@@ -56,9 +53,7 @@ class MappedFold:
         return KERNELS[kernel].mean(self.train.Z)
 
     def _distances(self, kernel: str, n_rows: int | None) -> list[Array]:
-        """What a kernel is a function of, relative to its mean: among the training rows, and
-        from held-out to training rows.
-        """
+        """Distances over their mean: among training rows, and from held-out to training rows."""
         known, scale = self.train.Z[:n_rows], self._scale(kernel)
         return [
             like(KERNELS[kernel].distances(A, known) / scale, A, namespace(A).float32)
@@ -81,12 +76,11 @@ class HeldOut:
         rows: Training,
         folds: Sequence[Fold],
         candidate: Candidate,
-        most_rows: int | None = MOST_ROWS,
-    ) -> None:
+        most: int | None = MOST_ROWS,
+    ):
         self.candidate = candidate
         self.folds = [
-            MappedFold(rows, fold, L, most_rows)
-            for fold, L in zip(folds, candidate.maps, strict=True)
+            MappedFold(rows, fold, L, most) for fold, L in zip(folds, candidate.maps, strict=True)
         ]
         self.nearest = cache(self._nearest)
         self.coarse: dict[str, dict[Any, float]] = {}  # losses on few rows, kept by the rule
@@ -97,5 +91,4 @@ class HeldOut:
 
     def _nearest(self, k: int) -> list[Near]:
         k = min(k, *(len(fold.train.Y) for fold in self.folds))
-        found = (nearest(f.held_out, f.train.Z, k, f.train.keys) for f in self.folds)
-        return [Near(*(to_numpy(part) for part in each)) for each in found]
+        return [Near(*fold.train.nearest(fold.held_out, k)) for fold in self.folds]

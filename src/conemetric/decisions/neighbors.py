@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Self
 
 import numpy as np
 
-from ..core.arrays import Array, like, to_numpy
+from ..core.arrays import Array
 from ..core.fields import Number, State, Stored, Text, check
-from ..neighbours.search import nearest
 from .rule import Judge, Training, Trial
 
 if TYPE_CHECKING:
@@ -118,7 +117,4 @@ class FittedVote:
         return {}
 
     def _nearest(self, Z: Array) -> list[np.ndarray]:
-        rows = self.rows
-        k = min(self.rule.n_neighbors, len(rows.Y))
-        found = nearest(like(Z, rows.Z), rows.Z, k, rows.keys)
-        return [to_numpy(part) for part in found]
+        return self.rows.nearest(Z, min(self.rule.n_neighbors, len(self.rows.Y)))

@@ -15,7 +15,7 @@ from ..core.sklearn_private import StrOptions, fit_context
 from ..estimators.folds import MOST_JUDGED, TOL, CrossFitted, Fold, n_folds_for
 from ..estimators.frobmetric import FrobMetric
 from ..estimators.validation import check_size, rows_coincide
-from ..neighbours.ties import canonical_order, row_keys
+from ..neighbours.ties import canonical_order
 from .base import DECISION_PARAMETERS, MetricDecision, check_n_explained
 from .blend import Blended
 from .parts import Explanation
@@ -164,9 +164,6 @@ class MetricRegressor(RegressorMixin, MetricDecision):
 
     def _row_losses(self, scores: np.ndarray, Y: np.ndarray) -> np.ndarray:
         return ((scores - Y) ** 2).mean(1)
-
-    def _tie_keys(self, X: Array) -> np.ndarray:
-        return row_keys(X)
 
     def _store_evidence(self, blended: Blended | None, y: np.ndarray) -> None:
         """Conformal residuals and evidence from the crossed scores of held-out rows."""

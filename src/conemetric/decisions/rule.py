@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol, Self
 
 import numpy as np
 
-from ..core.arrays import Array, like, take
+from ..core.arrays import Array, like, take, to_numpy
 from ..core.fields import State
+from ..neighbours.search import nearest
+from ..neighbours.ties import commonest_first
 from ..solvers.base import Certificate
 
 if TYPE_CHECKING:
@@ -27,7 +29,7 @@ class Training(NamedTuple):
     Z: Array  # (n, rank) array or tensor
     Y: np.ndarray  # (n, n_targets)
     weights: np.ndarray  # (n,)
-    keys: np.ndarray  # (n,): the order of rows at equal distances
+    keys: np.ndarray  # (n,): hashes of the rows as given
 
     def among(self, rows: np.ndarray) -> "Training":
         """Some of the rows."""
@@ -36,6 +38,11 @@ class Training(NamedTuple):
     def mapped(self, L: np.ndarray | None) -> "Training":
         """The rows in the metric L L'."""
         return self._replace(Z=mapped(self.Z, L))
+
+    def nearest(self, Z: Array, k: int) -> list[np.ndarray]:
+        """The k rows nearest to each row of Z, and their distances."""
+        keys = commonest_first(self.keys, self.Y.argmax(1))  # of numbers: one class
+        return [to_numpy(part) for part in nearest(like(Z, self.Z), self.Z, k, keys)]
 
 
 def mapped(Z: Array, L: np.ndarray | None) -> Array:

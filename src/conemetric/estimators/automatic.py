@@ -27,8 +27,12 @@ from typing import Any, Self
 
 import numpy as np
 from joblib import Parallel, delayed
+from scipy.linalg import cholesky, solve_triangular
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.covariance import ledoit_wolf
 from sklearn.neighbors import NeighborhoodComponentsAnalysis
 from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from ..constraints.labels import check_labels, refuse_continuous
 from ..core import spectral
@@ -40,7 +44,6 @@ from ..core.sklearn_private import Interval, StrOptions, fit_context
 from ..solvers.base import Certificate
 from .base import MahalanobisMetric
 from .boostmetric import BoostMetric
-from .discriminant import PooledDiscriminant
 from .folds import BLEND, PLAIN, TOL, VOTES, CandidateMethod, LabelledFolds, fit_linear_map
 from .frobmetric import FrobMetric
 from .relative_comparisons import RelativeComparisons
@@ -49,6 +52,37 @@ from .validation import validate_labelled_points
 # a step of NCA is quadratic in rows and features, BoostMetric adds a direction per step (100 take 0.1
 # to 0.3 s a fold of 1,000 rows and 64 features), and "prior" then equals "frob" on embeddings
 MOST_ROWS_FOR_NCA, MOST_LEARNERS, MOST_FEATURES = 800, 100, 200
+
+
+class PooledDiscriminant(TransformerMixin, BaseEstimator):
+    """Linear discriminant analysis with one shrunk covariance for all classes: the directions in
+    which class means differ, scaled to unit variance within classes.
+
+    scikit-learn shrinks the covariance of each class separately, which has no effect on a class of
+    two rows: with few rows of many classes the sum is singular or nearly so. Here the rows, each
+    centred on the mean of its class, are pooled first (Ledoit and Wolf, 2004).
+    """
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Learn the directions from rows and their class labels."""
+        X, y = validate_data(self, X, y, dtype=np.float64, ensure_min_samples=2)
+        _, of_class, size = np.unique(y, return_inverse=True, return_counts=True)
+        means = np.stack([X[of_class == c].mean(axis=0) for c in range(len(size))])
+        within = X - means[of_class]
+        units = within.std(axis=0)
+        units[units == 0] = 1
+        covariance, _ = ledoit_wolf(within / units, assume_centered=True)
+        root = cholesky(covariance, lower=True)
+        between = (size / len(X))[:, None] ** 0.5 * (means - X.mean(axis=0)) / units
+        U, _, _ = np.linalg.svd(solve_triangular(root, between.T, lower=True), full_matrices=False)
+        directions = solve_triangular(root, U[:, : len(size) - 1], lower=True, trans="T")
+        self.components_ = directions.T / units
+        return self
+
+    def transform(self, X: Any) -> np.ndarray:
+        """The rows along the directions."""
+        check_is_fitted(self)
+        return validate_data(self, X, dtype=np.float64, reset=False) @ self.components_.T
 
 
 def default_candidates() -> dict[str, CandidateMethod]:
@@ -90,8 +124,8 @@ class AutoMetric(MahalanobisMetric):
         ("prior", at most 200 features) to a gap of 0.1, `BoostMetric` (100 learners, at most 200
         features), linear discriminant analysis with a shrunk covariance ("lda") and
         scikit-learn's `NeighborhoodComponentsAnalysis` (10 steps, at most 800 rows and 200
-        features). A dict can hold any estimators that learn from
-        labels and transform linearly. The plain distance is always a candidate.
+        features). A dict can hold any estimators that learn from labels and transform linearly.
+        The plain distance is always a candidate.
     n_components : int, default=None
         Keep only this many leading directions of the blend (its best approximation of that
         rank). None keeps all.
@@ -186,10 +220,7 @@ class AutoMetric(MahalanobisMetric):
         plain = [rows.judge(np.eye(X.shape[1]), fold) for fold in rows.folds]
         found: dict[str, Any] = {PLAIN: plain}
         if None in plain:
-            raise ValueError(
-                f"all {len(X)} rows of X coincide, so there is no distance to learn; give columns "
-                "that vary."
-            )
+            raise ValueError(f"all {len(X)} rows of X coincide; give columns that vary.")
         self.certificates_: dict[str, list[Certificate]] = {}
         self.shortened_: dict[str, str] = {}
         self.left_out_: dict[str, str] = {}
@@ -205,11 +236,8 @@ class AutoMetric(MahalanobisMetric):
                 self.interrupted_ = True
             found = {name: metrics for name, metrics in found.items() if metrics}
             self.weights_, self.evidence_, self._cross_fitted = rows.weigh(found)
-        matrix = sum(
-            self.weights_[name] * metric.L @ metric.L.T
-            for name, metrics in found.items()
-            for metric in metrics
-        )
+        parts = ((self.weights_[name], each.L) for name in found for each in found[name])
+        matrix = sum(weight * L @ L.T for weight, L in parts)
         L = like(spectral.factor(matrix)[:, : self.n_components], X, X.dtype)
         self._forget_threshold()
         self.components_ = transposed(L)
@@ -222,10 +250,8 @@ class AutoMetric(MahalanobisMetric):
             if name in (PLAIN, BLEND):
                 raise ValueError(f"candidates has {name!r}, which is a reserved name; use another.")
             if not hasattr(estimator, "fit") or not hasattr(estimator, "transform"):
-                raise TypeError(
-                    f"candidates has {name!r}: {estimator!r}, which has no fit and transform; give "
-                    "an unfitted estimator."
-                )
+                fault = f"candidates has {name!r}: {estimator!r}, which has no fit and transform"
+                raise TypeError(f"{fault}; give an unfitted estimator.")
         return {name: CandidateMethod(estimator) for name, estimator in self.candidates.items()}
 
     def _fit_candidate(self, name, candidate, rows):
@@ -234,21 +260,18 @@ class AutoMetric(MahalanobisMetric):
             return self._leave_out(name, f"{len(rows.varying)} features are too many for it")
         began = stopwatch()
         n_rows = min(rows.n_train, candidate.most_rows, self.max_rows or rows.n_train)
+        prefer = "threads" if is_torch(rows.X) else None
         try:
-            fits = Parallel(self.n_jobs, prefer="threads" if is_torch(rows.X) else None)(
-                delayed(fit_linear_map)(
-                    candidate.estimator, *rows.training(fold, n_rows, candidate), rows.seed
-                )
-                for fold in rows.folds
-            )
+            run, fit = Parallel(self.n_jobs, prefer=prefer), delayed(fit_linear_map)
+            parts = (rows.training(fold, n_rows, candidate) for fold in rows.folds)
+            fits = run(fit(candidate.estimator, *part, rows.seed) for part in parts)
         # scikit-learn's LDA raises IndexError where the class means of all rows coincide
         except (ValueError, IndexError, np.linalg.LinAlgError) as error:
             if self.candidates != "auto":
                 raise
             return self._leave_out(name, str(error))
-        metrics = [
-            rows.judge(rows.lifted(L), fold) for (L, _), fold in zip(fits, rows.folds, strict=True)
-        ]
+        maps = (rows.lifted(L) for L, _ in fits)
+        metrics = [rows.judge(L, fold) for L, fold in zip(maps, rows.folds, strict=True)]
         if None in metrics:
             return self._leave_out(name, "its metric is zero")
         self.certificates_[name] = [certificate for _, certificate in fits if certificate]

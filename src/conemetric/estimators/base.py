@@ -19,9 +19,9 @@ from ..core.sklearn_private import Interval
 from ..operators.span import Coordinates
 from ..problems.base import Problem
 from ..solvers.base import Solver, SolveResult
-from .collapsed import warn_if_collapsed
 from .tuples import TupleMethods, look_up
-from .validation import check_tensor, validate_points
+from .validation import FLOATS, check_tensor, validate_points
+from .warnings import warn_if_collapsed
 
 # Parameters between these have squares and quotients that float64 can hold.
 SMALLEST_PARAMETER, LARGEST_PARAMETER = 1e-150, 1e150
@@ -56,12 +56,11 @@ class CertifiedEstimator(BaseEstimator, metaclass=ABCMeta):
             return None
         name = type(self).__name__
 
+        line = "{iteration:5d}  primal {primal:.6e}  dual {dual:.6e}  gap {relative_gap:.2e}  "
+
         def report(record):
             if record["iteration"] % max(1, 11 - self.verbose) == 0:
-                line = (
-                    "{iteration:5d}  primal {primal:.6e}  dual {dual:.6e}  gap {relative_gap:.2e}"
-                )
-                print(f"[{name}] {line.format(**record)}  {record['seconds']:.1f} s")
+                print(f"[{name}] {line.format(**record)}{record['seconds']:.1f} s")
 
         return report
 
@@ -88,9 +87,8 @@ class CertifiedEstimator(BaseEstimator, metaclass=ABCMeta):
 
     def _run(self, solver: Solver, problem: Problem, **options) -> SolveResult:
         """Solve, with this estimator's name in warnings and its ``verbose``."""
-        return solver.solve(
-            problem, **{"callback": self._progress(), "name": type(self).__name__, **options}
-        )
+        known = {"callback": self._progress(), "name": type(self).__name__}
+        return solver.solve(problem, **(known | options))
 
     def _store_result(self, result: SolveResult) -> Self:
         self.certificate_ = result.certificate
@@ -113,15 +111,11 @@ class MahalanobisMetric(
 
     components_: np.ndarray
     _takes_sparse = False
+    _fixed_trace = False  # whether the program fixes it: a truncated metric is scaled up to it
 
     @abstractmethod
     def fit(self, *args: Any, **kwargs: Any) -> Self:
         """Learn the metric."""
-
-    @property
-    def _fixed_trace(self) -> bool:
-        """Whether the program fixes the trace, so that a truncated metric is scaled up to it."""
-        return False
 
     def _keep(self, X, coordinates: Coordinates) -> Callable:
         """The function that makes `Solver.solve` certify the metric as it is stored, in
@@ -197,13 +191,9 @@ class MahalanobisMetric(
         return X @ like(self.components_, X).T
 
     def _transform_lazily(self, X):
-        """The transformed dask array, not yet computed."""
         X = X.to_dask_array() if hasattr(X, "to_dask_array") else X
         if X.ndim != 2 or X.shape[1] != self.n_features_in_:
-            raise ValueError(
-                f"X has shape {X.shape}, but {type(self).__name__} is expecting "
-                f"{self.n_features_in_} features as input."
-            )
+            raise ValueError(f"X has shape {X.shape}; give (n, {self.n_features_in_}) as in fit.")
         plain = type(self)._features is MahalanobisMetric._features
         dtype = np.result_type(X.dtype, np.float32)
         return X.rechunk({1: -1}).map_blocks(
@@ -247,9 +237,7 @@ class MahalanobisMetric(
         if is_torch(points):
             points = check_tensor(points, 0)
         else:
-            points = check_array(
-                points, dtype=[np.float64, np.float32], ensure_min_samples=0, input_name="pairs"
-            )
+            points = check_array(points, dtype=FLOATS, ensure_min_samples=0, input_name="pairs")
         features = self._features(points)
         difference = features[0::2] - features[1::2]
         mapped = difference @ like(self.components_, difference).T
@@ -265,13 +253,14 @@ class MahalanobisMetric(
         """
         check_is_fitted(self)
         components, features = to_numpy(self.components_).copy(), self._features
-        n_features = self.n_features_in_
+        shape = 1, self.n_features_in_
 
         def metric(u, v, squared=False):
-            first, second = (
-                features(_row(point, name, n_features)) for name, point in (("u", u), ("v", v))
-            )
-            mapped = components @ (first - second)[0]
+            rows = np.atleast_2d(u), np.atleast_2d(v)
+            for name, row in zip("uv", rows, strict=True):
+                if row.shape != shape:
+                    raise ValueError(f"{name} has shape {row.shape}; give one point as a vector.")
+            mapped = components @ (features(rows[0]) - features(rows[1]))[0]
             value = float(mapped @ mapped)
             return value if squared else value**0.5
 
@@ -285,15 +274,7 @@ class MahalanobisMetric(
         return tags
 
 
-def _row(point, name, n_features):
-    """One point as an array (1, n_features); a number will do for one feature."""
-    row = np.asarray(point) if n_features > 1 else np.atleast_1d(point)
-    if row.ndim != 1 and not (row.ndim == 2 and len(row) == 1):
-        raise ValueError(f"{name} has shape {row.shape}; give one point as a vector.")
-    return row.reshape(1, -1)
-
-
 def _transformed(X, components, features):
-    X = check_array(X, dtype=[np.float64, np.float32], ensure_min_samples=0)
+    X = check_array(X, dtype=FLOATS, ensure_min_samples=0)
     X = X if features is None else features(X)
     return X @ like(components, X).T

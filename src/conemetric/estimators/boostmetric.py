@@ -15,14 +15,14 @@ from ..core import spectral
 from ..core.arrays import float64, like, to_numpy
 from ..core.sklearn_private import Interval, StrOptions
 from ..operators import from_triplets
-from ..operators.span import Coordinates, Matrix, lift
+from ..operators.span import Coordinates, Matrix
 from ..problems.losses import Logistic, LogSumExp
 from ..problems.soft_margin import SoftMarginProgram
 from ..problems.trace import TraceProgram
 from ..solvers.base import Solver, SolveResult, Status, relative_gap
 from ..solvers.column_generation import ColumnGeneration
 from ..solvers.linear_column_generation import LinearColumnGeneration
-from .triplets import TripletMetric
+from .supervised import TripletMetric
 
 PROGRAMS: dict[str, Callable] = {
     "exponential": partial(TraceProgram, loss=LogSumExp()),
@@ -130,11 +130,8 @@ class BoostMetric(TripletMetric):
 
     _remedy = "a lower v, " + TripletMetric._remedy
     _takes_dask = True
-    _dask_needs = {
-        "n_passes": (1,),
-        # the hinge's linear program needs all triplets at once
-        "loss": ("logistic", "exponential"),
-    }
+    # the hinge's linear program needs all triplets at once
+    _dask_needs = {"n_passes": (1,), "loss": ("logistic", "exponential")}
     _parameter_constraints = {
         "v": [Interval(Real, 0, None, closed="neither"), StrOptions({"scale"})],
         "loss": [StrOptions(set(PROGRAMS))],
@@ -150,7 +147,7 @@ class BoostMetric(TripletMetric):
                 "classes, or n_passes=1 with triplets or neighbors."
             )
         coordinates, self._passes = given.coordinates(spanned=True), []
-        stops = self.tol, self.max_iter
+        stops, self._fixed_trace = (self.tol, self.max_iter), self.loss == "hinge"
         solver: Solver = ColumnGeneration(*stops, corrective=self.solver == "corrective")
         if self._fixed_trace:  # one more direction, for any trace better left unused
             coordinates, solver = coordinates.with_spare(), LinearColumnGeneration(*stops)
@@ -161,16 +158,16 @@ class BoostMetric(TripletMetric):
                 last = given.index
                 neighbours = self._neighbours(coordinates.points, given.labels)
                 given = given.relisted(triplets_from_neighbours(*neighbours))
-                if _same(last, given.index):
+                old, new = (np.unique(to_numpy(each), axis=0) for each in (last, given.index))
+                if np.array_equal(old, new):
                     break
             operator = given.operator(from_triplets, coordinates).astype(given.dtype)
-            self.v_ = float(
-                self._scaled_v(operator, given.weights) if self.v == "scale" else self.v
-            )
+            v = self._scaled_v(operator, given.weights) if self.v == "scale" else self.v
+            self.v_ = float(v)
             problem = PROGRAMS[self.loss](operator, self.v_, weights=given.weights)
             keep = self._keep(operator.reference, coordinates)
             result = self._run(solver, problem, keep=keep)
-            self._passes.append((coordinates.maps, result.state))
+            self._passes.append((coordinates.without_points(), result.state))
             results.append(result)
             points, L = coordinates.points, result.kept
             mapped = points @ like(result.primal_point, points)
@@ -183,10 +180,6 @@ class BoostMetric(TripletMetric):
             self.triplets_ = given.row_numbers
         self.n_passes_ = len(results)
         return self._store(problem, _concatenated(results), points)
-
-    @property
-    def _fixed_trace(self) -> bool:
-        return self.loss == "hinge"
 
     def _scaled_v(self, operator, weights):
         """`SCALE_FREE_V` times the v from which M = 0 is optimal, lambda_max(A*(u)) at M = 0."""
@@ -212,28 +205,16 @@ class BoostMetric(TripletMetric):
         [(1, 4), (2, 4), (3, 4)]
         """
         check_is_fitted(self)
-        for maps, ensemble in self._passes:
+        for coordinates, ensemble in self._passes:
             for stage in range(1, ensemble.n_stages + 1):
-                yield lift(maps, ensemble.factor(stage)).T
-
-
-def _same(triplets, others):
-    """Whether two arrays of triplets are the same up to order."""
-    if len(triplets) != len(others):
-        return False
-    triplets, others = (np.unique(to_numpy(rows), axis=0) for rows in (triplets, others))
-    return np.array_equal(triplets, others)
+                yield coordinates.lift(ensemble.factor(stage)).T
 
 
 def _concatenated(results):
     """The last pass's result, with the history of all passes."""
-    last = results[-1]
     histories = [
         {**result.history, "pass": np.full(len(result.history["iteration"]), number)}
         for number, result in enumerate(results)
     ]
-    history = {
-        name: np.concatenate([history[name] for history in histories]) for name in histories[-1]
-    }
-    n_iter = sum(result.n_iter for result in results)
-    return replace(last, n_iter=n_iter, history=history)
+    history = {name: np.concatenate([each[name] for each in histories]) for name in histories[-1]}
+    return replace(results[-1], n_iter=sum(each.n_iter for each in results), history=history)

@@ -1,19 +1,52 @@
 """DML-eig: distance metric learning by eigenvalue optimisation from pairs (Ying & Li 2012)."""
 
-from dataclasses import dataclass, replace
-from typing import Any, Self
+from dataclasses import KW_ONLY, dataclass, replace
+from numbers import Real
+from typing import Any, ClassVar, Self
 
+from ..constraints.block_rows import is_dask
 from ..core.arrays import float64, like, to_index
-from ..core.sklearn_private import fit_context
+from ..core.sklearn_private import Interval, fit_context
 from ..core.warn import warn_user
 from ..evaluation.thresholds import PROMISES
 from ..operators import from_pairs
 from ..problems.base import Bounds
 from ..problems.eigenvalue import DMLEigProgram
 from ..solvers.base import Certificate
-from .eigenvalue import EigenvalueMetric
-from .supervised import Supervision
+from ..solvers.proximal_point import ProximalPoint
+from .supervised import SupervisedMetric, Supervision
 from .tuples import check_calibration
+
+
+@dataclass(eq=False, repr=False)
+class EigenvalueMetric(SupervisedMetric):
+    """Base of DMLEig and LMNNEig: whitens X by the similar pairs, and solves there."""
+
+    _: KW_ONLY
+    ridge: float = 1e-8
+
+    _parameter_constraints = {
+        "ridge": [Interval(Real, 0, None, closed="neither")],
+        **SupervisedMetric._parameter_constraints,
+    }
+    _meant_for: ClassVar[str]
+    _takes_dask = True
+    _depends_on_scales = False  # X is whitened
+
+    def _from_labels(self, given):
+        found = super()._from_labels(given)
+        # no setting was found that does no harm where classes overlap
+        if given.neighbors is not None or found.labels is not None or is_dask(given.X):
+            warn_user(
+                f"{type(self).__name__} is meant for given {self._meant_for}; from labels it is "
+                "often worse than the Euclidean distance where classes overlap. Prefer AutoMetric "
+                "or FrobMetric there, or compare it with the Euclidean distance on held-out rows."
+            )
+        return found
+
+    def _solve(self, problem, whitened):
+        solver = ProximalPoint(tol=self.tol, max_iter=self.max_iter)
+        return self._run(solver, problem, keep=self._keep(problem.operator.reference, whitened))
 
 
 @dataclass(eq=False, repr=False)
@@ -138,8 +171,8 @@ class DMLEig(EigenvalueMetric):
         check_calibration(**calibration)
         if calibration.get("strategy") in PROMISES:
             raise ValueError(
-                f"strategy={calibration['strategy']!r} needs pairs that the metric was not "
-                "learned from; call calibrate_threshold with held-out pairs after fit."
+                f"strategy={calibration['strategy']!r} needs pairs that the metric was not learned "
+                "from; call calibrate_threshold with held-out pairs after fit."
             )
         supervision = Supervision(X, y, pairs, similar, neighbors, sample_weight, target)
         given = self._constraints(supervision, checkpoint)
@@ -150,8 +183,7 @@ class DMLEig(EigenvalueMetric):
         n_coinciding = int(dissimilar.space.sum(_sum, coincide))
         if n_coinciding == n_pairs:
             raise ValueError(
-                f"all {n_pairs} dissimilar pairs join coinciding points, so no metric can separate "
-                "them; give dissimilar pairs of different rows of X."
+                f"all {n_pairs} dissimilar pairs join coinciding points; give pairs of different rows."
             )
         whitened, self.similar_scatter_ = given.whitened(_similar_pairs, self.ridge)
         problem = DMLEigProgram(dissimilar.operator(from_pairs, whitened), given.dtype)

@@ -80,9 +80,8 @@ class Evidence:
 
     def __str__(self) -> str:
         blend, plain, p = self.error[BLEND], self.error[PLAIN], self.p_value
-        figures = f"{100 * blend:.1f} % against {100 * plain:.1f} %, " + (
-            f"p < {SMALLEST_P_SHOWN}" if p < SMALLEST_P_SHOWN else f"p = {p:.3g}"
-        )
+        shown = f"p < {SMALLEST_P_SHOWN}" if p < SMALLEST_P_SHOWN else f"p = {p:.3g}"
+        figures = f"{100 * blend:.1f} % against {100 * plain:.1f} %, {shown}"
         if p >= CERTAIN:
             return f"no measurable gain over Euclidean ({figures}): keep the Euclidean distance"
         if blend > plain:
@@ -206,10 +205,9 @@ class LabelledFolds:
         return JudgedMetric(L / scale**0.5, majority(labels) != self.labels[fold.held_out])
 
     def _nearest(self, Z, fold, n_neighbors):
-        """Distances and labels of the training rows nearest to each held-out row of Z. Ties
-        are broken by the rows before any metric, so alike for every metric.
-        """
+        """Distances and labels of the training rows nearest to each held-out row of Z."""
         train, labels = fold.train, self.labels[fold.train]
+        # ties are broken by the rows before any metric, so alike for every metric
         keys = labelled_keys(self.host[train], labels)
         return nearest_labels(Z[train], labels, Z[fold.held_out], n_neighbors, keys)
 
@@ -258,9 +256,7 @@ class LabelledFolds:
 
 def _wrong(found, folds):
     """What each candidate gets wrong in these folds."""
-    return {
-        name: np.concatenate([metrics[f].wrong for f in folds]) for name, metrics in found.items()
-    }
+    return {name: np.concatenate([found[name][f].wrong for f in folds]) for name in found}
 
 
 def excess(wrong: np.ndarray, other: np.ndarray) -> float:

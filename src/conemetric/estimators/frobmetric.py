@@ -14,7 +14,7 @@ from ..operators import from_triplets
 from ..problems.frobenius import FrobeniusProgram
 from ..solvers.dual_quasi_newton import DualQuasiNewton
 from .prior import PRIOR_PARAMETERS, prior_matrix
-from .triplets import TripletMetric
+from .supervised import TripletMetric
 
 # chosen over 14 data sets from D = 4 to 384; see docs/defaults.md
 SCALE_FREE_C_PER_FEATURE = 30.0
@@ -111,10 +111,7 @@ class FrobMetric(TripletMetric):
     n_impostors: int | str = "auto"
     warm_start: bool = False
 
-    _remedy = (
-        'prior="identity", which stays near the Euclidean distance, fewer targets or more '
-        "impostors (n_targets, n_impostors)"
-    )
+    _remedy = 'prior="identity", fewer targets or more impostors (n_targets, n_impostors)'
     _takes_dask = True
     _dask_needs = {"warm_start": (False,)}  # blocks keep no multipliers
     _parameter_constraints = {
@@ -135,10 +132,8 @@ class FrobMetric(TripletMetric):
         return self
 
     def _operator(self, given):
-        """(coordinates of the rows, operator over them): without a prior the optimum lies in the
-        span of the rows, and outside of it the identity stays as it is; any other prior needs all
-        features.
-        """
+        """(coordinates of the rows, operator over them)."""
+        # the optimum lies in the span of the rows, outside of which the identity stays as it is
         plain = self.prior is None or isinstance(self.prior, str)
         span = given.coordinates(spanned=plain)
         return span, given.operator(from_triplets, span).astype(given.dtype)
@@ -151,7 +146,9 @@ class FrobMetric(TripletMetric):
                 f"C={C:g} over {m} triplets is out of the range of {operator.dtype}: C scales with "
                 "the inverse fourth power of the units of X; rescale X, or give it in float64."
             )
-        prior = self._prior(operator, given.weights)
+        identity = isinstance(self.prior, str)
+        size = mean_impostor_distance(operator, given.weights) if identity else 1.0
+        prior = prior_matrix(self.prior, operator.reference, operator.n_features, size)
         program = FrobeniusProgram(operator, C, self.loss, prior, given.weights)
         solver = DualQuasiNewton(tol=self.tol, max_iter=self.max_iter)
         keep = self._keep(operator.reference, span)
@@ -164,16 +161,8 @@ class FrobMetric(TripletMetric):
         self._store(program, result, span.points)
         return result.dual_point
 
-    def _prior(self, operator, weights):
-        size = 1.0
-        if isinstance(self.prior, str):
-            size = mean_impostor_distance(operator, weights)
-        return prior_matrix(self.prior, operator.reference, operator.n_features, size)
-
     def _previous_multipliers(self, given, C):
-        """Multipliers of the last fit, rescaled to the new C, with 0 for new triplets; None
-        without ``warm_start``.
-        """
+        """Multipliers of the last fit, rescaled to the new C, 0 for new triplets; None if cold."""
         last, triplets = getattr(self, "multipliers_", None), given.row_numbers
         if not self.warm_start or last is None or self.triplets_.shape[1] != triplets.shape[1]:
             return None
@@ -184,9 +173,7 @@ class FrobMetric(TripletMetric):
 
 
 def _keep_beyond(X, span, level):
-    """As `MahalanobisMetric._keep`, for a metric that is ``level`` times the identity outside
-    the span.
-    """
+    """As `MahalanobisMetric._keep`, where the metric is ``level`` times I outside the span."""
     outside = level**0.5 * span.outside()
 
     def keep(L):
@@ -205,9 +192,8 @@ def scaled_C(operator: Any, n_features: int, weights: Any = None) -> float:
 
 def mean_impostor_distance(operator: Any, weights: Any = None) -> float:
     """s^2, the mean squared Euclidean distance over the impostor pairs of a triplet operator."""
-    sum_, count = operator.space.sum(
-        _impostor_lengths, operator.blocks, 1.0 if weights is None else weights
-    )
+    weights = 1.0 if weights is None else weights
+    sum_, count = operator.space.sum(_impostor_lengths, operator.blocks, weights)
     mean_square = sum_ / count
     if not mean_square**2 > 0:
         raise AdviceError(

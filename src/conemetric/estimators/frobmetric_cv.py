@@ -70,15 +70,12 @@ preprocessor, tol, max_iter, random_state, verbose
     _takes_dask = False
     _learns_from_quantities = False
     _parameter_constraints = {
-        **{
-            name: rule
-            for name, rule in FrobMetric._parameter_constraints.items()
-            if name not in ("C", "warm_start")
-        },
+        **FrobMetric._parameter_constraints,
         "Cs": [Interval(Integral, 1, None, closed="left"), "array-like"],
         "cv": ["cv_object"],
         "n_neighbors": [Interval(Integral, 1, None, closed="left")],
     }
+    del _parameter_constraints["C"], _parameter_constraints["warm_start"]  # not parameters
 
     @fit_context(prefer_skip_nested_validation=True)
     def fit(  # type: ignore[override]
@@ -102,10 +99,7 @@ preprocessor, tol, max_iter, random_state, verbose
         self
         """
         if n_in_tuple(X, self.preprocessor) is not None:
-            raise ValueError(
-                "FrobMetricCV chooses C by classification; for tuples use "
-                "GridSearchCV(FrobMetric(), {'C': ...})."
-            )
+            raise ValueError("X holds tuples; for them use GridSearchCV(FrobMetric(), {'C': ...}).")
         given = self._constraints(Supervision(X, y, sample_weight=sample_weight, target=target))
         span, operator = self._operator(given)
         if isinstance(self.Cs, Integral):
@@ -230,9 +224,7 @@ def _ascending(Cs):
     try:
         values = np.sort(np.atleast_1d(np.asarray(Cs, dtype=np.float64)))
     except OverflowError:
-        raise ValueError(
-            "Cs has a number out of the range of float64; give a smaller one."
-        ) from None
+        raise ValueError("Cs has a number out of the range of float64; lower it.") from None
     if values.ndim != 1 or len(values) == 0 or not np.all((values > 0) & np.isfinite(values)):
         raise ValueError(f"Cs={Cs!r} must hold one or more positive numbers.")
     return values

@@ -28,14 +28,15 @@ from ..core import spectral
 from ..core.arrays import float64, identity, like, namespace, on_device, take, transposed, zeros
 from ..core.blas import few_blas_threads
 from ..core.sklearn_private import Interval, StrOptions, fit_context
+from ..core.slices import slices
 from ..core.weights import check_range, check_weights
 from ..evaluation.knn import evenly_by_class
 from ..neighbours.ties import canonical_order
 from ..solvers.base import Certificate
 from ..solvers.kernel_ridge import CITY_BLOCK, KERNELS, KernelSetting, solve_exactly
 from .base import MahalanobisMetric, Seed
-from .scales import warn_if_unscaled
 from .validation import rows_coincide, validate_labelled_points
+from .warnings import warn_if_unscaled
 
 # rows that the metric is learned from: four matrices of this order, 0.5 GB on the host
 MAX_ROWS, MAX_ROWS_ON_GPU = 4000, 20_000
@@ -139,11 +140,9 @@ def _signed_products(slopes, a, totals, column):
     if not (column[high] < column.max()).any():  # two values: one product without signs
         high = like(high, column)[:, None]
         return high * totals - slopes @ (high * a)
-    xp, step = namespace(column), max(1, BLOCK // len(column))
-    blocks = (slice(start, start + step) for start in range(0, len(column), step))
-    return xp.concatenate(
-        [(xp.sign(column[rows, None] - column) * slopes[rows]) @ a for rows in blocks]
-    )
+    xp, parts = namespace(column), slices(len(column), len(column), BLOCK)
+    signs = ((xp.sign(column[rows, None] - column), slopes[rows]) for rows in parts)
+    return xp.concatenate([(sign * part) @ a for sign, part in signs])
 
 
 @dataclass(eq=False, repr=False)
@@ -267,14 +266,10 @@ class GradientMetric(MahalanobisMetric):
             rng = check_random_state(self.random_state)
             ordered = rows[canonical_order(take(X, rows), labels[rows])]
             rows = evenly_by_class(rng.permutation(ordered), labels)[:most]
+        options = {name: getattr(self, name) for name in ("kernel", "n_rounds", "ridge", "width")}
         with few_blas_threads(len(rows) * X.shape[1]):
-            options: dict[str, Any] = {
-                "n_rounds": self.n_rounds,
-                "ridge": self.ridge,
-                "width": self.width,
-            }
             given = float64(take(X, rows)), Y[rows], weights[rows] / weights[rows].mean()
-            rounds = gradient_rounds(*given, self.kernel, diagonal=blocks, **options)
+            rounds = gradient_rounds(*given, diagonal=blocks, **options)
         if self.verbose:
             for number, each in enumerate(rounds, 1):
                 print(f"[GradientMetric] round {number}: objective {each.certificate.primal:.6e}")

@@ -10,8 +10,8 @@ from ..core.arrays import like, namespace, zeros
 from ..core.sklearn_private import Interval
 from ..operators import from_triplets
 from ..problems.eigenvalue import LMNNEigProgram
-from .eigenvalue import EigenvalueMetric
-from .triplets import TripletMetric
+from .dml_eig import EigenvalueMetric
+from .supervised import TripletMetric
 
 
 @dataclass(eq=False, repr=False)

@@ -129,15 +129,13 @@ class MaxMarginMatrixFactorization(CertifiedEstimator):
     def _check_levels(self, levels):
         if not 2 <= len(levels) <= MAX_LEVELS:
             raise ValueError(
-                f"Y has {len(levels)} distinct value(s); give between 2 and {MAX_LEVELS}: "
-                "observations of both kinds; round or bin others."
+                f"Y has {len(levels)} distinct value(s); give 2 to {MAX_LEVELS}, round or bin others."
             )
         if self.thresholds is None:
             return 2.0 * np.arange(len(levels) - 1) - (len(levels) - 2)
         thresholds = np.asarray(self.thresholds, dtype=float)
-        if thresholds.shape != (len(levels) - 1,) or not (
-            np.isfinite(thresholds).all() and np.all(np.diff(thresholds) > 0)
-        ):
+        increasing = np.isfinite(thresholds).all() and np.all(np.diff(thresholds) > 0)
+        if thresholds.shape != (len(levels) - 1,) or not increasing:
             raise ValueError(
                 f"thresholds={self.thresholds} must be {len(levels) - 1} increasing number(s), "
                 f"one between each two of the {len(levels)} levels of Y."
@@ -162,18 +160,13 @@ class MaxMarginMatrixFactorization(CertifiedEstimator):
         entries = np.asarray(entries)
         shape = (len(self.row_factors_), len(self.column_factors_))
         if entries.ndim != 2 or entries.shape[1] != 2 or entries.dtype.kind not in "iu":
-            raise ValueError(
-                f"entries must be integers of shape (k, 2), row and column; got {entries.dtype} "
-                f"{entries.shape}."
-            )
+            what = f"{entries.dtype} {entries.shape}"
+            raise ValueError(f"entries is {what}; give integers (k, 2), row and column.")
         if entries.size and (entries.min() < 0 or np.any(entries.max(axis=0) >= shape)):
-            raise ValueError(
-                f"entries go from {entries.min(axis=0)} to {entries.max(axis=0)}; the matrix is "
-                f"{shape[0]} x {shape[1]}."
-            )
-        return np.einsum(
-            "kr,kr->k", self.row_factors_[entries[:, 0]], self.column_factors_[entries[:, 1]]
-        )
+            ends = f"from {entries.min(axis=0)} to {entries.max(axis=0)}"
+            raise ValueError(f"entries go {ends}; the matrix is {shape[0]} x {shape[1]}.")
+        rows, columns = self.row_factors_[entries[:, 0]], self.column_factors_[entries[:, 1]]
+        return np.einsum("kr,kr->k", rows, columns)
 
     def predict(self, entries: Any) -> np.ndarray:
         """Predict the levels at these entries (row, column).
@@ -200,7 +193,6 @@ def balanced(L: np.ndarray, n: int) -> np.ndarray:
 
 
 def _observations(Y):
-    """Rows, columns, values and shape of what is observed."""
     if np.iscomplexobj(Y):
         raise ValueError("Y holds complex numbers; give levels that can be ordered.")
     if sparse.issparse(Y):
@@ -211,16 +203,11 @@ def _observations(Y):
         masked = isinstance(Y, np.ma.MaskedArray)
         Y = Y.astype(float).filled(np.nan) if masked else np.asarray(Y, dtype=float)
         if Y.ndim != 2:
-            raise ValueError(
-                f"Y has {Y.ndim} dimension(s); give a matrix, such as one row per user and one "
-                "column per item."
-            )
+            raise ValueError(f"Y has {Y.ndim} dimension(s); give a matrix.")
         rows, columns = np.nonzero(~np.isnan(Y))
         values, shape = Y[rows, columns], Y.shape
     if len(values) == 0:
         raise ValueError(f"Y, {shape[0]} x {shape[1]}, has no observed entry.")
     if not np.all(np.isfinite(values)):
-        raise ValueError(
-            "Y stores NaN or infinity; leave unobserved entries out of a sparse matrix."
-        )
+        raise ValueError("Y stores NaN or infinity; leave unobserved entries out.")
     return rows, columns, values, shape

@@ -156,26 +156,24 @@ class MaximumVarianceUnfolding(
         X = self._validate(X)
         points = to_numpy(X).astype(np.float64)
         edges, lengths = neighbour_graph.neighbour_edges(points, self.n_neighbors)
-        self.sigma_ = (
-            SIGMA_FACTOR * neighbour_graph.variance_bound(edges, lengths, len(X))
-            if self.sigma == "auto"
-            else float(self.sigma)
-        )
+        sigma = self.sigma
+        if sigma == "auto":
+            sigma = SIGMA_FACTOR * neighbour_graph.variance_bound(edges, lengths, len(X))
+        self.sigma_ = float(sigma)
         reference = zeros(1, float64(X[:1]))
         first, basis = self._basis(points, edges, lengths)
-        self.edges_ = neighbour_graph.distinct_edges(first[edges])
+        pairs = np.sort(first[edges], axis=1)
+        self.edges_ = np.unique(pairs[pairs[:, 0] < pairs[:, 1]], axis=0)
         a, b = self.edges_.T
         lengths = np.linalg.norm(points[a] - points[b], axis=1)
         nodes = EdgeOperator(self.edges_, len(X), reference)
         basis = None if basis is None else like(basis, reference)
         operator: Operator = nodes if basis is None else ReducedEdges(nodes, basis)
-        problem = UnfoldingProgram(
-            operator,
-            lengths**2,
-            self.sigma_,
+        error, equal = (
+            (points.shape[1] + ROUNDINGS) * np.finfo(float).eps,
             self.constraint == "equal",
-            error=(points.shape[1] + ROUNDINGS) * np.finfo(float).eps,
         )
+        problem = UnfoldingProgram(operator, lengths**2, self.sigma_, equal, error=error)
         face = self._face(points, lengths, first)
         result = self._solve_on_face(problem, basis, face)
         for rows in self._feasible_rows(points, face):
@@ -183,9 +181,8 @@ class MaximumVarianceUnfolding(
         return self._store(X, result)
 
     def _basis(self, points, edges, lengths):
-        """For each row the first with which it coincides; basis of the functions that the kernel is
-        made of, None for all of them: those that landmarks determine, or that are constant on rows
-        that coincide.
+        """For each row the first with which it coincides; and a basis of the functions that landmarks
+        determine, or that are constant on rows that coincide; None for all functions.
         """
         rows = np.arange(len(points))
         self.landmarks_ = None
@@ -237,9 +234,7 @@ class MaximumVarianceUnfolding(
             return self._run(solver, problem, keep=keep, **options)
 
     def _feasible_rows(self, points, face):
-        """The rows of X, which keep every distance; and with those that nearly coincide joined, as
-        rounding sets them apart by more than they are.
-        """
+        """The rows of X, which keep every distance; and with those that nearly coincide joined."""
         if self.landmarks_ is not None:
             return
         centred = points - points[0]
@@ -273,14 +268,11 @@ class MaximumVarianceUnfolding(
             raise ValueError("All samples of X coincide; there is nothing to unfold.")
         if self.n_landmarks is not None:
             if self.constraint == "equal":
-                raise ValueError(
-                    "n_landmarks cannot keep every distance exactly: use constraint='at_most', "
-                    "or n_landmarks=None with 'equal'."
-                )
+                raise ValueError("n_landmarks goes with constraint='at_most'; use that, or None.")
             if not self.n_components < self.n_landmarks <= n:
                 raise ValueError(
-                    f"n_landmarks={self.n_landmarks} must be more than "
-                    f"n_components={self.n_components} and at most the {n} samples of X."
+                    f"n_landmarks={self.n_landmarks} must be more than n_components="
+                    f"{self.n_components} and at most the {n} samples of X."
                 )
         return X
 
@@ -326,10 +318,8 @@ class MaximumVarianceUnfolding(
         weights = barycenter_weights(X, known_points, neighbour, reg=neighbour_graph.RIDGE)
         known = distance[:, 0] == 0
         weights[known] = np.eye(1, weights.shape[1])
-        placed = np.einsum(
-            "ij,ijc->ic", weights, to_numpy(self._factor)[:, : self.n_components][neighbour]
-        )
-        return like(placed, given)
+        places = to_numpy(self._factor)[:, : self.n_components][neighbour]
+        return like(np.einsum("ij,ijc->ic", weights, places), given)
 
     def kernel_matrix(self) -> Any:
         """Return the learned kernel K (n, n) with all its eigenvalues; the embedding shows the

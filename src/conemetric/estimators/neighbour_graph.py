@@ -40,9 +40,8 @@ def neighbour_edges(X: np.ndarray, n_neighbors: int) -> tuple[np.ndarray, np.nda
             f"The neighbour graph falls into {n_pieces} pieces; they are joined by the shortest "
             "edges between them. Raise n_neighbors to connect them by more."
         )
-        graph = fix_connected_components(
-            centred, graph.tolil(), n_pieces, piece, mode="connectivity"
-        )
+        parts = centred, graph.tolil(), n_pieces, piece
+        graph = fix_connected_components(*parts, mode="connectivity")
     pairs = np.unique(np.sort(order[np.stack(graph.nonzero(), 1)], axis=1), axis=0)
     return pairs, np.linalg.norm(X[pairs[:, 0]] - X[pairs[:, 1]], axis=1)
 
@@ -70,23 +69,16 @@ def coincident_pieces(edges: np.ndarray, lengths: np.ndarray, X: np.ndarray) -> 
 
 
 def _first_of_pieces(pairs, n):
-    _, piece = connected_components(
-        sparse.csr_array((np.ones(len(pairs)), pairs.T), (n, n)), directed=False
-    )
+    graph = sparse.csr_array((np.ones(len(pairs)), pairs.T), (n, n))
+    _, piece = connected_components(graph, directed=False)
     return np.unique(piece, return_index=True)[1][piece]
-
-
-def distinct_edges(pairs: np.ndarray) -> np.ndarray:
-    """Each pair (a < b) of different points once."""
-    return np.unique(np.sort(pairs[pairs[:, 0] != pairs[:, 1]], axis=1), axis=0)
 
 
 def joined_face(
     edges: np.ndarray, lengths: np.ndarray, first: np.ndarray, X: np.ndarray
 ) -> Face | None:
-    """The kernels that join the ends of edges that are nearly of length zero, beside the rows that
-    coincide (``first``); None without such edges. Of edges between the same points the shortest
-    implies the others.
+    """The kernels that join the ends of edges nearly of length zero, beside the rows that coincide
+    (``first``); None without such edges. Of parallel edges the shortest implies the others.
     """
     near = nearly_coincident(lengths, X)
     if not near.any():
@@ -126,17 +118,15 @@ def landmark_basis(X: np.ndarray, landmarks: np.ndarray, n_neighbors: int) -> np
     neighbour = nearest(X, None, n_neighbors)[0]
     weights = barycenter_weights(X, X, neighbour, reg=RIDGE)
     rows = np.repeat(np.arange(n), n_neighbors)
-    residual = sparse.eye_array(n, format="csr") - sparse.csr_array(
-        (weights.ravel(), (rows, neighbour.ravel())), (n, n)
-    )
+    combined = sparse.csr_array((weights.ravel(), (rows, neighbour.ravel())), (n, n))
+    residual = sparse.eye_array(n, format="csr") - combined
     energy = (residual.T @ residual).tocsc()
     others = np.setdiff1d(np.arange(n), landmarks)
     Q = np.zeros((n, len(landmarks)))
     Q[landmarks, np.arange(len(landmarks))] = 1.0
     if len(others):
         ridge = LANDMARK_RIDGE * energy.trace() / n * sparse.eye_array(len(others), format="csc")
-        Q[others] = -splu(energy[np.ix_(others, others)].tocsc() + ridge).solve(
-            energy[np.ix_(others, landmarks)].toarray()
-        )
+        system = splu(energy[np.ix_(others, others)].tocsc() + ridge)
+        Q[others] = -system.solve(energy[np.ix_(others, landmarks)].toarray())
     U, singular, _ = np.linalg.svd(Q - Q.mean(0), full_matrices=False)
     return U[:, singular > LEAST_SINGULAR * singular[0]]

@@ -143,21 +143,15 @@ class NuMax(MahalanobisMetric):
         return self._finish(*self._smallest_delta(span, secants))
 
     def _secants(self, X, y, pairs, similar, target):
-        """The points in the span of their differences, where the embedding of least
-        trace lives, and the complete set of their secants; validated.
-        """
-        if similar is not None and pairs is None:
-            raise ValueError(
-                "Got similar without pairs; give the pairs it belongs to, or labels y."
-            )
-        if similar is not None and not self.class_aware:
-            raise ValueError(
-                "similar is used only with class_aware=True; set it, or leave similar out."
-            )
-        if similar is not None and y is not None:
-            raise ValueError(
-                "Got both y and similar; give one of them to say which pairs are within a class."
-            )
+        """Points in the span of their differences, where the optimum lies, and all their secants."""
+        faults = {
+            "Got similar without pairs; give the pairs it belongs to, or labels y.": pairs is None,
+            "similar needs class_aware=True; set it, or leave similar out.": not self.class_aware,
+            "Got both y and similar; give one of them to tell classes.": y is not None,
+        }
+        for fault, wrong in faults.items():
+            if similar is not None and wrong:
+                raise ValueError(fault)
         classes = None
         if self.class_aware and similar is None:
             X, classes = self._validate_classes(X, y, target)
@@ -188,10 +182,7 @@ class NuMax(MahalanobisMetric):
     def _validate_classes(self, X, y, target):
         """X, and labels encoded as integers."""
         if y is None:
-            raise ValueError(
-                "NuMax with class_aware=True requires y to be passed, but the target y is None; "
-                "give labels y, or pairs and similar, or set class_aware=False."
-            )
+            raise ValueError("class_aware=True requires y; give labels, or pairs and similar.")
         X, y = validate_labelled_points(self, X, y)
         refuse_continuous(y, target, "NuMax")
         codes = encode_labels(y)
@@ -201,10 +192,7 @@ class NuMax(MahalanobisMetric):
                 "unlabelled; drop them, or set class_aware=False."
             )
         if codes.max() == 0:
-            raise ValueError(
-                f"y has 1 class, {np.ravel(y).tolist()[0]!r}; give two or more, or set "
-                "class_aware=False."
-            )
+            raise ValueError(f"y has 1 class, {y.tolist()[0]!r}; give two, or class_aware=False.")
         return X, codes
 
     def _solve(self, span, secants, delta, start=None):
@@ -212,16 +200,12 @@ class NuMax(MahalanobisMetric):
         batch = BATCH_ON_GPU if on_device(secants.X) else BATCH_ON_CPU
         given = self.random_state
         seed = 0 if given is None else check_random_state(given).randint(2**31)
-        solver = SecantGeneration(
-            tol=self.tol, max_iter=self.max_iter, first=batch, add=batch, seed=seed
-        )
+        solver = SecantGeneration(self.tol, self.max_iter, first=batch, add=batch, seed=seed)
         problem = SecantIsometryProgram(secants, delta)
         return problem, self._run(solver, problem, start=start, keep=self._keep(secants.X, span))
 
     def _smallest_delta(self, span, secants):
-        """Bisection over delta with warm starts: the solution at the smallest delta of
-        rank ``n_components`` or less.
-        """
+        """The solution at the smallest delta of rank ``n_components`` or less, by bisection."""
         low, high, best = 0.0, LARGEST_DELTA, None
         for _ in range(DELTA_STEPS):
             middle = (low + high) / 2
@@ -252,9 +236,7 @@ class NuMax(MahalanobisMetric):
         return best
 
     def _cut_short(self, problem, result):
-        """The leading directions of a solution of too high a rank, with their own certificate
-        and a warning.
-        """
+        """The leading directions of a solution of too high a rank, with their own certificate."""
         factor = result.primal_point[:, : self.n_components]
         bounds = problem.certify(factor, result.dual_point)
         warn_user(
@@ -268,7 +250,6 @@ class NuMax(MahalanobisMetric):
         return problem, replace(result, primal_point=factor, kept=kept, certificate=certificate)
 
     def _finish(self, problem, result):
-        """Set the fitted attributes."""
         self.delta_ = problem.delta
         self.n_near_duplicates_ = int(result.history["near_duplicates"].max())
         if self.n_near_duplicates_:

@@ -12,14 +12,15 @@ from sklearn import get_config
 from sklearn.decomposition import PCA
 from sklearn.utils import check_array, check_random_state
 
+from ..constraints.in_blocks import Constraints
 from ..core import spectral
 from ..core.arrays import Array, like, namespace, take, to_numpy
-from ..core.sklearn_private import Interval, StrOptions, fit_context
+from ..core.sklearn_private import Interval, StrOptions
 from ..operators import from_triplets
 from ..problems.comparisons import MeasuredComparisonProgram
 from ..solvers.dual_coordinate import DualCoordinate
 from .frobmetric import scaled_C
-from .supervised import SupervisedMetric, Supervision
+from .supervised import TripletMetric
 from .validation import dense, rows_coincide
 
 # Asymmetry of a kernel matrix, relative to an entry and to the largest: what rounding leaves
@@ -28,7 +29,7 @@ SYMMETRY_RTOL, SYMMETRY_ATOL = 1e-5, 1e-8
 
 
 @dataclass(eq=False, repr=False)
-class RelativeComparisons(SupervisedMetric):
+class RelativeComparisons(TripletMetric):
     """Metric M = A diag(w) A' with learned weights w >= 0, from triplets "i is closer
     to j than to k".
 
@@ -119,35 +120,10 @@ class RelativeComparisons(SupervisedMetric):
     _parameter_constraints = {
         "C": [Interval(Real, 0, None, closed="neither"), StrOptions({"scale"})],
         "basis": [None, StrOptions({"pca"}), "array-like", callable],
-        **SupervisedMetric._parameter_constraints,
+        **TripletMetric._parameter_constraints,
     }
 
-    @fit_context(prefer_skip_nested_validation=True)
-    def fit(
-        self,
-        X: Any,
-        y: Any = None,
-        *,
-        triplets: Any = None,
-        neighbors: Any = None,
-        sample_weight: Any = None,
-        target: str = "auto",
-    ) -> Self:
-        """Learn the weights from labels or triplets.
-
-        Parameters
-        ----------
-        X : array-like, sparse matrix or tensor (n, n_features), (m, 3, n_features) or (m, 4, n_features)
-            Rows; or triplets or quadruplets of points.
-        y, triplets, neighbors, sample_weight, target
-            As in `FrobMetric.fit`.
-
-        Returns
-        -------
-        self
-        """
-        supervision = Supervision(X, y, triplets, None, neighbors, sample_weight, target)
-        given = self._constraints(supervision)
+    def _learn(self, given: Constraints) -> Self:
         X = dense(self, given.coordinates().points)
         host, triplets = to_numpy(X).astype(np.float64, order="C"), to_numpy(given.index)
         weights = None if given.weights is None else to_numpy(given.weights).astype(np.float64)
@@ -157,9 +133,8 @@ class RelativeComparisons(SupervisedMetric):
         stored = operator if A is None else from_triplets(host, triplets)
         kernel, memory = gram if callable(self.basis) else None, get_config()["working_memory"]
         C = self._scaled_C(operator, host, gram, triplets, weights)
-        problem = MeasuredComparisonProgram(
-            stored, kernel, operator, C, gram, memory * 2**20, weights
-        )
+        parts = stored, kernel, operator, C, gram, memory * 2**20, weights
+        problem = MeasuredComparisonProgram(*parts)
         seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
         solver = DualCoordinate(tol=self.tol, max_iter=self.max_iter, seed=seed)
         self.basis_ = None if A is None else like(A, X)
@@ -190,26 +165,18 @@ class RelativeComparisons(SupervisedMetric):
         if callable(self.basis):
             K = self._kernel(X, X)
             if not np.allclose(K, K.T, rtol=SYMMETRY_RTOL, atol=SYMMETRY_ATOL * abs(K).max()):
-                raise ValueError(
-                    "basis is not a kernel: its matrix on the rows of X is not symmetric; give a "
-                    "symmetric function."
-                )
+                raise ValueError("basis is not symmetric on the rows of X; give a kernel that is.")
             return None, K, K
         if isinstance(self.basis, str):
             if rows_coincide(X):
-                raise ValueError(
-                    "all rows of X coincide, so basis='pca' has no direction; give rows that differ."
-                )
+                raise ValueError("all rows of X coincide, so basis='pca' has no direction.")
             pca = PCA(svd_solver="full").fit(X)
             rounding = X.shape[1] * np.finfo(X.dtype).eps * pca.singular_values_[0]
             A = pca.components_[pca.singular_values_ > rounding].T
             return A, X @ A, None
         A = check_array(to_numpy(self.basis), dtype=np.float64, input_name="basis")
         if A.shape[0] != X.shape[1]:
-            raise ValueError(
-                f"basis has shape {A.shape}; give one row for each of the {X.shape[1]} features "
-                "of X."
-            )
+            raise ValueError(f"basis has shape {A.shape}; give {X.shape[1]} rows.")
         return A, X @ A, A.T @ A
 
     def _kernel(self, X, Y):
@@ -222,9 +189,7 @@ class RelativeComparisons(SupervisedMetric):
         return K
 
     def _scaled_C(self, operator, X, gram, triplets, weights):
-        """C; for "scale", that of `FrobMetric` for a sum instead of a mean, with the distances
-        of X or of the kernel.
-        """
+        """C; for "scale", `FrobMetric`'s for a sum, with the distances of X or of the kernel."""
         if self.C != "scale":
             return self.C
         if callable(self.basis):
@@ -247,8 +212,8 @@ class RelativeComparisons(SupervisedMetric):
         """
         if getattr(self, "kernel_points_", None) is not None:
             raise ValueError(
-                "The metric of a kernel lives in the kernel's feature space and has no matrix in "
-                "the space of X; use transform, pair_distance or get_metric."
+                "The metric of a kernel has no matrix in the space of X; use transform, "
+                "pair_distance or get_metric."
             )
         return super().get_mahalanobis_matrix()
 

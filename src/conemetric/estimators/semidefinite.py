@@ -117,10 +117,7 @@ def solve_frobenius_sdp(
     operator = A if isinstance(A, Operator) else MatrixOperator(_check_matrices(A, C))
     D, m = operator.n_features, operator.n_constraints
     if tuple(C.shape) != (D, D):
-        raise ValueError(
-            f"C has shape {tuple(C.shape)}, but the constraint matrices in A are {D} x {D}; make "
-            "them agree."
-        )
+        raise ValueError(f"C has shape {tuple(C.shape)}, those in A ({D}, {D}); make them agree.")
     each = f"each of the {m} constraints"
     for name, values, shapes, wanted in (
         ("b", b, [(m,)], f"one bound for {each} in A"),
@@ -132,13 +129,11 @@ def solve_frobenius_sdp(
             raise ValueError(f"{name} has shape {shape}; give {wanted}.")
     equality = np.zeros(m, dtype=bool) | _check_truth(equality)
     problem = SemidefiniteProgram(operator, (C + C.T) / 2, b, sigma, equality)
-    result = DualQuasiNewton(tol=tol, max_iter=max_iter).solve(
-        problem, start=start, callback=callback
-    )
+    solver = DualQuasiNewton(tol=tol, max_iter=max_iter)
+    result = solver.solve(problem, start=start, callback=callback)
     L = result.primal_point
-    return FrobeniusSDPResult(
-        L @ L.T, L, result.dual_point, result.certificate, result.n_iter, result.history
-    )
+    record = result.certificate, result.n_iter, result.history
+    return FrobeniusSDPResult(L @ L.T, L, result.dual_point, *record)
 
 
 def _check_numbers(values, name):
@@ -165,8 +160,6 @@ def _check_matrices(A, C):
     for i, matrix in enumerate(A):
         _check_numbers(matrix, f"A[{i}]")
         if tuple(matrix.shape) != tuple(C.shape):
-            raise ValueError(
-                f"A[{i}] has shape {tuple(matrix.shape)}, but C is {tuple(C.shape)}; make them "
-                "agree."
-            )
+            shapes = f"shape {tuple(matrix.shape)}, but C is {tuple(C.shape)}"
+            raise ValueError(f"A[{i}] has {shapes}; make them agree.")
     return A

@@ -1,16 +1,16 @@
 """What a metric is learned from: labels, triplets or pairs, as validated constraints."""
 
 import hashlib
+from abc import abstractmethod
 from dataclasses import KW_ONLY, dataclass, replace
 from numbers import Integral
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
 from ..constraints import block_labels, in_blocks, in_memory
 from ..constraints.block_rows import is_dask, read
 from ..constraints.in_blocks import Constraints, ConstraintsInBlocks
-from ..constraints.in_memory import ConstraintsInMemory
 from ..constraints.labels import (
     LOWER_TARGETS,
     check_labels,
@@ -19,15 +19,15 @@ from ..constraints.labels import (
     refuse_continuous,
 )
 from ..core.arrays import like, namespace, to_numpy
-from ..core.sklearn_private import Interval, StrOptions
+from ..core.sklearn_private import Interval, StrOptions, fit_context
 from ..core.warn import warn_user
 from ..core.weights import check_range, check_weights, class_factors
 from ..neighbours.precomputed import precomputed_neighbours
 from ..neighbours.search import neighbours_by_label, sample_rows, sample_size
 from .base import SOLVER_PARAMETERS, MahalanobisMetric, Seed
-from .scales import warn_if_unscaled
 from .tuples import NAMES, look_up, n_in_tuple, unfold
 from .validation import refuse_dask, validate_labelled_points, validate_points
+from .warnings import warn_if_unscaled
 
 # parameters that a checkpoint may be resumed with other values of
 _MAY_CHANGE = ("verbose", "tol", "max_iter", "n_components")
@@ -93,23 +93,17 @@ class SupervisedMetric(MahalanobisMetric):
         return found
 
     def _check_kind(self, given, checkpoint):
-        """The number of points in the tuples of X, None for rows; refuses what does not go
-        together.
-        """
+        """The number of points in the tuples of X; None for rows."""
         if is_dask(given.X):
             self._check_dask(given)
         elif checkpoint is not None:
-            raise ValueError(
-                f"checkpoint={checkpoint!r} goes with dask collections; give X as one, or "
-                "checkpoint=None."
-            )
+            raise ValueError(f"checkpoint={checkpoint!r} goes with dask collections only.")
         width, pairs = n_in_tuple(given.X, self.preprocessor), 2 in self._widths
-        kind = "pairs and similar" if pairs else "triplets"
+        name, kind = type(self).__name__, "pairs and similar" if pairs else "triplets"
         if width not in (None, *self._widths):
             wanted = " or ".join(f"{NAMES[k]} (m, {k}, n_features)" for k in self._widths)
             raise ValueError(
-                f"X holds {width} points in each of its tuples; {type(self).__name__} learns from "
-                f"{wanted}, or from rows."
+                f"X holds {width} points per tuple; {name} learns from {wanted}, or from rows."
             )
         if width is not None and (given.index is not None or given.similar is not None):
             raise ValueError(f"Got tuples and {kind}; give X as rows with {kind}.")
@@ -123,20 +117,15 @@ class SupervisedMetric(MahalanobisMetric):
         if width is None and given.index is None and given.y is None:
             instead = f", or constraints by keyword ({kind})" if self._widths else ""
             raise ValueError(
-                f"{type(self).__name__} requires y to be passed, but the target y is None; give "
-                f"labels y{instead}."
+                f"{name} requires y to be passed, but the target y is None; give labels y{instead}."
             )
         return width
 
     def _check_dask(self, given):
-        """Refuse what does not go with dask collections."""
         if not self._takes_dask:
             refuse_dask(self, given.X)
         if self.preprocessor is not None:
-            raise ValueError(
-                "a preprocessor does not go with dask collections; give the points themselves, or "
-                "rows with triplets of their numbers."
-            )
+            raise ValueError("a preprocessor does not go with dask collections; give the points.")
         for name, usable in self._dask_needs.items():
             if getattr(self, name) not in usable:
                 raise ValueError(
@@ -144,12 +133,9 @@ class SupervisedMetric(MahalanobisMetric):
                     f"{name}={' or '.join(map(repr, usable))}, or X in memory."
                 )
         if given.neighbors is not None:
-            raise ValueError(
-                "Got neighbors; with dask collections give triplets or pairs of row numbers."
-            )
+            raise ValueError("Got neighbors; with dask collections give triplets or pairs instead.")
 
     def _refuse_without_classes(self, given):
-        """Refuse what goes with class labels only."""
         if given.neighbors is not None:
             raise ValueError("Got neighbors; they go only with rows X and class labels y.")
         if self.class_weight is not None:
@@ -157,8 +143,6 @@ class SupervisedMetric(MahalanobisMetric):
                 f"class_weight={self.class_weight!r} goes with class labels y; use None, and "
                 "sample_weight to weigh constraints."
             )
-
-    # ---- constraints given by the user
 
     def _from_index(self, given):
         """Pairs or triplets of rows of X by number, or of the points of the tuples X."""
@@ -182,7 +166,8 @@ class SupervisedMetric(MahalanobisMetric):
             similar = like(in_memory.check_similar(similar, len(index)), X, namespace(X).bool)
         elif not in_tuples:
             index = in_memory.check_triplets(index, len(X))
-        found = ConstraintsInMemory(X, like(index, X, namespace(X).int64), similar=similar)
+        index = like(index, X, namespace(X).int64)
+        found = in_memory.ConstraintsInMemory(X, index, similar=similar)
         found = _weighted(found, sample_weight, NAMES[self._widths[0]])
         if pairs and (bool(found.similar.all()) or not bool(found.similar.any())):
             raise ValueError(
@@ -190,8 +175,6 @@ class SupervisedMetric(MahalanobisMetric):
                 "give pairs of both kinds."
             )
         return found
-
-    # ---- constraints from labels
 
     def _from_labels(self, given):
         if is_dask(given.X):
@@ -217,9 +200,8 @@ class SupervisedMetric(MahalanobisMetric):
                 index, similar = in_memory.pairs_from_neighbours(*lists)
             else:
                 index = in_memory.triplets_from_neighbours(*lists)
-        found = ConstraintsInMemory(
-            X, index, None, similar, labels, weights, rows, True, n_references
-        )
+        origin = labels, weights, rows, True, n_references
+        found = in_memory.ConstraintsInMemory(X, index, None, similar, *origin)
         own_weights = None if weights is None else weights[index[:, 0]]
         return _weighted(found, own_weights, "constraints")
 
@@ -232,9 +214,6 @@ class SupervisedMetric(MahalanobisMetric):
         return block_labels.from_labels(rows, *counts, self.random_state, pairs, self.class_weight)
 
     def _is_continuous(self, y, target):
-        """Whether y is a quantity: refused if no metric is learned from one, with a warning
-        if whole numbers are taken for one.
-        """
         name = type(self).__name__
         if not self._learns_from_quantities:
             refuse_continuous(y, target, name)
@@ -276,12 +255,8 @@ class SupervisedMetric(MahalanobisMetric):
             references = sample_rows(labels, n_references, self.n_targets, self.random_state)
         return neighbours_by_label(X, labels, self.n_targets, self.n_impostors, references)
 
-    # ---- attributes
-
     def _store_input(self, X, found, checkpoint):
-        """Set the attributes of a fit in blocks: it keeps no lists of constraints, and may save
-        its states.
-        """
+        """Set the attributes of a fit in blocks, which keeps no lists of constraints."""
         lists = ("triplets_", "pairs_", "similar_", "multipliers_", "feature_names_in_")
         for name in {*lists} & set(vars(self)):  # of an earlier fit
             delattr(self, name)
@@ -290,18 +265,66 @@ class SupervisedMetric(MahalanobisMetric):
             self.feature_names_in_ = np.asarray(X.columns, dtype=object)
         self._check_n_components()
         if checkpoint is not None:
-            parameters = {
-                name: _as_json(value)
-                for name, value in self.get_params().items()
-                if name not in _MAY_CHANGE
-            }
-            label = {
-                "estimator": type(self).__name__,
-                "features": found.rows.n_features,
-                "dtype": str(found.rows.dtype),
-                "constraints of each block": found.space.gather(len, found.index),
-            }
-            found.space.keep_in(checkpoint, label | parameters)
+            rows, parameters = found.rows, self.get_params()
+            label = {"estimator": type(self).__name__, "features": rows.n_features}
+            label["dtype"] = str(rows.dtype)
+            label["constraints of each block"] = found.space.gather(len, found.index)
+            names = sorted(parameters.keys() - {*_MAY_CHANGE})
+            label |= {name: _as_json(parameters[name]) for name in names}
+            found.space.keep_in(checkpoint, label)
+
+
+class TripletMetric(SupervisedMetric):
+    """Learns from triplets, given or found by labels; a subclass writes `_learn`."""
+
+    @fit_context(prefer_skip_nested_validation=True)
+    def fit(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        triplets: Any = None,
+        neighbors: Any = None,
+        sample_weight: Any = None,
+        checkpoint: str | None = None,
+        target: str = "auto",
+    ) -> Self:
+        """Learn the metric from labels or triplets.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or tensor (n, n_features), (m, 3, n_features) or (m, 4, n_features)
+            Or a dask collection, except for `RelativeComparisons`. Rows; or triplets of points
+            (a, b, c), a closer to b than to c; or quadruplets (a, b, c, d), a closer to b than c to
+            d. With a ``preprocessor``, integers (m, 3) or (m, 4) that refer to the points.
+        y : array-like (n,), default=None
+            Class labels; or a quantity: points with similar y should be near.
+        triplets : integer array-like (m, 3) or (m, 4), default=None
+            Used instead of y: (i, j, k) means that row i of X is closer to row j than to row
+            k; (i, j, k, l) that row i is closer to row j than row k to row l.
+        neighbors : (targets, impostors) or sparse matrix (n, n), default=None
+            With labels y, neighbours found elsewhere: integer arrays (n, k) of row numbers, -1 for
+            none, or a graph of distances as `sklearn.neighbors.KNeighborsTransformer` makes it.
+        sample_weight : array-like (n,) or (m,), default=None
+            Weights of the rows, with labels: a triplet weighs as much as its first row. Or
+            weights of the triplets: 2 counts twice, 0 not at all.
+        checkpoint : str, default=None
+            With dask collections: folder or address (``s3://...``) to save the state of the
+            solve in. A later fit with the same parameters and data resumes from it.
+        target : {"auto", "classes", "continuous"}, default="auto"
+            What y is. "auto" takes whole numbers as classes unless there are more than 20
+            different ones that do not look like labels; the guide has the rule.
+
+        Returns
+        -------
+        self
+        """
+        given = Supervision(X, y, triplets, None, neighbors, sample_weight, target)
+        return self._learn(self._constraints(given, checkpoint))
+
+    @abstractmethod
+    def _learn(self, given: Constraints) -> Self:
+        """Learn the metric from validated triplets, and store it."""
 
 
 def _weighted(found, sample_weight, kind):
@@ -311,7 +334,9 @@ def _weighted(found, sample_weight, kind):
     weights, points = check_weights(sample_weight, len(found.index), kind), found.points
     check_range(weights, points.dtype)
     there = like(np.flatnonzero(weights), points, namespace(points).int64)
-    return replace(found, weights=like(weights, points)).subset(there)
+    lists = {"index": found.index, "similar": found.similar, "weights": like(weights, points)}
+    kept = {name: part[there] for name, part in lists.items() if part is not None}
+    return replace(found, **kept)
 
 
 def _as_json(value):

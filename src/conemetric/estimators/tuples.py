@@ -14,7 +14,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.metrics import precision_recall_curve, roc_auc_score, roc_curve
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_array, check_is_fitted
+from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted
 
 from ..core.arrays import as_array, is_torch, refuse_masked, to_numpy, unique_rows
 from ..evaluation.thresholds import PROMISES, ThresholdPromise, check_share, promised_threshold
@@ -67,9 +67,7 @@ def unfold(tuples: Any, preprocessor: Any = None) -> tuple[Any, Any]:
     refuse_masked(tuples, "X")
     points = look_up(tuples, preprocessor)
     if not is_torch(points):
-        points = check_array(
-            points, dtype=[np.float64, np.float32], allow_nd=True, input_name="tuples"
-        )
+        points = check_array(points, dtype=[np.float64, np.float32], allow_nd=True)
     m, k = points.shape[:2]
     rows, number = unique_rows(points.reshape(m * k, -1))
     return rows, number.reshape(m, k)
@@ -100,9 +98,8 @@ class TupleMethods(BaseEstimator):
         points = as_array(look_up(tuples, self.preprocessor))
         if points.ndim != 3 or points.shape[1] not in NAMES:
             raise ValueError(
-                f"tuples has shape {tuple(points.shape)}; give 2, 3 or 4 points in each: "
-                "(n_tuples, 2 | 3 | 4, n_features)"
-                + ("." if self.preprocessor is not None else ", or set preprocessor.")
+                f"tuples has shape {tuple(points.shape)}; give 2, 3 or 4 points in each, (n_tuples, "
+                "2 | 3 | 4, n_features), or set preprocessor."
             )
         if points.shape[1] == 2:
             return -self.pair_distance(points)
@@ -164,21 +161,15 @@ class TupleMethods(BaseEstimator):
         """
         check_is_fitted(self)
         width = n_in_tuple(X, self.preprocessor)
-        if width is None:
-            return self._leave_one_out(X, y)
-        decision = to_numpy(self._decide(X))
-        if width > 2:
-            return float(np.mean(decision > 0))
+        if width is not None and width > 2:
+            return float(np.mean(to_numpy(self._decide(X)) > 0))
         if y is None:
-            raise ValueError("score of pairs needs y: +1 for similar, -1 for dissimilar pairs.")
-        return float(roc_auc_score(_signs(y, len(decision)), decision))
-
-    def _leave_one_out(self, X, y):
-        if y is None:
-            raise ValueError("score of rows needs their labels y.")
+            raise ValueError("score needs y: labels of rows, +1 or -1 for (dis)similar pairs.")
+        if width == 2:
+            decision = to_numpy(self._decide(X))
+            return float(roc_auc_score(_signs(y, len(decision)), decision))
         Z, y = self.transform(X), np.ravel(to_numpy(y))
-        if len(y) != len(Z):
-            raise ValueError(f"y has {len(y)} labels for {len(Z)} rows of X; give one for each.")
+        check_consistent_length(Z, y)
         found = to_numpy(nearest(Z, None, 1, labelled_keys(X, y))[0][:, 0])
         return float(np.mean(y[found] == y))
 
@@ -197,10 +188,7 @@ class TupleMethods(BaseEstimator):
         try:
             self.threshold_ = float(threshold)
         except (TypeError, ValueError):
-            raise ValueError(
-                f"threshold={threshold!r} must be a real number, the largest distance of similar "
-                "pairs."
-            ) from None
+            raise ValueError(f"threshold={threshold!r} must be a real number.") from None
         self.threshold_promise_ = None
         return self
 
@@ -320,9 +308,8 @@ def _threshold(distance, y, strategy, min_rate, beta):
     if strategy == "f_beta":
         precision, recall, thresholds = precision_recall_curve(y, -distance, pos_label=1)
         below = beta**2 * precision + recall
-        score = np.divide(
-            (1 + beta**2) * precision * recall, below, out=np.zeros_like(below), where=below > 0
-        )
+        product, out = (1 + beta**2) * precision * recall, np.zeros_like(below)
+        score = np.divide(product, below, out=out, where=below > 0)
         return float(-thresholds[score[:-1].argmax()])
     false_rate, true_rate, thresholds = roc_curve(y, -distance, drop_intermediate=False)
     thresholds[0] = -distance.min() + 1  # the point that calls no pair similar

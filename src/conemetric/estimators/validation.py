@@ -12,6 +12,7 @@ from ..core.arrays import is_torch, namespace, refuse_masked, to_numpy
 from ..core.dates import refuse_dates
 from ..core.sparse_rows import SparseRows
 
+FLOATS = [np.float64, np.float32]  # as scikit-learn takes dtypes
 # A sparse X is solved over its rows or its features, whichever are fewer, with dense
 # eigendecompositions of that order in every iteration.
 MAX_SPARSE_ORDER = 5000
@@ -26,13 +27,11 @@ def validate_points(estimator: Any, X: Any, *, reset: bool = False, min_samples:
     unless they have the features of the fit.
     """
     refuse_unusable(estimator, X)
+    rules: dict[str, Any] = {"skip_check_array": True}
     if not is_torch(X):
         rules = {"ensure_min_samples": min_samples, **_rules(estimator)}
-        return _points(estimator, validate_data(estimator, _matrix(X), reset=reset, **rules), reset)
-    X = check_tensor(X, min_samples)
-    if reset:
-        check_extent(X)
-    return validate_data(estimator, X, reset=reset, skip_check_array=True)
+    X = check_tensor(X, min_samples) if is_torch(X) else _matrix(X)
+    return _points(estimator, validate_data(estimator, X, reset=reset, **rules), reset)
 
 
 def validate_labelled_points(estimator: Any, X: Any, y: Any) -> tuple[Any, np.ndarray]:
@@ -67,7 +66,7 @@ def _matrix(X):
 
 def _rules(estimator):
     sparse = get_tags(estimator).input_tags.sparse
-    return {"dtype": [np.float64, np.float32], "accept_sparse": "csr" if sparse else False}
+    return {"dtype": FLOATS, "accept_sparse": "csr" if sparse else False}
 
 
 def _points(estimator, X, fitting):
@@ -91,9 +90,8 @@ def dense(estimator: Any, X: Any) -> Any:
     n, D = X.shape
     if n * D > MAX_DENSE_ENTRIES:
         raise ValueError(
-            f"X is sparse with {n} rows and {D} features; {type(estimator).__name__} must make "
-            f"it dense, which takes {n * D * X.dtype.itemsize / 1e9:.0f} GB. "
-            f"{_fewer_features(estimator)}"
+            f"{type(estimator).__name__} must make X, {n} x {D}, dense, which takes "
+            f"{n * D * X.dtype.itemsize / 1e9:.0f} GB. {_fewer_features(estimator)}"
         )
     return X.toarray()
 
@@ -144,15 +142,10 @@ def check_tensor(X: Any, min_samples: int) -> Any:
             "(X.to_dense(), X.real)."
         )
     if X.ndim != 2:
-        raise ValueError(
-            f"Expected 2D array, got {X.ndim}D tensor X of shape {tuple(X.shape)} instead; "
-            "reshape it."
-        )
-    if X.shape[0] < min_samples or X.shape[1] == 0:
-        raise ValueError(
-            f"X has {X.shape[0]} sample(s) and {X.shape[1]} feature(s); at least {min_samples} "
-            "and 1 are needed."
-        )
+        raise ValueError(f"Expected 2D array, got {X.ndim}D tensor X instead; reshape it.")
+    n, D = X.shape
+    if n < min_samples or D == 0:
+        raise ValueError(f"X has {n} sample(s) and {D} feature(s); give at least {min_samples}, 1.")
     if not X.is_floating_point():
         X = X.double()
     elif X.element_size() < 4:

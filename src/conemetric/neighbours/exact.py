@@ -84,9 +84,7 @@ class HostSearch:
         self.arrays = self.queries, self.references, self.own, *self.lists
 
     def _sorted(self, X, y, order):
-        """Points relative to the centre of the references, in the unit, in float32; their squared
-        lengths and labels.
-        """
+        """Points about the centre of the references, in float32; their squared lengths and labels."""
         centre, Z = self.query.references.X.mean(0, dtype=np.float64), np.empty(X.shape, np.float32)
         threaded(_centre, len(X), Z.size, X, order, centre, self.unit, Z)
         return Z, np.einsum("ij,ij->i", Z, Z, dtype=np.float64).astype(np.float32), y[order]
@@ -145,9 +143,7 @@ def _no_candidates(n, count):
 
 
 def _search_in_numpy(query):
-    """Search with all distances in memory, by NumPy and SciPy only: compiling kernels would take
-    seconds.
-    """
+    """Search with all distances in memory, without kernels: compiling them would take seconds."""
     (X, y), (R, y_reference) = query[:2]
     unit = _unit(X, R)  # a power of two: only sums of squares are rounded
     distances = cdist(*(np.divide(part, unit, dtype=np.float64) for part in (X, R)))
@@ -164,9 +160,7 @@ def _search_in_numpy(query):
 
 
 def _rank_in_numpy(distances, numbers, count, tie, slope):
-    """The ``count`` nearest of each row, sought among a few candidates or, where ties leave doubt,
-    among all.
-    """
+    """The ``count`` nearest of each row: among a few candidates or, where ties leave doubt, all."""
     every, width = Found(np.broadcast_to(numbers, distances.shape), distances), count + SPARE
     if count == 0 or width >= distances.shape[1]:
         return rank_rows(every, count, tie, slope)[0]

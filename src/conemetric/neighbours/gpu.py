@@ -72,13 +72,9 @@ class DeviceSearch:
         products in half precision, -1 if there are too few, and the largest squared distance.
         """
         left, right = self._factors()
-        lists = [
-            (
-                torch.full((len(left), count + SPARE if count else 0), -1, device=self.device),
-                torch.full((len(left),), torch.inf, device=self.device, dtype=torch.float64),
-            )
-            for count in self.counts
-        ]
+        shapes = [(len(left), count + SPARE if count else 0) for count in self.counts]
+        far = torch.full_like(self.tie, torch.inf)
+        lists = [(self.own.new_full(shape, -1), far.clone()) for shape in shapes]
         for rows in slices(len(left), len(right), DISTANCES):
             tile = _product(left[rows], right)
             mine = (self.own[rows] >= 0).nonzero()[:, 0]

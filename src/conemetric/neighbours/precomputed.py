@@ -28,10 +28,8 @@ def precomputed_neighbours(
         targets, impostors = _from_graph(graph, keys, y, n_targets, n_impostors)
     else:
         if not isinstance(neighbors, tuple | list) or len(neighbors) != 2:
-            raise ValueError(
-                f"neighbors is {type(neighbors).__name__}; give two index arrays, (targets, "
-                "impostors), or one sparse graph of distances."
-            )
+            kind = type(neighbors).__name__
+            raise ValueError(f"neighbors is {kind}; give two index arrays or a sparse graph.")
         targets = _checked(neighbors[0], "targets", y, True)
         impostors = _checked(neighbors[1], "impostors", y, False)
     if (targets < 0).all() or (impostors < 0).all():
@@ -72,9 +70,7 @@ def _checked(numbers, name, y, same):
 def _from_graph(graph, keys, y, n_targets, n_impostors):
     n, most = len(y), MOST_IMPOSTORS if n_impostors == "auto" else n_impostors
     if graph.shape != (n, n):
-        raise ValueError(
-            f"neighbors is a graph of shape {graph.shape}; give one of shape ({n}, {n}), the rows of X."
-        )
+        raise ValueError(f"neighbors is a graph of shape {graph.shape}; give one of ({n}, {n}).")
     row, column = np.repeat(np.arange(n), np.diff(graph.indptr)), graph.indices.astype(np.int64)
     distance = graph.data.astype(np.float64)
     if not (distance >= 0).all():

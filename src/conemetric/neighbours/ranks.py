@@ -86,9 +86,8 @@ def tie_rule(n_features: int, eps: float) -> tuple[float, float]:
 
 def tie_widths(X: np.ndarray, R: np.ndarray, unit: float = 1.0) -> tuple[np.ndarray, float]:
     """a |x_i| of the queries X, and b, for distances to references R in this unit."""
-    per_length, slope = tie_rule(
-        X.shape[1], max(float(np.finfo(each.dtype).eps) for each in (X, R))
-    )
+    eps = max(float(np.finfo(each.dtype).eps) for each in (X, R))
+    per_length, slope = tie_rule(X.shape[1], eps)
     widths = np.empty(len(X))
     for part in slices(*X.shape):
         Z = X[part] / unit

@@ -42,9 +42,7 @@ def neighbours_by_label(
     """
     most = MOST_IMPOSTORS if n_impostors == "auto" else int(n_impostors)
     if min(n_targets, most) < 1:
-        raise ValueError(
-            f"n_targets={n_targets} and n_impostors={n_impostors} must both be at least 1."
-        )
+        raise ValueError(f"{n_targets=} and {n_impostors=} must both be at least 1.")
     labelled = np.flatnonzero(to_numpy(y) >= 0)
     if len(labelled) < len(y):
         if references is not None:
@@ -133,9 +131,7 @@ def _unlabelled(X):
 
 
 def _on_host(query):
-    """The query with NumPy arrays in rows, for which alone kernels are compiled; tensors on the
-    host are not copied.
-    """
+    """The query with NumPy arrays in rows, for which alone kernels are compiled."""
     queries, references = (LabelledRows(np.ascontiguousarray(to_numpy(X)), y) for X, y in query[:2])
     if query.references is query.queries:
         references = queries
@@ -179,6 +175,5 @@ def sample_rows(y: np.ndarray, n_references: int, n_targets: int, random_state: 
     sizes = np.bincount(y[labelled])
     by_class = np.split(labelled[np.argsort(y[labelled], kind="stable")], np.cumsum(sizes)[:-1])
     chosen = sample_classes(sizes, n_references, n_targets, random_state)
-    return np.sort(
-        np.concatenate([rows[pick] for rows, pick in zip(by_class, chosen, strict=True)])
-    )
+    picked = [rows[pick] for rows, pick in zip(by_class, chosen, strict=True)]
+    return np.sort(np.concatenate(picked))

@@ -70,9 +70,7 @@ class SparseSearch:
         return near
 
     def _rank(self, rows, references, there, count):
-        """Rank references of each row, where ``there``, by differences; also the largest value of
-        a tile for any of them or their ties.
-        """
+        """Rank references, where ``there``; also the largest value of a tile for any of their ties."""
         exact = np.full(references.shape, np.inf)
         queries = np.broadcast_to(rows[:, None], references.shape)[there]
         pairs = queries, self.first_reference + references[there]

@@ -1,8 +1,8 @@
 """Which of several neighbours at the same distance comes first.
 
 Not the lower row number: in a file sorted by class all ties would go to one class. Instead every
-row has a key, a hash of its values, and the lower key comes first. The order of rows and the names
-of classes do not affect it.
+row has a key, a hash of its values, and the lower key comes first; of equal rows the class that most
+of them are of. The order of rows and the names of classes do not affect it.
 
 The hash is of the position of each value between the minimum and the maximum of its column, on a
 grid that is coarse compared with rounding. So keys do not change with units or origin, or if the
@@ -95,18 +95,32 @@ def _matrix(X):
     return csr_array(X) if issparse(X) else as_array(X)
 
 
-def labelled_keys(X: Any, y: Any) -> np.ndarray:
-    """Keys that distinguish equal rows of different classes, by the rows of the class."""
+def symmetric_keys(X: Any) -> np.ndarray:
+    """`row_keys` that do not change with the order of columns, if their means differ."""
     X = _matrix(X)
-    least, most = column_extent(X)
-    means = None
-    if not issparse(X) and _is_bounded(X, (least, most)):
+    extent, means = column_extent(X), None
+    if not issparse(X) and _is_bounded(X, extent):
         means = to_numpy(X.mean(0, dtype=namespace(X).float64))
-    keys = row_keys(X, (least, most), means)
-    code = np.unique(to_numpy(y), return_inverse=True)[1]
+    return row_keys(X, extent, means)
+
+
+def labelled_keys(X: Any, y: Any) -> np.ndarray:
+    """Keys that distinguish equal rows of different classes, the commonest among them first."""
+    return commonest_first(symmetric_keys(X), np.unique(to_numpy(y), return_inverse=True)[1])
+
+
+def commonest_first(keys: np.ndarray, code: np.ndarray) -> np.ndarray:
+    """Keys in the order of the given ones, and for equal ones in that of how many rows with this key
+    are of the class: a vote of a few of them is that of all. The names of classes do not matter.
+    """
     classes = np.zeros(code.max(initial=0) + 1, np.uint64)
     np.add.at(classes, code, keys)
-    return _mixed(keys + _mixed(classes)[code])
+    hashes = _mixed(keys + _mixed(classes)[code])
+    kind, counts = np.unique(hashes, return_inverse=True, return_counts=True)[1:]
+    order = np.lexsort((kind, -counts[kind], keys))
+    found = np.empty(len(keys), np.uint64)
+    found[order] = np.cumsum(np.diff(kind[order], prepend=-1) != 0)
+    return found
 
 
 def canonical_order(X: Any, y: Any) -> np.ndarray:

@@ -11,6 +11,7 @@ features) is ever formed. X is centred once, which changes no difference but kee
 
 from abc import ABC, abstractmethod
 from functools import cached_property
+from importlib import import_module
 from typing import Any, Self
 
 from ..core.arrays import arange, is_torch, like, namespace, zeros
@@ -50,6 +51,10 @@ class Operator(ABC):
         """A*(u) for a certificate, with all digits even if pairs nearly coincide."""
         return self.adjoint(u)
 
+    def subset(self, index: Any) -> "Operator":
+        """The operator of the constraints ``index``, with only the points and pairs they need."""
+        raise NotImplementedError(f"{type(self).__name__} has no subsets.")
+
     def newton_matrix(self, curvature: SpectralMap) -> Any:
         """The m x m matrix of <A_r, W(A_s)>, with W = ``curvature``."""
         raise NotImplementedError(f"{type(self).__name__} has no Newton matrix.")
@@ -84,10 +89,6 @@ class Operator(ABC):
         return float(self.xp.finfo(self.dtype).eps)
 
     @abstractmethod
-    def subset(self, index: Any) -> "Operator":
-        """The operator of the constraints ``index``, with only the points and pairs they need."""
-
-    @abstractmethod
     def astype(self, dtype: Any) -> "Operator":
         """The same operator in another precision."""
 
@@ -98,6 +99,17 @@ class Operator(ABC):
     def constraint_vector(self, values: Any) -> Any:
         """``values``, one per constraint, as such a vector."""
         return like(values, self.empty_constraint_vector())
+
+
+def kernels_of(X: Any) -> Any:
+    """What the library of X does to pairs of rows: `operators.numpy`, or `torch` on first use."""
+    return import_module(".torch" if is_torch(X) else ".numpy", __package__)
+
+
+def starts(sorted_numbers: Any, n: int) -> Any:
+    """Where each of 0 ... n-1 starts in a sorted list, and where the list ends."""
+    numbers = like(arange(n + 1, sorted_numbers), sorted_numbers)
+    return namespace(sorted_numbers).searchsorted(sorted_numbers, numbers)
 
 
 class DifferenceOperator(Operator):
@@ -126,9 +138,9 @@ class DifferenceOperator(Operator):
         """q(L L'), one value per unique pair."""
         return self.squared_distances(self.X @ L)
 
-    @abstractmethod
     def squared_distances(self, Y: Any) -> Any:
         """||Y_a - Y_b||^2 for every unique pair."""
+        return kernels_of(Y).squared_distances(Y, self.a, self.b)
 
     @abstractmethod
     def pair_adjoint(self, w: Any) -> Any:

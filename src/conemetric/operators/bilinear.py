@@ -16,8 +16,7 @@ from typing import Any, Self
 import numpy as np
 
 from ..core.arrays import like, namespace, zeros
-from .base import Operator
-from .difference import kernels_of
+from .base import Operator, kernels_of, starts
 
 
 class BilinearOperator(Operator):
@@ -35,23 +34,19 @@ class BilinearOperator(Operator):
         self.better, self.worse = better, worse
         self.n_constraints, self.n_features = better.shape[0], queries.shape[1]
         self.reference = zeros(0, queries)
-        self._first = self._kernels.starts(query, len(queries))
-
-    @property
-    def _kernels(self):
-        return kernels_of(self.queries)
+        self._first = starts(query, len(queries))
 
     def forward(self, W: Any) -> Any:
         pairs = self.query, self.document
-        scores = self._kernels.inner_products(self.queries @ W, self.documents, *pairs)
+        scores = kernels_of(self.queries).inner_products(self.queries @ W, self.documents, *pairs)
         return scores[self.better] - scores[self.worse]
 
     def forward_factor(self, L: Any) -> Any:
         return self.forward(L @ L.T)
 
     def adjoint(self, u: Any) -> Any:
-        pairs = self.document, self._first
-        return self.queries.T @ self._kernels.weighted_sums(self._net(u), self.documents, *pairs)
+        sums, pairs = kernels_of(self.queries).weighted_sums, (self.document, self._first)
+        return self.queries.T @ sums(self._net(u), self.documents, *pairs)
 
     def _net(self, u):
         """For each pair, multipliers of comparisons it wins minus those of comparisons it loses."""
@@ -59,13 +54,13 @@ class BilinearOperator(Operator):
             won, lost = (np.bincount(pair, u, self.n_pairs) for pair in (self.better, self.worse))
             return (won - lost).astype(self.dtype, copy=False)
         order, start = self._by_pair
-        return self._kernels.segment_sums(self.xp.cat([u, -u])[order], start)
+        return kernels_of(self.queries).segment_sums(self.xp.cat([u, -u])[order], start)
 
     @cached_property
     def _by_pair(self):
         ends = self.xp.cat([self.better, self.worse])
         order = self.xp.argsort(ends, stable=True)
-        return order, self._kernels.starts(ends[order], self.n_pairs)
+        return order, starts(ends[order], self.n_pairs)
 
     @property
     def n_pairs(self) -> int:

@@ -5,20 +5,10 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from ..core.arrays import is_torch, like, namespace
+from ..core.arrays import like, namespace
 from ..core.sparse_rows import SparseRows
-from . import numpy as on_arrays
-from .base import DifferenceOperator
+from .base import DifferenceOperator, kernels_of
 from .sparse import SparseOperator
-
-
-def kernels_of(X: Any) -> Any:
-    """What the library of X does to pairs of rows: `operators.numpy`, or `torch` on first use."""
-    if not is_torch(X):
-        return on_arrays
-    from . import torch as on_tensors
-
-    return on_tensors
 
 
 def _operator(X, *pairs):

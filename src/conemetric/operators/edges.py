@@ -17,8 +17,7 @@ from scipy.sparse.linalg import splu
 
 from ..core.arrays import identity, like, zeros
 from ..core.spectral import SpectralMap, cholesky_solver
-from .base import Operator
-from .difference import kernels_of
+from .base import Operator, kernels_of
 
 LEAST_DAMPING = 1e-14  # keeps a system with redundant edges regular
 
@@ -231,9 +230,6 @@ class ReducedEdges(DistanceOperator):
 
     def differences(self, Y: Any) -> Any:
         return self.edges.differences(self.Q @ Y)
-
-    def subset(self, index: Any) -> "ReducedEdges":
-        return ReducedEdges(self.edges.subset(index), self.Q)
 
     def astype(self, dtype: Any) -> "ReducedEdges":
         return ReducedEdges(self.edges.astype(dtype), like(self.Q, self.Q, dtype))

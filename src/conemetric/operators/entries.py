@@ -26,7 +26,6 @@ class EntryOperator(Operator):
     def __init__(
         self, rows: np.ndarray, columns: np.ndarray, signs: np.ndarray, shape: tuple[int, int]
     ):
-        self.rows, self.columns, self.shape = rows, columns, shape
         self.signs = np.asarray(signs, dtype=float)
         self.n_constraints, self.n_features = len(rows), sum(shape)
         self.is_dense = self.n_features <= MOST_DENSE
@@ -51,9 +50,6 @@ class EntryOperator(Operator):
         parts = (0.5 * weight[self._place], self._indices, self._row_start)
         adjoint = sparse.csr_array(parts, shape=(self.n_features, self.n_features))
         return adjoint.toarray() if self.is_dense else adjoint
-
-    def subset(self, index: Any) -> "EntryOperator":
-        return EntryOperator(self.rows[index], self.columns[index], self.signs[index], self.shape)
 
     def astype(self, dtype: Any) -> Self:
         if dtype != np.float64:

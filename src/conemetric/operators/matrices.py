@@ -46,14 +46,7 @@ class MatrixOperator(Operator):
         rotated = (Q.T @ flat.reshape(-1, D, D) @ Q).reshape(-1, D * D)
         return (rotated * curvature.weights.reshape(-1)) @ rotated.T
 
-    def subset(self, index: Any) -> Self:
-        return self._replace(self._flat[index])
-
     def astype(self, dtype: Any) -> Self:
-        flat = self._flat
-        return self._replace(flat.astype(dtype) if self.xp is np else like(flat, flat, dtype))
-
-    def _replace(self, flat):
-        other = copy(self)
-        other._set(flat)
+        flat, other = self._flat, copy(self)
+        other._set(flat.astype(dtype) if self.xp is np else like(flat, flat, dtype))
         return other

@@ -11,7 +11,7 @@ from ..core.blas import half_the_cores
 from ..core.compiled import jit
 from ..core.spectral import by_scipy
 from ..core.threads import threaded
-from .base import DifferenceOperator
+from .base import DifferenceOperator, starts
 
 MOST_TOUCHED = 0.9  # share of points with a multiplier above which copying these does not pay
 # features from which computing half of a symmetric product saves more than visiting each pair
@@ -50,9 +50,6 @@ class PairOperator(DifferenceOperator):
 
     def pair_forward_factor(self, L: Any) -> Any:
         return self.squared_distances(self._mapped(L))
-
-    def squared_distances(self, Y: Any) -> Any:
-        return squared_distances(Y, self.a, self.b)
 
     def pair_adjoint(self, w: Any) -> Any:
         degree, touched = np.zeros(self.n_points, self.dtype), np.zeros(self.n_points, np.bool_)
@@ -118,11 +115,6 @@ def weighted_sums(w: np.ndarray, Z: np.ndarray, b: np.ndarray, first: np.ndarray
     return out
 
 
-def starts(sorted_numbers: np.ndarray, n: int) -> np.ndarray:
-    """Where each of 0 ... n-1 starts in a sorted list, and where the list ends."""
-    return np.searchsorted(sorted_numbers, np.arange(n + 1))
-
-
 @jit
 def pair_squared_distances(start, stop, Y, a, b, out):
     """out[p] = ||Y[a[p]] - Y[b[p]]||^2 for p in start:stop."""
@@ -132,17 +124,12 @@ def pair_squared_distances(start, stop, Y, a, b, out):
         i, j = a[p], b[p]
         s0 = s1 = s2 = s3 = Y.dtype.type(0)
         for c in range(0, body, 4):
-            t0 = Y[i, c] - Y[j, c]
-            t1 = Y[i, c + 1] - Y[j, c + 1]
-            t2 = Y[i, c + 2] - Y[j, c + 2]
-            t3 = Y[i, c + 3] - Y[j, c + 3]
-            s0 += t0 * t0
-            s1 += t1 * t1
-            s2 += t2 * t2
-            s3 += t3 * t3
+            s0 += (Y[i, c] - Y[j, c]) ** 2
+            s1 += (Y[i, c + 1] - Y[j, c + 1]) ** 2
+            s2 += (Y[i, c + 2] - Y[j, c + 2]) ** 2
+            s3 += (Y[i, c + 3] - Y[j, c + 3]) ** 2
         for c in range(body, r):
-            t0 = Y[i, c] - Y[j, c]
-            s0 += t0 * t0
+            s0 += (Y[i, c] - Y[j, c]) ** 2
         out[p] = (s0 + s1) + (s2 + s3)
 
 

@@ -77,9 +77,6 @@ class SecantOperator(Operator):
         M[rows, columns] = M[columns, rows] = m / weight
         return self.forward(M)
 
-    def subset(self, index: Any) -> "SecantOperator":
-        return SecantOperator(self.V[index])
-
     def astype(self, dtype: Any) -> "SecantOperator":
         return SecantOperator(like(self.V, self.V, dtype))
 

@@ -15,8 +15,7 @@ the eigenvectors of the Gram matrix X_c X_c', and is never formed; there, direct
 1e-6 of the largest are rounding.
 """
 
-from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -45,11 +44,17 @@ class Coordinates:
 
     def lift(self, L: Any) -> Any:
         """B L, in the precision of L."""
-        return lift(self.maps, L)
+        lifted = float64(L) if self.maps else L
+        for step in reversed(self.maps):
+            lifted = step.lift(lifted)
+        return like(lifted, L)
 
     def lower(self, F: Any) -> Any:
         """The L whose `lift` is F, a factor in the range of the maps, in float64."""
-        return lower(self.maps, F)
+        F = float64(F)
+        for step in self.maps:
+            F = step.lower(F)
+        return F
 
     @property
     def isometric(self) -> bool:
@@ -73,41 +78,19 @@ class Coordinates:
             outside = outside - self.lift(self.lower(outside))
             outside = outside / xp.linalg.norm(outside)
         points = xp.concat([points, zeros((len(points), 1), points)], 1)
-        return Coordinates(points, (WithColumn(self.maps, outside, self.isometric),))
+        return Coordinates(points, (WithColumn(self.without_points(), outside, self.isometric),))
+
+    def without_points(self) -> "Coordinates":
+        """Only the maps, to keep."""
+        return replace(self, points=None)
 
 
-def lift(maps: tuple["Map", ...], L: Any) -> Any:
-    """The product of ``maps`` and L, in the precision of L."""
-    lifted = float64(L) if maps else L
-    for step in reversed(maps):
-        lifted = step.lift(lifted)
-    return like(lifted, L)
-
-
-def lower(maps: tuple["Map", ...], F: Any) -> Any:
-    """The L whose `lift` is F, in float64."""
-    F = float64(F)
-    for step in maps:
-        F = step.lower(F)
-    return F
-
-
-class Map(ABC):
-    """A matrix with independent columns, in float64; ``isometric``: orthonormal up to rounding."""
-
-    isometric: bool
-
-    @abstractmethod
-    def lift(self, L: Any) -> Any:
-        """Its product with L."""
-
-    @abstractmethod
-    def lower(self, F: Any) -> Any:
-        """The L whose `lift` is F."""
+# A `Map` is a matrix with independent columns, in float64: ``lift`` multiplies by it, ``lower`` finds
+# the L whose ``lift`` is F, and ``isometric`` means orthonormal up to rounding.
 
 
 @dataclass(frozen=True)
-class Orthonormal(Map):
+class Orthonormal:
     """A product of matrices, with orthonormal columns (from sparse rows only up to about 1e-10)."""
 
     factors: tuple
@@ -126,7 +109,7 @@ class Orthonormal(Map):
 
 
 @dataclass(frozen=True)
-class Diagonal(Map):
+class Diagonal:
     """The matrix with this diagonal."""
 
     values: Any
@@ -140,7 +123,7 @@ class Diagonal(Map):
 
 
 @dataclass(frozen=True)
-class Matrix(Map):
+class Matrix:
     """Any matrix, and its inverse if known."""
 
     matrix: Any
@@ -159,18 +142,21 @@ class Matrix(Map):
 
 
 @dataclass(frozen=True)
-class WithColumn(Map):
-    """A product of maps, and a column orthogonal to theirs."""
+class WithColumn:
+    """The maps of ``span``, and a column orthogonal to theirs."""
 
-    maps: tuple[Map, ...]
+    span: Coordinates
     column: Any
     isometric: bool
 
     def lift(self, L: Any) -> Any:
-        return lift(self.maps, L[:-1]) + self.column * L[-1:]
+        return self.span.lift(L[:-1]) + self.column * L[-1:]
 
     def lower(self, F: Any) -> Any:
-        return namespace(F).concat([lower(self.maps, F), self.column.T @ F])
+        return namespace(F).concat([self.span.lower(F), self.column.T @ F])
+
+
+Map = Orthonormal | Diagonal | Matrix | WithColumn
 
 
 class CentredColumns:
@@ -213,7 +199,7 @@ def in_span(X: Any, *, at_most: float = WORTHWHILE) -> Coordinates:
     elif _too_high(X, at_most)[0]:
         return Coordinates(X)
     else:
-        span = centred_in_span(X - _mean(X), at_most=at_most)
+        span = centred_in_span(X - X.mean(0, dtype=namespace(X).float64), at_most=at_most)
     return span if span.maps else Coordinates(X)
 
 
@@ -255,9 +241,7 @@ def _sparse_span(X):
 
 
 def _too_high(X, at_most):
-    """Whether a Gram matrix proves that the centred rows of X have a rank above the largest that
-    makes mapping them worthwhile, which is returned too.
-    """
+    """Whether a Gram matrix proves a rank above the largest worth mapping, and that rank."""
     n, D = X.shape
     if n <= D:
         return False, n
@@ -268,7 +252,7 @@ def _too_high(X, at_most):
 
 def _least_rank(X):
     """A lower bound on the rank of the centred rows: directions below 1e-8 are not seen."""
-    xp, mean = namespace(X), _mean(X)
+    xp, mean = namespace(X), X.mean(0, dtype=namespace(X).float64)
     gram = zeros((X.shape[1], X.shape[1]), mean)
     for part in slices(*X.shape):
         rows = X[part] - mean
@@ -281,10 +265,6 @@ def _least_rank(X):
     if definite_part(gram - floor * identity(len(varying), gram)) is not None:
         return len(varying)
     return int((xp.linalg.eigvalsh(gram) > floor).sum())
-
-
-def _mean(X):
-    return X.mean(0, dtype=namespace(X).float64)
 
 
 def _rank(singular):

@@ -6,7 +6,7 @@ import torch
 from torch.nn.functional import embedding_bag
 
 from ..core.slices import slices
-from .base import DifferenceOperator
+from .base import DifferenceOperator, starts
 
 
 class PairOperator(DifferenceOperator):
@@ -38,9 +38,6 @@ class PairOperator(DifferenceOperator):
         X, Y, vecdot = self.X, self.X @ M, torch.linalg.vecdot
         return _in_blocks(lambda a, b: vecdot(X[a] - X[b], Y[a] - Y[b]), Y, self.a, self.b)
 
-    def squared_distances(self, Y: Any) -> Any:
-        return squared_distances(Y, self.a, self.b)
-
     def pair_adjoint(self, w: Any) -> Any:
         degree = segment_sums(torch.cat([w, w])[self._end_order], self._end_start)
         G = 0.5 * degree[:, None] * self.X
@@ -71,12 +68,6 @@ def weighted_sums(w: Any, X: Any, b: Any, first: Any) -> Any:
     """For each i the sum of w[p] X[b[p]], p in ``first[i]:first[i + 1]``, in a fixed order."""
     options = {"mode": "sum", "per_sample_weights": w, "include_last_offset": True}
     return embedding_bag(b, X, first.to(b.dtype), **options)
-
-
-def starts(sorted_numbers: Any, n: int) -> Any:
-    """Where each of 0 ... n-1 starts in a sorted list, and where the list ends."""
-    numbers = torch.arange(n + 1, device=sorted_numbers.device, dtype=sorted_numbers.dtype)
-    return torch.searchsorted(sorted_numbers.contiguous(), numbers)
 
 
 def segment_sums(values: Any, start: Any) -> Any:

@@ -78,15 +78,10 @@ class Loss(ABC):
         return (value, v) if isinstance(weights, float) else (weights * value, weights * v)
 
     def along(
-        self,
-        margins: Array,
-        change: Array,
-        t: float,
-        space: VectorSpace = ARRAYS,
-        weights: Values = 1.0,
+        self, margins: Array, change: Array, t: float, space: VectorSpace = ARRAYS, w: Values = 1.0
     ) -> tuple[float, float]:
         """First and second derivative of the sum of w l at ``margins + t change`` by t."""
-        return space.sum(self.slope_and_bend, margins, change, weights, t=t)
+        return space.sum(self.slope_and_bend, margins, change, w, t=t)
 
     def domain(self, dtype: DType, xp: ModuleType = np) -> tuple[float, float]:
         """Ends of the domain of v, moved inwards by a rounding if the slope is infinite there."""
@@ -179,30 +174,6 @@ class Logistic(Loss):
         return 1 / (v * (1 - v))
 
 
-class Exponential(Loss):
-    largest = np.inf
-    steep = True
-
-    def value(self, margins: Array) -> Array:
-        # infinite where exp would overflow: a long step may pass through such margins
-        xp = namespace(margins)
-        largest = math.floor(math.log(xp.finfo(margins.dtype).max))
-        finite = xp.exp(xp.clip(-margins, None, largest))
-        return xp.where(-margins > largest, xp.inf, finite)
-
-    def multiplier(self, margins: Array) -> Array:
-        return self.value(margins)
-
-    def gain(self, v: Array) -> Array:
-        return v + _entropy(v)
-
-    def slope(self, v: Array) -> Array:
-        return -namespace(v).log(v)
-
-    def curvature(self, v: Array) -> Array:
-        return 1 / v
-
-
 class LogSumExp:
     """log sum_r w_r exp(-rho_r): not a sum of losses, but boosting can use it like one."""
 
@@ -216,14 +187,9 @@ class LogSumExp:
         return shift + np.log(total), u, captured / total
 
     def along(
-        self,
-        margins: Array,
-        change: Array,
-        t: float,
-        space: VectorSpace = ARRAYS,
-        weights: Values = 1.0,
+        self, margins: Array, change: Array, t: float, space: VectorSpace = ARRAYS, w: Values = 1.0
     ) -> tuple[float, float]:
-        margins = _less_log(margins, weights, space)
+        margins = _less_log(margins, w, space)
         requested = Total(_moments, (margins, change), {"t": t}, _join_scaled)
         ((_, total, first, second),) = space.totals(requested)
         mean = first / total
@@ -294,7 +260,6 @@ LOSSES: dict[str, Loss] = {
     "hinge": Hinge(),
     "squared_hinge": SquaredHinge(),
     "logistic": Logistic(),
-    "exponential": Exponential(),
 }
 
 

@@ -27,7 +27,7 @@ from ...decisions.classifier import MetricClassifier
 from ...decisions.parts import Explanation
 from ...decisions.regressor import MetricRegressor
 from ...estimators.automatic import AutoMetric
-from ...estimators.collapsed import CollapsedMetricWarning
+from ...estimators.warnings import CollapsedMetricWarning
 from ...tables import TableEncoder
 from ..advice import in_options
 from ..options import Options

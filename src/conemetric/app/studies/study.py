@@ -16,8 +16,7 @@ from sklearn.preprocessing import StandardScaler
 from ...core.clock import seconds_compiling, stopwatch
 from ...core.progress import all_or_nothing, emit, labelled
 from ...core.warn import collected_warnings
-from ...estimators.collapsed import CollapsedMetricWarning
-from ...estimators.scales import ScaleWarning
+from ...estimators.warnings import CollapsedMetricWarning, ScaleWarning
 from ...evaluation.statistics import corrected_t_test
 from ...solvers.base import Status
 from ...storage import LearnedMetric
@@ -370,7 +369,7 @@ def _refitted(task, study, on_metric):
     if again and on_metric is not None:
         on_metric(metric, _interrupted(estimator))
     saved = [f"metric learned again from {n:,} {task.items}" if again else "metric as judged"]
-    saved += [f"decision with all {n:,} rows, in its metrics as judged"] if decided else []
+    saved += [f"decision refitted to all {n:,} rows, its metrics as judged"] if decided else []
     study.notes.append(f"Saved: {', '.join(saved)}.")
     return replace(study, refitted=metric, decided=decided)
 
