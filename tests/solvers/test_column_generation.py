@@ -187,7 +187,7 @@ def test_an_ensemble_comes_back_from_its_arrays(corrective, seed):
             ensemble.extend(rng.normal(size=3), rng.random())
         for _ in range(stage - ensemble._n_learners + 1):
             ensemble.learn(rng.normal(size=3))
-    again = Ensemble.from_arrays(operator, **ensemble.as_arrays())
+    again = Ensemble.from_arrays(operator, ensemble.as_arrays())
     for each in (ensemble, again):  # both go on alike
         each.extend(np.ones(3), 0.5)
     assert again.n_stages == ensemble.n_stages == 21
@@ -213,4 +213,4 @@ def test_arrays_that_are_no_ensemble_are_refused(name, wrong):
         ensemble.extend(column, 1.0)
     arrays = {**ensemble.as_arrays(), name: np.array(wrong, np.int64)}
     with pytest.raises(ValueError, match="learners of the checkpoint do not fit"):
-        Ensemble.from_arrays(operator, **arrays)
+        Ensemble.from_arrays(operator, arrays)

@@ -6,7 +6,7 @@ from instances import KINDS, triplet_instance
 from sklearn.exceptions import ConvergenceWarning
 
 from conemetric.operators import from_triplets
-from conemetric.problems.eigenvalue import EigenvalueProgram
+from conemetric.problems.eigenvalue import EigenvalueProgram, ProximalDual
 from conemetric.solvers.base import Status
 from conemetric.solvers.proximal_point import ProximalPoint
 
@@ -21,7 +21,7 @@ def test_gradient_and_gap_of_a_subproblem():
     problem = program()
     rng = np.random.default_rng(0)
     center = rng.normal(size=(problem.operator.n_features, 2))
-    step = problem.proximal(center, 0.7)
+    step = ProximalDual(problem, center, 0.7)
     u, direction, h = (
         rng.uniform(0.2, 0.8, step.operator.n_constraints),
         rng.normal(size=step.operator.n_constraints),

@@ -96,7 +96,7 @@ def test_many_steps_are_solved_by_a_factorisation_the_first_by_conjugate_gradien
     rng = np.random.default_rng(0)
     secants = AllSecants(asarray(rng.normal(size=(5, 5))))
     A = secants.operator(every_pair(secants))
-    solve, r = admm._Patient(A, 0.7, 2), asarray(rng.normal(size=A.n_constraints))
+    solve, r = admm._patient(A, 0.7, 2), asarray(rng.normal(size=A.n_constraints))
     for number in range(4):
         z, rest = solve(r)
         assert_allclose(to_numpy(A.gram() @ z + 0.7 * z + rest), to_numpy(r), atol=1e-10)

@@ -22,9 +22,7 @@ class Advice(Exception):
         return _sentence(f"{subject}{self.fault}", list(self.remedies.values()))
 
     def in_options(self, remedies: Mapping[str, str], option: str) -> str:
-        """The message of an interface that offers these ``remedies`` by parameter, and calls the
-        parameter at fault ``option``.
-        """
+        """The message with other ``remedies``, by parameter, where the one at fault is ``option``."""
         subject = f"{option} {self.value} " if self.argument else ""
         own = [
             remedies.get(parameter, words)

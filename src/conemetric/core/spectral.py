@@ -308,9 +308,7 @@ def eigenvalues_of(components: Array) -> Array:
 
 
 def factor(M: Array) -> Array:
-    """L (D x r) with M = L L', columns by descending eigenvalue, r the numerical rank, and the
-    entry of largest magnitude in each column positive.
-    """
+    """L (D x r) with M = L L', r the numerical rank: by descending eigenvalue, `with_fixed_signs`."""
     return _signed_factor(*eigh(M))
 
 

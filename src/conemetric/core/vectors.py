@@ -121,9 +121,7 @@ ARRAYS = ArraySpace()
 
 
 def on_host(results: object) -> Any:
-    """Scalars of a nested tuple or list as floats, arrays as NumPy arrays (from a device in one
-    transfer), anything else unchanged.
-    """
+    """Scalars of a nested tuple or list as floats, arrays in NumPy: from a device in one transfer."""
     tensors = list(_tensors(results))
     fetched = []
     if tensors:

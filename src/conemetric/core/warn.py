@@ -30,9 +30,7 @@ def collected_warnings() -> Iterator[list[Warning]]:
 
 
 def warn_user(message: str | Warning, category: type[Warning] = UserWarning) -> None:
-    """Warn at the line of the caller outside this library and scikit-learn's wrapper of ``fit``;
-    ``category`` is that of a string.
-    """
+    """Warn at the caller's line, outside this library and scikit-learn; ``category``: of a string."""
     warning = message if isinstance(message, Warning) else category(message)
     collected = _collected.get()
     if collected is not None:

@@ -36,7 +36,7 @@ from .choice import choose, draw_landmarks
 from .kernel import KernelRule
 from .parts import Blend, Explanation, Part
 from .rule import Judge, Training, Trial, mapped
-from .rules import RULES, rules_for
+from .rules import RULES
 
 # rows up to which one BLAS thread is fastest: 1,500 x 20 takes 3.0 s with one and 6.0 with two on two
 # Neoverse-N1 cores, 2.6 with one and 3.9 with 16 on 16 x86 cores
@@ -57,6 +57,7 @@ DECISION_PARAMETERS: dict[str, Any] = {
 }
 
 
+Parts = list[tuple[Trial, float, Array | None]]  # what each decides by, its weight, its map
 FIELDS: dict[str, fields.Field] = {
     "parameters": fields.Plain(dict),
     "encoder": fields.Field(optional=True),
@@ -93,9 +94,7 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
     # ---- input
 
     def _rows(self, X: Rows, reset: bool = False, sample_weight: Labels | None = None) -> Array:
-        """X as features: a dense array or a tensor of numbers, or a table encoded as the rows that
-        have a weight are.
-        """
+        """X as features: a dense array or tensor, or a table encoded as rows with a weight are."""
         if reset:
             self.encoder_ = self._new_encoder(X)
         if self.encoder_ is None:
@@ -156,9 +155,7 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
 
     @abstractmethod
     def _cross_fit(self, X: Array, y: np.ndarray, rng: RandomState) -> CrossFitted | None:
-        """Fit ``metric_`` to all rows and to all folds but one; None without folds. Without a
-        metric to learn there are folds but no maps.
-        """
+        """Fit ``metric_``, if any, to all rows and to all folds but one; None without folds."""
 
     @abstractmethod
     def _row_losses(self, scores: np.ndarray, Y: np.ndarray) -> np.ndarray:
@@ -205,7 +202,7 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
                 nothing = Trial(PLAIN, rule, np.empty((0, Y.shape[1])), np.nan)
                 self._fit_parts([(nothing, 1.0, None)], rows, rng)
                 return None
-            searched = rules_for(rules)
+            searched = list(RULES.values()) if rules == "auto" else [RULES[rules]]
             gradients = self._is_auto() and KernelRule in searched
             blocks = self._block_numbers()
             candidates = families(rows, fitted, self._linear_map, blocks, gradients)
@@ -256,11 +253,7 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
         return min(blends, key=lambda each: judge(each.scores))
 
     def _fit_parts(
-        self,
-        parts: list[tuple[Trial, float, Array | None]],
-        rows: Training,
-        rng: RandomState,
-        certificate: Certificate | None = None,
+        self, parts: Parts, rows: Training, rng: RandomState, certificate: Certificate | None = None
     ) -> None:
         """Fit the rules of the parts to all rows, and keep the rows that they need."""
         landmarks = draw_landmarks(rows.keys, self._n_landmarks(len(rows.Y)), rng)

@@ -42,9 +42,7 @@ class Blended:
 
 
 def simplex_weights(residuals: np.ndarray) -> tuple[np.ndarray, Certificate]:
-    """Weights of the columns of ``residuals`` (n, K) on the simplex that minimise the norm of
-    their mixture, and the certificate.
-    """
+    """Weights on the simplex that minimise the norm of the mixture of columns; the certificate."""
     gram = residuals.T @ residuals
     unit = float(np.trace(gram)) / len(gram) or 1.0
     gram = gram / unit

@@ -259,9 +259,18 @@ class MetricClassifier(ClassifierMixin, MetricDecision):
         missed = round(alone * len(truth) / max(1, len(code) - alone))
         named = probability[np.arange(len(truth)), truth]
         self._held_out = np.sort(np.concatenate([np.zeros(missed), named]))
-        trials = {str(trial): trial.scores for trial in self.trials_}
-        trials[str(self.blend_)] = scores
-        self.evidence_ = _evidence(trials, str(self.blend_), truth, probability, missed)
+        usual, chosen, never = str(self.trials_[0]), str(self.blend_), np.ones(missed, bool)
+        tried = {str(trial): trial.scores for trial in self.trials_} | {chosen: scores}
+        wrong = {name: np.r_[each.argmax(1) != truth, never] for name, each in tried.items()}
+        self.evidence_ = DecisionEvidence(
+            {name: float(each.mean()) for name, each in wrong.items()},
+            {name: float(each.std() / len(each) ** 0.5) for name, each in wrong.items()},
+            chosen,
+            usual,
+            mcnemar(wrong[usual], wrong[chosen]),
+            _calibration_error(probability, truth),
+            len(truth) + missed,
+        )
 
     def decision_function(self, X: Rows) -> np.ndarray:
         """Scores of the classes, near 1 for the class of a row and near -1 for others.
@@ -359,30 +368,6 @@ class MetricClassifier(ClassifierMixin, MetricDecision):
         first, second = np.argsort(-scores, axis=1, kind="stable")[:, :2].T
         units = np.eye(len(self.classes_))
         return self._explain(X, n, units[first] - units[second])
-
-
-def _evidence(
-    scores: dict[str, np.ndarray],
-    chosen: str,
-    truth: np.ndarray,
-    probability: np.ndarray,
-    missed: int,
-) -> DecisionEvidence:
-    """Errors of these ``scores`` by name; the first is the usual rule."""
-    never = np.ones(missed, bool)
-    wrong = {
-        name: np.concatenate([each.argmax(1) != truth, never]) for name, each in scores.items()
-    }
-    usual = next(iter(wrong))
-    return DecisionEvidence(
-        {name: float(each.mean()) for name, each in wrong.items()},
-        {name: float(each.std() / len(each) ** 0.5) for name, each in wrong.items()},
-        chosen,
-        usual,
-        mcnemar(wrong[usual], wrong[chosen]),
-        _calibration_error(probability, truth),
-        len(truth) + missed,
-    )
 
 
 def _calibration_error(probability: np.ndarray, truth: np.ndarray) -> float:

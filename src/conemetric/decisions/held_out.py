@@ -44,10 +44,8 @@ class Near(NamedTuple):
 class MappedFold:
     """A fold in its metric: rows to learn from, and rows that judge."""
 
-    def __init__(
-        self, rows: Training, fold: Fold, L: np.ndarray | None, most_rows: int | None
-    ) -> None:
-        self.train = rows.among(fold.train[:most_rows]).mapped(L)
+    def __init__(self, rows: Training, fold: Fold, L: np.ndarray | None, most: int | None):
+        self.train = rows.among(fold.train[:most]).mapped(L)
         self.held_out = mapped(take(rows.Z, fold.held_out), L)
         self._scale, self._relative = cache(self._mean_distance), cache(self._distances)
 
@@ -55,9 +53,7 @@ class MappedFold:
         return KERNELS[kernel].mean(self.train.Z)
 
     def _distances(self, kernel: str, n_rows: int | None) -> list[Array]:
-        """What a kernel is a function of, relative to its mean: among the training rows, and
-        from held-out to training rows.
-        """
+        """Distances over their mean: among training rows, and from held-out to training rows."""
         known, scale = self.train.Z[:n_rows], self._scale(kernel)
         return [
             like(KERNELS[kernel].distances(A, known) / scale, A, namespace(A).float32)
@@ -80,12 +76,11 @@ class HeldOut:
         rows: Training,
         folds: Sequence[Fold],
         candidate: Candidate,
-        most_rows: int | None = MOST_ROWS,
-    ) -> None:
+        most: int | None = MOST_ROWS,
+    ):
         self.candidate = candidate
         self.folds = [
-            MappedFold(rows, fold, L, most_rows)
-            for fold, L in zip(folds, candidate.maps, strict=True)
+            MappedFold(rows, fold, L, most) for fold, L in zip(folds, candidate.maps, strict=True)
         ]
         self.nearest = cache(self._nearest)
         self.coarse: dict[str, dict[Any, float]] = {}  # losses on few rows, kept by the rule

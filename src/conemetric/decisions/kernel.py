@@ -13,15 +13,8 @@ import numpy as np
 
 from ..core import fields
 from ..core.arrays import Array, like, namespace, to_numpy
+from ..solvers import kernel_ridge
 from ..solvers.base import Certificate
-from ..solvers.kernel_ridge import (
-    CITY_BLOCK,
-    KernelSetting,
-    KernelSum,
-    fit_exactly,
-    fit_landmarks,
-    ridge_solve,
-)
 from .rule import Judge, Training, Trial
 
 if TYPE_CHECKING:
@@ -32,7 +25,7 @@ if TYPE_CHECKING:
 WIDTHS = {
     "gaussian": tuple(2.0**-i for i in range(-4, 6)),
     "laplacian": tuple(4.0**-i for i in range(-3, 5)),
-    CITY_BLOCK: tuple(2.0**-i for i in range(-5, 3)),
+    kernel_ridge.CITY_BLOCK: tuple(2.0**-i for i in range(-5, 3)),
 }
 RIDGES = (1e-3, 3e-3, 1e-2, 3e-2, 0.1, 0.3, 1.0, 3.0)
 COARSE = 2  # every other width and ridge is tried on few rows
@@ -50,7 +43,7 @@ N_HELD = 3  # widths whose kernel matrices are held: the best and its neighbours
 
 
 @dataclass(frozen=True)
-class KernelRule(KernelSetting):
+class KernelRule(kernel_ridge.KernelSetting):
     """Kernel ridge regression with this kernel, width and ridge."""
 
     name: ClassVar[str] = "kernel"
@@ -73,13 +66,15 @@ class KernelRule(KernelSetting):
         xp = namespace(rows.Z)
         Y, weights = (like(part, rows.Z, xp.float64) for part in (rows.Y, rows.weights))
         if len(landmarks) == len(rows.Z):
-            return FittedKernel(self, rows, *fit_exactly(self, rows.Z, Y, weights))
+            return FittedKernel(self, rows, *kernel_ridge.fit_exactly(self, rows.Z, Y, weights))
         kept = rows.among(landmarks)
-        return FittedKernel(self, kept, *fit_landmarks(self, rows.Z, Y, weights, kept.Z))
+        return FittedKernel(
+            self, kept, *kernel_ridge.fit_landmarks(self, rows.Z, Y, weights, kept.Z)
+        )
 
     @property
     def by_columns(self) -> bool:
-        return self.kernel == CITY_BLOCK
+        return self.kernel == kernel_ridge.CITY_BLOCK
 
     def restored(self, rows: Training, state: fields.State) -> "FittedKernel":
         """The kernel sum of this state."""
@@ -87,7 +82,7 @@ class KernelRule(KernelSetting):
         points = like(rows.Z, rows.Z, namespace(rows.Z).float64)
         certificate = Certificate.from_state(state["certificate"], "fitted.certificate")
         sums = {name: value for name, value in state.items() if name != "certificate"}
-        return FittedKernel(self, rows, KernelSum(self, points, **sums), certificate)
+        return FittedKernel(self, rows, kernel_ridge.KernelSum(self, points, **sums), certificate)
 
 
 @dataclass(frozen=True)
@@ -96,7 +91,7 @@ class FittedKernel:
 
     rule: KernelRule
     rows: Training
-    model: KernelSum
+    model: kernel_ridge.KernelSum
     certificate: Certificate | None
 
     def scores(self, Z: Array) -> np.ndarray:
@@ -112,7 +107,7 @@ class FittedKernel:
         # f(x) - c = k(x)'(K + ridge W^-1)^-1 (y - c): the weights of the smoother are large for
         # near rows, the coefficients of the kernels for rows with a large residual
         ridge = like(self.rule.ridge / self.rows.weights, across)
-        influence = ridge_solve(model.kernel(model.points), ridge, across.T)
+        influence = kernel_ridge.ridge_solve(model.kernel(model.points), ridge, across.T)
         return to_numpy(influence).T * (direction @ (self.rows.Y - to_numpy(model.offset)).T)
 
     def state(self) -> fields.State:
@@ -131,9 +126,7 @@ class FittedKernel:
 
 
 def coarse_loss(rows: "HeldOut", judge: Judge) -> float:
-    """The least loss of any kernel of the metric on the coarse grid: tells which of several
-    similar metrics is worth a search.
-    """
+    """The least loss on the coarse grid, which tells what of similar metrics is worth a search."""
     kernels = rows.candidate.kernels
     return min(loss for k in kernels for loss in _coarse(rows, k, judge).values())
 
@@ -176,7 +169,7 @@ def _scorer(rows: "HeldOut", n_rows: int | None) -> Callable[[KernelRule], np.nd
         for fold, (K, across) in zip(rows.folds, matrices(rule.kernel, rule.width), strict=True):
             weights, Y = fold.train.weights[:n_rows], fold.train.Y[:n_rows]
             offset = np.average(Y, axis=0, weights=weights)
-            a = ridge_solve(K, like(rule.ridge / weights, K), like(Y - offset, K))
+            a = kernel_ridge.ridge_solve(K, like(rule.ridge / weights, K), like(Y - offset, K))
             nothing = np.full((len(across), Y.shape[1]), np.nan)
             found.append(nothing if a is None else to_numpy(across @ a) + offset)
         return np.concatenate(found)

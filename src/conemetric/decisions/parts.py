@@ -74,9 +74,7 @@ class Part:
         return f"{self.weight:.0%} {self.trial}"
 
     def nearness(self, difference: np.ndarray, X: np.ndarray) -> np.ndarray:
-        """What each feature contributes to 1 - d / (mean d) between rows of this difference, the
-        mean being over the training rows X.
-        """
+        """What each feature adds to 1 - d / (mean d over the rows X) for rows of this difference."""
         L = np.eye(X.shape[1]) if self.L is None else self.L
         if self.trial.rule.by_columns:
             scale = np.diag(L)  # the metrics of this kernel weigh columns

@@ -133,9 +133,7 @@ class SpectralDual(ABC):
         return 0.0
 
     def primal_at(self, factor: Array, margins: Array, u: Array | None = None) -> Primal:
-        """(objective, relative violation) of X = L L' with L = ``factor`` and A(X) = ``margins``;
-        with multipliers u, what it may have gained counts as violation too.
-        """
+        """`Primal` of X = L L', L = ``factor``; given u, with what its violation may have gained."""
         (terms,) = self.operator.space.totals(self.primal_terms(margins))
         value, violation = self.primal_value(terms, squared_norm(factor), factor)
         if u is not None:
@@ -169,11 +167,11 @@ class Evaluation:
         self,
         problem: SpectralDual,
         u: Array,
-        guess: int | None,
+        rank: int | None,
         *requested: Total,
         known: Any = None,
     ):
-        self.problem, self.u, self.rank_guess = problem, u, guess
+        self.problem, self.u, self.rank_guess = problem, u, rank
         adjoint, totals = known or problem.operator.adjoint_and(u, problem.gain(u), *requested)
         self.gain, self.requested_totals = totals[0], totals[1:]
         self.combined = adjoint if problem.sign > 0 else -adjoint  # sign A*(u)

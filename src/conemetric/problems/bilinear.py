@@ -22,20 +22,6 @@ from .frobenius import FrobeniusProgram
 class BilinearProgram(FrobeniusProgram):
     """See the module docstring; parameters as for `FrobeniusProgram`, with a prior, which holds W0
     and v0 if the operator is a `WithColumns`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from conemetric.operators.bilinear import from_comparisons
-    >>> from conemetric.operators.columns import WithColumns, concatenated
-    >>> from conemetric.problems.bilinear import BilinearProgram
-    >>> Q, D = np.array([[2.0]]), np.array([[0.0], [1.0]])
-    >>> operator = WithColumns(from_comparisons(Q, D, np.array([[0, 1, 0]])), np.array([[1.0]]))
-    >>> prior = concatenated(np.array([[0.25]]), np.array([0.0]))
-    >>> program = BilinearProgram(operator, C=1.0, prior=prior)  # A(W) + S v = 2 W + v
-    >>> found = program.certify(concatenated(np.array([[0.45]]), np.array([0.1])), np.array([0.1]))
-    >>> round(found.primal, 6), round(found.dual, 6)
-    (0.025, 0.025)
     """
 
     def evaluate(self, u: Array, rank_guess: int | None = None, *requested: Total) -> Evaluation:

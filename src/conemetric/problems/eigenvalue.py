@@ -127,13 +127,9 @@ class EigenvalueProgram(Problem):
         ones = self.operator.empty_constraint_vector() + 1
         return ones if isinstance(self.loss_weight, float) else ones * self.loss_weight
 
-    def proximal(self, center: Array, sigma: float) -> "ProximalDual":
-        """The dual of min P(S) + ||S - S_k||_F^2 / (2 sigma), where ``center`` is a factor of S_k."""
-        return ProximalDual(self, center, sigma)
-
 
 class ProximalDual(SpectralDual):
-    """Dual of one proximal step of an `EigenvalueProgram`; its primal is that of the step."""
+    """Dual of min P(S) + ||S - S_k||_F^2 / (2 sigma), where ``center`` is a factor of S_k."""
 
     def __init__(self, program: EigenvalueProgram, center: Array, sigma: float):
         self.program, self.center, self.sigma = program, center, sigma

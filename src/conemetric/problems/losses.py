@@ -78,15 +78,10 @@ class Loss(ABC):
         return (value, v) if isinstance(weights, float) else (weights * value, weights * v)
 
     def along(
-        self,
-        margins: Array,
-        change: Array,
-        t: float,
-        space: VectorSpace = ARRAYS,
-        weights: Values = 1.0,
+        self, margins: Array, change: Array, t: float, space: VectorSpace = ARRAYS, w: Values = 1.0
     ) -> tuple[float, float]:
         """First and second derivative of the sum of w l at ``margins + t change`` by t."""
-        return space.sum(self.slope_and_bend, margins, change, weights, t=t)
+        return space.sum(self.slope_and_bend, margins, change, w, t=t)
 
     def domain(self, dtype: DType, xp: ModuleType = np) -> tuple[float, float]:
         """Ends of the domain of v, moved inwards by a rounding if the slope is infinite there."""
@@ -192,14 +187,9 @@ class LogSumExp:
         return shift + np.log(total), u, captured / total
 
     def along(
-        self,
-        margins: Array,
-        change: Array,
-        t: float,
-        space: VectorSpace = ARRAYS,
-        weights: Values = 1.0,
+        self, margins: Array, change: Array, t: float, space: VectorSpace = ARRAYS, w: Values = 1.0
     ) -> tuple[float, float]:
-        margins = _less_log(margins, weights, space)
+        margins = _less_log(margins, w, space)
         requested = Total(_moments, (margins, change), {"t": t}, _join_scaled)
         ((_, total, first, second),) = space.totals(requested)
         mean = first / total

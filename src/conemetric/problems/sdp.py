@@ -14,9 +14,10 @@ from functools import cached_property
 
 from ..core import spectral
 from ..core.arrays import Array, float64, identity, like, namespace
-from ..core.vectors import Total, greatest
+from ..core.vectors import Total, greatest, magnitude
 from ..operators.base import Operator
 from .base import Evaluation, Primal, SpectralProgram
+from .losses import weighted_sum
 
 OUT_OF_REACH = 1e8  # size of a feasible point, relative to the data, that counts as infinite
 
@@ -30,10 +31,10 @@ class ConstrainedProgram(SpectralProgram):
     size: float  # of b
 
     def primal_terms(self, margins: Array) -> Total:
-        return greatest(_largest_miss, margins, self.b, self.equality)
+        return greatest(magnitude, _misses(margins, self.b, self.equality))
 
     def penalised_violation(self, u: Array, margins: Array, primal: float) -> float:
-        missed = self.operator.space.sum(_priced_misses, u, margins, self.b, self.equality)
+        missed = float(weighted_sum(_misses(margins, self.b, self.equality), abs(u)))
         return missed / abs(primal) if missed and primal else math.inf if missed else 0.0
 
     def factor_of(self, X: Array) -> Array:
@@ -101,14 +102,6 @@ def _is_psd(A: Array, slack: float) -> bool:
     xp = namespace(A)
     slack = slack + xp.finfo(A.dtype).tiny  # Cholesky's method fails for zero
     return spectral.definite_part(A + slack * identity(len(A), A)) is not None
-
-
-def _largest_miss(margins: Array, b: Array, equality: Array | bool) -> Array:
-    return _misses(margins, b, equality).max()
-
-
-def _priced_misses(u: Array, margins: Array, b: Array, equality: Array | bool) -> Array:
-    return (abs(u) * _misses(margins, b, equality)).sum(dtype=namespace(u).float64)
 
 
 def _misses(margins: Array, b: Array, equality: Array | bool) -> Array:

@@ -139,9 +139,7 @@ class UnfoldingProgram(ConstrainedProgram):
         return self.feasible(spectral.psd_split((X + X.T) / 2).factor)
 
     def feasible(self, L: Array, reached: Array | None = None) -> Array:
-        """L, with the squared distances ``reached``; with inequalities scaled down until none is
-        exceeded, whatever the rounding.
-        """
+        """L, with inequalities scaled down until no distance is exceeded, whatever the rounding."""
         if self.equality or L.shape[1] == 0:
             return L
         reached = self.operator.forward_factor(L) if reached is None else reached

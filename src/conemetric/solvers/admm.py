@@ -25,7 +25,7 @@ own rule, max(e1, e2) < 5e-5 on P = L and A(L) = q, is in the history as ``resid
 import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache
 
 from scipy.linalg import cho_factor, cho_solve
 
@@ -44,6 +44,7 @@ ETA = 1.618  # length of the multiplier step, the paper's
 RENEW = 5  # steps between two bounds, each a product with A* and an eigenvalue
 # secants per square root of a step: after so many steps by conjugate gradients a factorisation pays
 # on an H200 (38,000 secants: 550 ms and 7 a step, against 14 a step)
+Solve = Callable[[Array], tuple[Array, Values]]
 PATIENCE, PATIENT_FROM = 4300, 16_000  # and the secants from which that is worthwhile
 
 
@@ -97,7 +98,7 @@ class ADMM(Solver):
                 factor = (e1 * size / (beta * moved)) ** 0.5
                 beta *= min(BALANCE_FACTOR, max(1 / BALANCE_FACTOR, factor))
 
-    def _least_squares(self, A: SecantOperator) -> Callable[[Array], tuple[Array, Values]]:
+    def _least_squares(self, A: SecantOperator) -> Solve:
         """The map r -> (z, r - (rho I + A A*) z), z the solution or close to it."""
         rho = self.rho
         limit = self.max_direct or (DIRECT_ON_GPU if on_device(A.V) else DIRECT_ON_CPU)
@@ -107,24 +108,15 @@ class ADMM(Solver):
         if A.n_constraints > limit:
             return lambda r: _conjugate_gradients(A, rho, r)
         many = on_device(A.V) and A.n_constraints >= PATIENT_FROM
-        return _Patient(A, rho, int((A.n_constraints / PATIENCE) ** 2) if many else 0)
+        return _patient(A, rho, int((A.n_constraints / PATIENCE) ** 2) if many else 0)
 
 
-class _Patient:
+def _patient(A: SecantOperator, rho: float, n_first: int) -> Solve:
     """The same map: by conjugate gradients for the first steps, then by a factorisation."""
-
-    def __init__(self, A: SecantOperator, rho: float, n_first: int) -> None:
-        self.A, self.rho, self.left = A, rho, n_first
-
-    def __call__(self, r: Array) -> tuple[Array, Values]:
-        self.left -= 1
-        if self.left >= 0:
-            return _conjugate_gradients(self.A, self.rho, r)
-        return self.solve(r), 0.0
-
-    @cached_property
-    def solve(self) -> Callable[[Array], Array]:
-        return _factorised(self.A.gram(), self.rho)
+    steps, direct = itertools.count(), cache(lambda: _factorised(A.gram(), rho))
+    return lambda r: (
+        _conjugate_gradients(A, rho, r) if next(steps) < n_first else (direct()(r), 0.0)
+    )
 
 
 def _factorised(G: Array, rho: float) -> Callable[[Array], Array]:

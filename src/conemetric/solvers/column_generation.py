@@ -56,7 +56,7 @@ class ColumnGeneration(Solver):
         operator, v = problem.operator, problem.v
         resumed = operator.space.resume(operator, *Ensemble.ARRAYS)
         if resumed is not None:
-            start = Ensemble.from_arrays(operator, **resumed)
+            start = Ensemble.from_arrays(operator, resumed)
         ensemble = Ensemble(operator) if start is None else copy.deepcopy(start)
         margins = operator.forward_factor(ensemble.factor())
         rows, z, lowest, evaluations, corrected = None, None, np.inf, 0, False

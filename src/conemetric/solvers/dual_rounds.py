@@ -30,6 +30,7 @@ FINEST = 1e-4  # gap that single precision can reach
 SINGLE_FROM = 3 * FINEST  # gap above which single precision is used
 AT_BOUND = 1e-6  # share of a bound that rounding to single precision may lose
 WITHIN = 1e10  # largest size of constraints, and one over the smallest, for squares in float32
+Choice = tuple[Array | None, bool]  # multipliers to move, None for all; whether in float32
 FULL_PRECISION = 1e-10  # eps below which a precision has digits to spare
 
 
@@ -47,10 +48,8 @@ class Rounds:
         self.n_iterations = 0  # of all rounds
         self.mixture: Mixture | None = None
 
-    def chosen(
-        self, point: Evaluation, evaluations: int, iterations: int
-    ) -> tuple[Array | None, bool] | None:
-        """(multipliers to move, None for all; whether in float32); None for a step of the whole."""
+    def chosen(self, point: Evaluation, evaluations: int, iterations: int) -> Choice | None:
+        """The next round; None for a step of the whole."""
         if not self.possible or self.stuck or self._room(iterations) < SHORTEST:
             self.stuck = False
             return None
@@ -68,12 +67,7 @@ class Rounds:
         return relative_gap(best, point.dual)
 
     def steps(
-        self,
-        choice: tuple[Array | None, bool],
-        point: Evaluation,
-        memory: Any,
-        evaluations: int,
-        iterations: int,
+        self, choice: Choice, point: Evaluation, memory: Any, evaluations: int, iterations: int
     ) -> Generator[Iterate, None, tuple[Evaluation, Any, int]]:
         """Yield the steps of a round; return its last point, the memory and the evaluations."""
         problem, (index, single) = self.problem, choice

@@ -1,6 +1,6 @@
 """The rank-one learners of a boosted metric, and their margins."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 
@@ -37,16 +37,9 @@ class Ensemble:
         return dict(zip(self.ARRAYS, (learners, *lists, *stages), strict=True))
 
     @classmethod
-    def from_arrays(
-        cls,
-        operator: Operator,
-        learners: Array,
-        numbers: np.ndarray,
-        weights: np.ndarray,
-        begins: np.ndarray,
-        counts: np.ndarray,
-    ) -> "Ensemble":
+    def from_arrays(cls, operator: Operator, arrays: Mapping[str, np.ndarray]) -> "Ensemble":
         """The ensemble that `as_arrays` describes."""
+        learners, numbers, weights, begins, counts = (arrays[name] for name in cls.ARRAYS)
         if not (
             len(numbers) == len(weights)
             and ((numbers >= 0) & (numbers < learners.shape[1])).all()

@@ -18,6 +18,7 @@ that the problem has repaired: feasible, with inequalities.
 """
 
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -88,7 +89,7 @@ class LowRankLagrangian(Solver):
         """(Y, iterations, accuracy): descend until the gradient reaches ``accuracy``."""
         xp, shape = problem.operator.xp, Y.shape
         line = Line(problem, Y, u, mu)
-        memory = SmoothedMemory(MEMORY)
+        pairs: deque[Arrays] = deque(maxlen=MEMORY)
         g = line.gradient()
         smooth: Any = None
         for used in range(1, INNER_ITER + 1):
@@ -96,23 +97,23 @@ class LowRankLagrangian(Solver):
                 last, smooth = smooth, problem.smoother(line.Y, u, mu)
                 if smooth is not last:
                     h = smooth(g)
-                    memory.pairs.clear()
+                    pairs.clear()
             norms = xp.stack([xp.linalg.vector_norm(g), xp.linalg.vector_norm(line.Y)])
             size, length = to_numpy(norms).tolist()
             if size <= 2 * accuracy * length:
                 break
-            direction = memory.direction(h.reshape(-1), g.reshape(-1))
-            direction = -h if direction is None else -direction.reshape(shape)
+            flat = h.reshape(-1), g.reshape(-1)
+            direction = -(smoothed_direction(pairs, *flat) if pairs else h).reshape(shape)
             step = line.search(direction, g)
             if step is None:
-                if not memory.pairs:
+                if not pairs:
                     break
-                memory.pairs.clear()
+                pairs.clear()
                 continue
             new = line.gradient()
             smoothed = smooth(new)
             pair = step * direction, smoothed - h, new - g
-            memory.pairs.append(tuple(each.reshape(-1) for each in pair))
+            pairs.append(tuple(each.reshape(-1) for each in pair))
             g, h = new, smoothed
         return line.Y, used, size / (2 * length)
 
@@ -134,27 +135,20 @@ class LowRankLagrangian(Solver):
         return Y
 
 
-class SmoothedMemory:
-    """Curvature pairs in the inner product <a, b> = a'M b, where M^-1 is the smoother: g stands for
-    the gradient, h for M^-1 g. Every product that the two loops use has a change of h, or h itself,
-    on one side, so M is never applied.
+def smoothed_direction(pairs: Iterable[Arrays], h: Array, g: Array) -> Array:
+    """The direction of L-BFGS in the inner product <a, b> = a'M b, where M^-1 is the smoother, from
+    the last steps, and the changes of h and g along them: g is the gradient, and h = M^-1 g. Every
+    product that the two loops use has a change of h, or h itself, on one side, so M is never
+    applied.
     """
-
-    def __init__(self, size: int):
-        # the last steps, and the changes of h and g along them
-        self.pairs: deque[Arrays] = deque(maxlen=size)
-
-    def direction(self, h: Array, g: Array) -> Array | None:
-        if not self.pairs:
-            return None
-        xp, k = namespace(g), len(self.pairs)
-        steps, changes, duals = zip(*self.pairs, strict=True)
-        rows = xp.stack([*steps, *changes, h])
-        gram = np.zeros((2 * k + 1, 2 * k + 1))
-        gram[:, k:] = to_numpy(rows @ xp.stack([*duals, g]).T)
-        gram[k:] = gram[:, k:].T
-        coefficients = two_loop(gram, k)
-        return None if coefficients is None else like(coefficients, g) @ rows
+    steps, changes, duals = zip(*pairs, strict=True)
+    xp, k = namespace(g), len(steps)
+    rows = xp.stack([*steps, *changes, h])
+    gram = np.zeros((2 * k + 1, 2 * k + 1))
+    gram[:, k:] = to_numpy(rows @ xp.stack([*duals, g]).T)
+    gram[k:] = gram[:, k:].T
+    coefficients = two_loop(gram, k)
+    return h if coefficients is None else like(coefficients, g) @ rows
 
 
 class Line:

@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from ..core.arrays import Array
 from ..problems.base import Bounds
-from ..problems.eigenvalue import EigenvalueProgram
+from ..problems.eigenvalue import EigenvalueProgram, ProximalDual
 from .base import Iterate, Solver, Steps, relative_gap
 from .dual_quasi_newton import DualQuasiNewton
 
@@ -61,7 +61,7 @@ class ProximalPoint(Solver):
             state = Subproblem(**space.save_state(**state._asdict()))
             u, center, sigma, subproblems, failed = state
             inner = DualQuasiNewton(save_every=None)
-            for steps, point in enumerate(inner.steps(problem.proximal(center, sigma), u)):
+            for steps, point in enumerate(inner.steps(ProximalDual(problem, center, sigma), u)):
                 if steps % CHECK == 0:
                     bounds = problem.bounds(point.primal_point, point.dual_point)
                     yield self._iterate(bounds, point, subproblems, sigma)

@@ -27,6 +27,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
+from numpy.random import Generator
 
 from ..core.arrays import Array, like, to_index, zeros
 from ..operators.secants import Scan, Sweep
@@ -92,11 +93,11 @@ class _Active:
 
     def __init__(
         self,
-        options: "SecantGeneration",
+        options: SecantGeneration,
         problem: SecantIsometryProgram,
         start: Start,
-        rng: np.random.Generator,
-    ) -> None:
+        rng: Generator,
+    ):
         self.options, self.problem, self.inner = options, problem, ADMM()
         secants = problem.secants
         self.keys, self.point = secants.sample(options.first, rng), None
@@ -163,16 +164,14 @@ class _Seen(NamedTuple):
 class _Scanner:
     """Scans the pairs of points, in random order, in single precision while that finds violations."""
 
-    def __init__(
-        self, options: "SecantGeneration", problem: SecantIsometryProgram, rng: np.random.Generator
-    ) -> None:
+    def __init__(self, options: SecantGeneration, problem: SecantIsometryProgram, rng: Generator):
         self.options, self.problem, self.rng = options, problem, rng
         secants, xp = problem.secants, problem.secants.xp
         self.points = like(rng.permutation(secants.n_points), secants.X, xp.int64)
         self.precision = xp.float32 if secants.n_points >= SINGLE_FROM else xp.float64
         self.tile = 0
 
-    def look(self, active: "_Active") -> "_Seen":
+    def look(self, active: _Active) -> "_Seen":
         """Scan from where the last scan ended until there are enough offenders."""
         secants, tol = self.problem.secants, self.options.tol
         needed = max(self.options.add, len(active.keys) // 2)
@@ -192,7 +191,7 @@ class _Scanner:
         finished = exact and scan.next_tile is None and worst <= tol
         return _Seen(fresh, worst, exact, certain, finished, scan.n_near_duplicates)
 
-    def _offenders(self, scan: Scan, active: "_Active", limit: int) -> Array:
+    def _offenders(self, scan: Scan, active: _Active, limit: int) -> Array:
         """Keys to add: violated by more than tol in float64, and not active yet."""
         secants, tol = self.problem.secants, self.options.tol
         found = scan.keys[scan.excess > tol]
