@@ -92,9 +92,9 @@ def test_the_certified_objective_is_that_of_the_fit_in_memory(name, seed):
 
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_the_same_bits_on_any_number_of_workers_and_from_files(name):
-    X, y = labelled(0, n=60, dtype=np.float32)
-    sizes, found = (15, 0, 3, 10, 10, 5, 2, 8, 7), []
-    estimator = made(name, tol=1e-3, max_iter=4)
+    X, y = labelled(0, n=40, dtype=np.float32)
+    sizes, found = (8, 0, 3, 6, 9, 5, 2, 7), []
+    estimator = made(name, tol=1e-2, max_iter=3)
     for workers, limit in ((1, None), (2, 1_000), (5, 0)):
         with Threads(workers=workers, memory_limit=limit):
             metric = fit(estimator, partitioned(X, sizes), partitioned(y, sizes))
@@ -110,12 +110,12 @@ def test_references_are_the_same_rows_in_memory_and_in_blocks(name, n_impostors)
     y[:3] = 3  # a class with too few references of its own
     y[100:] %= 3
     sizes = random_chunks(3, len(y))
-    estimator = made(name, n_references=30, n_impostors=n_impostors, random_state=5, tol=1e-4)
+    estimator = made(name, n_references=30, n_impostors=n_impostors, random_state=5, tol=1e-3)
     with pytest.warns(UserWarning, match="1 of 4 classes have 3 or fewer rows"):
         expected = fit(estimator, X, y).certificate_.primal
         metric = fit(estimator, partitioned(X, sizes), partitioned(y, sizes))
     # other rows would change it by percents
-    assert metric.certificate_.primal == pytest.approx(expected, rel=2e-4)
+    assert metric.certificate_.primal == pytest.approx(expected, rel=2e-3)
 
 
 @pytest.mark.parametrize("n_references", [None, 30])
