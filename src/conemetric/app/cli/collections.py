@@ -204,12 +204,10 @@ def _bundled(encode):
         encoder = make_pipeline(words, TruncatedSVD(DIRECTIONS, random_state=0))
         encoder.fit(pages.documents)
         note += f", as {DIRECTIONS} latent directions of word counts"
-    sides = {
-        name: _with_vectors(rows, name, encode)
-        if encode
-        else replace(rows, X=encoder.transform(rows.texts))
-        for name, rows in sides.items()
-    }
+        sides = {
+            name: replace(side, X=encoder.transform(side.texts)) for name, side in sides.items()
+        }
+    sides = {name: _with_vectors(side, name, encode) for name, side in sides.items()}
     return _collection(sides, pages.relevance, None), [f"{note}."]
 
 
@@ -292,10 +290,8 @@ def _by_number(path, sides, notes):
         sides[name].numbers(column)
         for name, column in zip(("queries", "documents"), frame, strict=False)
     )
-    grade = frame.to_series(2).to_numpy()
-    return np.column_stack([query, document, grade])[
-        known_lines(path, query, document, "judgement", notes)
-    ]
+    known = known_lines(path, query, document, "judgement", notes)
+    return np.column_stack([query, document, frame["grade"].to_numpy()])[known]
 
 
 def known_lines(
