@@ -20,7 +20,11 @@ def main(arguments=None):
     )
     add = parser.add_argument
     add("table", metavar="TABLE", nargs="?", choices=EXPERIMENTS, help="as --list names it")
-    add("--list", action="store_true", help="list the tables and figures")
+    add(
+        "--list",
+        action="store_true",
+        help="list the tables and figures, and how long each takes on one core",
+    )
     add("--runs", metavar="N", type=int, help="runs per cell; default: as many as the paper has")
     add(
         "--datasets",
@@ -46,11 +50,13 @@ def main(arguments=None):
     add("--debug", action="store_true", help="show the traceback of an error")
     options = parser.parse_args(arguments)
     if options.list or options.table is None:
-        known = [{"name": e.name, "title": e.title, "paper": e.paper} for e in EXPERIMENTS.values()]
+        shown = ("name", "duration", "title", "paper")
+        known = [{name: getattr(e, name) for name in shown} for e in EXPERIMENTS.values()]
         if options.json:
             print(json.dumps({"experiments": known}, ensure_ascii=False))
         else:
-            print(*(f"{e['name']:24s} {e['title']}; {e['paper']}" for e in known), sep="\n")
+            line = "{name:24s} {duration:10s} {title}; {paper}"
+            print(*(line.format(**e) for e in known), sep="\n")
         return
     try:
         table = _measured(options)

@@ -66,6 +66,7 @@ class DecideTable(KeelTable):
 
 KEEL_DECIDE = DecideTable(
     name="keel-decide",
+    duration="hours",
     title="Classifiers on 33 KEEL sets, at most 1,500 training rows",
     paper="not in the papers",
     quantity="error, %",

@@ -173,6 +173,8 @@ class Experiment(ABC):
     runs : int, or mapping of column to int
         As many as the paper has.
     lower_is_better : bool
+    duration : str
+        Roughly, on one core: a minute, minutes or hours; "?" if that is not known.
     """
 
     name: str
@@ -184,6 +186,7 @@ class Experiment(ABC):
     published: Mapping[tuple[str, str], Published] = field(default_factory=dict)
     runs: int | Mapping[str, int] = 1
     lower_is_better: bool = True
+    duration: str = "?"
 
     def n_runs(self, column):
         return self.runs if isinstance(self.runs, int) else self.runs[column]

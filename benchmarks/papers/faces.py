@@ -124,6 +124,7 @@ COMMON: dict[str, Any] = dict(
 
 FROBMETRIC_TABLE2 = FaceVerification(
     name="frobmetric-table2",
+    duration="minutes",
     title="Face pairs with identities known (published: SIFT features)",
     paper="Shen et al. 2014, table II",
     methods={
@@ -141,6 +142,7 @@ FROBMETRIC_TABLE2 = FaceVerification(
 )
 DML_EIG_TABLE6 = FaceVerification(
     name="dml-eig-table6",
+    duration="minutes",
     title="Face pairs, restricted protocol (published: SIFT features, PCA 100)",
     paper="Ying & Li 2012, table 6",
     methods={

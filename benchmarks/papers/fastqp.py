@@ -51,6 +51,7 @@ class RelativeComparisonTimes(Experiment):
 COLUMNS = ("keel_appendicitis", "balance", "keel_ionosphere", "keel_movement_libras", "keel_vowel")
 FASTQP_TABLE2 = RelativeComparisonTimes(
     name="fastqp-table2",
+    duration="a minute",
     title="Learning from relative comparisons",
     paper="FastQP, table 2 (stopped by change of objective, not by a certificate)",
     quantity="milliseconds of processor time",

@@ -61,6 +61,7 @@ class RankNeeded(Experiment):
 
 NUMAX_RANK = RankNeeded(
     name="numax-figure3",
+    duration="a minute",
     title="Dimensions for a given isometry constant (paper: 4 times fewer than PCA on squares at 0.1, 8 on MNIST at 0.2)",
     paper="Hegde et al. 2015, figures 3 and 6",
     quantity="dimensions",
@@ -99,6 +100,7 @@ class EveryPair(Experiment):
 FULL_COLUMNS = ("mnist:0.4", "mnist:0.25", "mnist:0.1")
 NUMAX_MNIST = EveryPair(
     name="numax-table1",
+    duration="hours",
     title="All 1.8 billion secants of MNIST",
     paper="Hegde et al. 2015, tables 1 and 2",
     quantity="1-NN error, %",

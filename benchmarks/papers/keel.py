@@ -114,6 +114,7 @@ def mean_seconds(cells, columns, method):
 
 KEEL_AUTO = KeelTable(
     name="keel-auto",
+    duration="minutes",
     title="Defaults on 33 KEEL sets, at most 1,500 training rows",
     paper="not in the papers",
     quantity="3-NN error, %",

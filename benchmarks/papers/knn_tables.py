@@ -117,6 +117,7 @@ WINE_KAPPAS = ScaleFreeC(1e4, 1e6, 1e8, 1e10, 1e12, 1e14)
 
 FROBMETRIC_TABLE1 = KnnTable(
     name="frobmetric-table1",
+    duration="minutes",
     title="FrobMetric on seven data sets",
     paper="Shen et al. 2014, table I",
     methods={
@@ -152,6 +153,7 @@ def _boosting():
 
 BOOSTMETRIC_TABLE1 = KnnTable(
     name="boostmetric-table1",
+    duration="hours",
     title="BoostMetric on seven data sets (E exponential, L logistic, TC totally corrective, MP multi-pass)",
     paper="Shen et al. 2012, table 1",
     methods={"Euclidean": Competitor(prepared=False), **dict(_boosting())},
@@ -179,6 +181,7 @@ YING_COLUMNS = (
 )
 DML_EIG_TABLE4 = KnnTable(
     name="dml-eig-table4",
+    duration="minutes",
     title="DML-eig and LMNN-eig on nine data sets",
     paper="Ying & Li 2012, tables 4 and 5",
     quantity="3-NN error, %",

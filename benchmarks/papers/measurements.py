@@ -120,6 +120,7 @@ class Recovery(Experiment):
 
 NUMAX_FIGURE11 = Recovery(
     name="numax-figure11",
+    duration="hours",
     title="Recovery of a translating blob, learned at even positions, at the others",
     paper="Hegde et al. 2015, figure 11",
     quantity="relative recovery error, %",
@@ -175,6 +176,7 @@ class Shapes(Experiment):
 
 NUMAX_FIGURE12 = Shapes(
     name="numax-figure12",
+    duration="minutes",
     title="Disk or square from few measurements",
     paper="Hegde et al. 2015, figure 12",
     quantity="1-NN error, %",

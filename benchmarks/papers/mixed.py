@@ -210,6 +210,7 @@ def _table(kind, title):
         quantity="error, %",
         columns=tuple(f"{kind}_{name}" for name in NAMES[kind].split()),
         methods=_methods(kind),
+        duration="hours",
         runs=10,
         kind=kind,
     )

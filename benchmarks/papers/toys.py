@@ -44,6 +44,7 @@ class HiddenPlane(Experiment):
 
 BOOSTMETRIC_TOY = HiddenPlane(
     name="boostmetric-figure1",
+    duration="a minute",
     title="Concentric circles in a plane among 8 noise dimensions",
     paper="Shen et al. 2012, figure 1",
     quantity="share of the metric in the informative plane, %",
@@ -72,6 +73,7 @@ V_BALANCE = {
 }
 BOOSTMETRIC_V = KnnTable(
     name="boostmetric-table2",
+    duration="minutes",
     title="BoostMetric for five values of v",
     paper="Shen et al. 2012, table 2 (v has no influence; there with another breast cancer set, and diabetes)",
     quantity="3-NN error, %",
@@ -97,6 +99,7 @@ class TimeAgainstDimension(Experiment):
 
 BOOSTMETRIC_TIME = TimeAgainstDimension(
     name="boostmetric-figure2",
+    duration="a minute",
     title="Time against the number of dimensions, 250 triplets",
     paper="Shen et al. 2012, figure 2",
     quantity="seconds",
@@ -130,6 +133,7 @@ class Retrieval(Experiment):
 
 BOOSTMETRIC_RETRIEVAL = Retrieval(
     name="boostmetric-figure5",
+    duration="minutes",
     title="Retrieval among unseen points, PCA 64",
     paper="Shen et al. 2012, figure 5 (there on Caltech-101 codebooks)",
     quantity="precision among the k nearest, %",

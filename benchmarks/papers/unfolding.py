@@ -45,6 +45,7 @@ class Unfolding(Experiment):
 
 MVU_TIMES = Unfolding(
     name="frobmetric-mvu",
+    duration="a minute",
     title="Maximum variance unfolding in the plane",
     paper="Shen et al. 2014, section IV-C (teapots there: all 400 images)",
     quantity="seconds",

@@ -92,9 +92,9 @@ def test_the_certified_objective_is_that_of_the_fit_in_memory(name, seed):
 
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_the_same_bits_on_any_number_of_workers_and_from_files(name):
-    X, y = labelled(0, n=60, dtype=np.float32)
-    sizes, found = (15, 0, 3, 10, 10, 5, 2, 8, 7), []
-    estimator = made(name, tol=1e-3, max_iter=4)
+    X, y = labelled(0, n=40, dtype=np.float32)
+    sizes, found = (8, 0, 3, 6, 9, 5, 2, 7), []
+    estimator = made(name, tol=1e-2, max_iter=3)
     for workers, limit in ((1, None), (2, 1_000), (5, 0)):
         with Threads(workers=workers, memory_limit=limit):
             metric = fit(estimator, partitioned(X, sizes), partitioned(y, sizes))
@@ -106,29 +106,29 @@ def test_the_same_bits_on_any_number_of_workers_and_from_files(name):
 @pytest.mark.parametrize("n_impostors", [3, "auto"])
 @pytest.mark.parametrize("name", ["FrobMetric", "LMNNEig", "DMLEig", "BoostMetric"])
 def test_references_are_the_same_rows_in_memory_and_in_blocks(name, n_impostors):
-    X, y = labelled(1, n=150)
+    X, y = labelled(1, n=90)
     y[:3] = 3  # a class with too few references of its own
-    y[100:] %= 3
+    y[60:] %= 3
     sizes = random_chunks(3, len(y))
-    estimator = made(name, n_references=30, n_impostors=n_impostors, random_state=5, tol=1e-4)
+    estimator = made(name, n_references=30, n_impostors=n_impostors, random_state=5, tol=1e-3)
     with pytest.warns(UserWarning, match="1 of 4 classes have 3 or fewer rows"):
         expected = fit(estimator, X, y).certificate_.primal
         metric = fit(estimator, partitioned(X, sizes), partitioned(y, sizes))
     # other rows would change it by percents
-    assert metric.certificate_.primal == pytest.approx(expected, rel=2e-4)
+    assert metric.certificate_.primal == pytest.approx(expected, rel=2e-3)
 
 
 @pytest.mark.parametrize("n_references", [None, 30])
 @pytest.mark.parametrize("name", ["FrobMetric", "DMLEig"])
 def test_rows_without_a_label_are_left_out(name, n_references):
-    X, y = labelled(16, n=150)
+    X, y = labelled(16, n=90)
     y[::4] = -1
     y[20:30] = -1
-    sizes = (20, 10, 60, 60)  # one partition has no label at all
+    sizes = (20, 10, 30, 30)  # one partition has no label at all
     estimator = made(name, n_references=n_references, random_state=5)
-    with pytest.warns(UserWarning, match="of 150 rows have the label -1"):
+    with pytest.warns(UserWarning, match="of 90 rows have the label -1"):
         expected = fit(estimator, X, y).certificate_.primal
-    with pytest.warns(UserWarning, match="of 150 rows have the label -1"):
+    with pytest.warns(UserWarning, match="of 90 rows have the label -1"):
         metric = fit(estimator, partitioned(X, sizes), partitioned(y, sizes))
     assert metric.certificate_.primal == pytest.approx(expected, rel=1e-6)
 
@@ -209,8 +209,8 @@ def test_weights_of_the_other_estimators(name):
 
 def assert_weighed_alike(estimator):
     """Weights of rows, some of them zero, and of constraints."""
-    X, y = labelled(17)
-    rng, sizes = np.random.default_rng(17), (50, 70)
+    X, y = labelled(17, n=90)
+    rng, sizes = np.random.default_rng(17), (40, 50)
     weights = rng.integers(0, 4, len(y)) * rng.uniform(size=len(y))
     expected = fit(estimator, X, y, sample_weight=weights).certificate_.primal
     metric = fit(estimator, partitioned(X, sizes), partitioned(y, sizes), sample_weight=weights)

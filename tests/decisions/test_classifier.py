@@ -225,7 +225,7 @@ def test_what_is_no_metric_is_refused(metric, n):
 @pytest.mark.parametrize("cells", [6, 8])
 def test_a_vote_of_all_rows_is_preferred_to_a_kernel_with_too_few_landmarks(cells, seed):
     """On a chequerboard a kernel over all rows wins, one over twenty of them cannot follow."""
-    X = np.random.default_rng(seed).uniform(0, cells, (900, 2))
+    X = np.random.default_rng(seed).uniform(0, cells, (600, 2))
     y = X.astype(int).sum(1) % 2
     rules = [fitted(X, y, None, "auto", n_landmarks=n).chosen_.rule for n in ("auto", 20)]
     assert not isinstance(rules[0], NeighborVote) and isinstance(rules[1], NeighborVote)

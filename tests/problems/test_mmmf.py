@@ -73,7 +73,7 @@ def test_any_points_certify(n_levels, seed):
     levels, level = np.unique(values, return_inverse=True)
     thresholds = np.arange(len(levels) - 1.0)
     optimum = mmmf_optimum(rows, columns, level, shape, thresholds, gamma)
-    problem = MMMFProgram(rows, columns, level, shape, thresholds, gamma)
+    problem = MMMFProgram((rows, columns, level), shape, thresholds, gamma)
     rng = np.random.default_rng(seed)
     bounds = problem.certify(
         rng.normal(size=(sum(shape), 3)), rng.uniform(size=problem.operator.n_constraints)
@@ -114,7 +114,7 @@ def test_a_large_matrix_stays_sparse_and_low_rank():
     chosen = rng.choice(X.size, 5000, replace=False)
     rows, columns = chosen // shape[1], chosen % shape[1]
     problem = MMMFProgram(
-        rows, columns, (X[rows, columns] > 0).astype(int), shape, np.zeros(1), 8.0
+        (rows, columns, (X[rows, columns] > 0).astype(int)), shape, np.zeros(1), 8.0
     )
     result = FactoredDescent(tol=5e-3).solve(problem)
     norm = 2 * np.linalg.eigvalsh(problem.operator.adjoint(result.dual_point).toarray())[-1]

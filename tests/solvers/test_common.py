@@ -115,7 +115,7 @@ CASES = {
     ),
     "FactoredDescent": Case(
         FactoredDescent(),
-        lambda P: MMMFProgram(ROWS, COLUMNS, RATINGS.ravel(), RATINGS.shape, np.zeros(1), 0.7),
+        lambda P: MMMFProgram((ROWS, COLUMNS, RATINGS.ravel()), RATINGS.shape, np.zeros(1), 0.7),
         lambda: mmmf_optimum(ROWS, COLUMNS, RATINGS.ravel(), RATINGS.shape, np.zeros(1), 0.7),
         arrays=False,
     ),

@@ -13,7 +13,9 @@ def program(gamma=1.0, shape=(12, 9), rank=3):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(shape[0], rank)) @ rng.normal(size=(rank, shape[1]))
     rows, columns = np.nonzero(rng.uniform(size=shape) < 0.7)
-    return MMMFProgram(rows, columns, (X[rows, columns] > 0).astype(int), shape, np.zeros(1), gamma)
+    return MMMFProgram(
+        (rows, columns, (X[rows, columns] > 0).astype(int)), shape, np.zeros(1), gamma
+    )
 
 
 def test_gradient_is_the_derivative():

@@ -25,9 +25,7 @@ def _blas_libraries(with_torch: bool) -> ThreadpoolController:
 
 @contextmanager
 def blas_threads(most: int) -> Iterator[None]:
-    """Let BLAS use at most so many threads per call within the block. BLAS has one setting per
-    process, so the smallest limit of all open blocks holds.
-    """
+    """At most so many threads per BLAS call: the least of all open blocks, for the whole process."""
     with _blas_lock:
         if not _blas_limits:
             libraries = _blas_libraries("torch" in sys.modules)

@@ -313,9 +313,7 @@ def factor(M: Array) -> Array:
 
 
 def canonical_factor(L: Array, rtol: float | None = None) -> Array:
-    """The `factor` of L L', without forming that; eigenvalues below ``rtol`` times the largest
-    (default: D times the machine precision) count as zero.
-    """
+    """The `factor` of L L', not formed; eigenvalues below ``rtol`` of the largest (D eps) are zero."""
     if L.shape[1] == 0:
         return L
     vectors, singular, _ = namespace(L).linalg.svd(L, full_matrices=False)

@@ -95,15 +95,11 @@ class VectorSpace(ABC):
         return self.totals(greatest(function, *vectors, **small))[0]
 
     def save_state(self, **state: object) -> dict[str, Any]:
-        """Save a state, vectors and small values by name, and return it as read back, without the
-        history of its computation; unchanged if there is nowhere to save it.
-        """
+        """Save vectors and small values by name, if there is where; return them as read back."""
         return state
 
     def resume(self, operator: object, *names: str) -> dict[str, Any] | None:
-        """The state that an earlier process saved under these names, or None: vectors with one
-        entry per constraint of ``operator``, matrices with a row per feature, lists and numbers.
-        """
+        """The state that an earlier process saved under these names for ``operator``, or None."""
         return None
 
 

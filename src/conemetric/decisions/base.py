@@ -47,6 +47,7 @@ LEAST_WEIGHT = 1e-12  # relative to the largest: float32 holds what a ridge is d
 MOST_FOR_METRIC = 20_000  # rows that metric and choice are learned from; the rule takes all
 # beyond that; see benchmarks/landmarks.py for what they cost in error
 N_LANDMARKS, N_LANDMARKS_ON_GPU = 2000, 10_000
+OF_RULES = [StrOptions({"auto", *RULES})]  # which rules to choose from
 DECISION_PARAMETERS: dict[str, Any] = {
     "metric": "no_validation",  # see `check_metric`
     "categorical_features": ["array-like", StrOptions({"from_dtype"}), None],
@@ -172,9 +173,8 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
     def _fit_decision(
         self, X: Array, y: np.ndarray, Y: np.ndarray, weights: np.ndarray, rules: str
     ) -> Blended | None:
-        """Choose metrics and settings of the ``rules`` ("auto", "neighbors" or "kernel") for
-        targets Y (n, n_targets), and fit them to all rows. Crossed held-out scores, or None if
-        no rows could be held out.
+        """Choose metrics and settings of the ``rules`` for targets Y (n, n_targets), and fit them to
+        all rows: the blend with crossed held-out scores; None if no rows could be held out.
         """
         check_metric(self.metric)
         rng = check_random_state(self.random_state)

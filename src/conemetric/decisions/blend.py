@@ -31,9 +31,7 @@ TOL = 1e-9  # relative gap that counts as solved
 
 @dataclass(frozen=True)
 class Blended:
-    """The trials that are blended, the heaviest first, their weights, the certificate of these,
-    and crossed scores of the held-out rows.
-    """
+    """Trials, the heaviest first, their weights with a certificate, and crossed held-out scores."""
 
     trials: tuple[Trial, ...]
     weights: tuple[float, ...]

@@ -33,9 +33,8 @@ def choose(
     for family in candidates:
         emit("stage", stage=f"decision in the {family[0].name} metric")
         found = [HeldOut(rows, folds, each) for each in family if each.name != PLAIN] or [first]
-        best = found[0]
-        if len(found) > 1:
-            best = min(found, key=lambda each: coarse_loss(each, judge))
+        only = len(found) == 1
+        best = found[0] if only else min(found, key=lambda each: coarse_loss(each, judge))
         for rule, contest in contests.items():
             contest += rule.search(best, judge)
     trials += [contest[0] for of_rule in contests.values() for contest in of_rule]

@@ -24,7 +24,7 @@ from ..estimators.folds import CrossFitted, excess, n_folds_for, stratified_fold
 from ..evaluation.knn import evenly_by_class
 from ..evaluation.statistics import mcnemar
 from ..neighbours.ties import canonical_order
-from .base import DECISION_PARAMETERS, MetricDecision, check_n_explained
+from .base import DECISION_PARAMETERS, OF_RULES, MetricDecision, check_n_explained
 from .blend import Blended
 from .parts import Explanation
 from .rule import Judge
@@ -153,7 +153,7 @@ class MetricClassifier(ClassifierMixin, MetricDecision):
 
     _parameter_constraints = {
         **DECISION_PARAMETERS,
-        "classifier": [StrOptions({"auto", "neighbors", "kernel"})],
+        "classifier": OF_RULES,
         "class_weight": [dict, StrOptions({"balanced"}), None],
     }
 

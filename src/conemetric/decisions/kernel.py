@@ -7,6 +7,7 @@ rows, and from there the search moves to better neighbours on the grid.
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import product
 from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
@@ -135,12 +136,9 @@ def _coarse(rows: "HeldOut", kernel: str, judge: Judge) -> dict[KernelRule, floa
     """Losses of the coarse grid on few rows, by setting; computed once for these rows."""
     if kernel not in rows.coarse:
         scores = _scorer(rows, N_COARSE)
-        grid = [
-            KernelRule(kernel, width, ridge)
-            for width in WIDTHS[kernel][::COARSE]
-            for ridge in RIDGES[::COARSE]
-        ]
-        rows.coarse[kernel] = {rule: judge(scores(rule)) for rule in grid}
+        grid = product((kernel,), WIDTHS[kernel][::COARSE], RIDGES[::COARSE])
+        settings = [KernelRule(*each) for each in grid]
+        rows.coarse[kernel] = {rule: judge(scores(rule)) for rule in settings}
     return rows.coarse[kernel]
 
 

@@ -54,12 +54,11 @@ class NeighborVote(Stored):
 
     def held_out_scores(self, rows: "HeldOut") -> np.ndarray:
         """Scores of the held-out rows, fold by fold."""
-        return np.concatenate(
-            [
-                self.mean(near.distances, fold.train.Y[near.rows], fold.train.weights[near.rows])
-                for fold, near in zip(rows.folds, rows.nearest(max(NEIGHBOURS)), strict=True)
-            ]
-        )
+        pairs = zip(rows.nearest(max(NEIGHBOURS)), rows.folds, strict=True)
+        found = [
+            (near, fold.train.Y[near.rows], fold.train.weights[near.rows]) for near, fold in pairs
+        ]
+        return np.concatenate([self.mean(near.distances, *targets) for near, *targets in found])
 
     def shares(self, distances: np.ndarray, weights: np.ndarray) -> np.ndarray:
         """How much each of the nearest rows (m, k) counts; rows that coincide count alone. Of

@@ -11,12 +11,12 @@ from sklearn.utils.validation import check_array, check_is_fitted
 
 from ..core.arrays import Array, Labels, Rows
 from ..core.fields import Named, Number, State, Stored, Text
-from ..core.sklearn_private import StrOptions, fit_context
+from ..core.sklearn_private import fit_context
 from ..estimators.folds import MOST_JUDGED, TOL, CrossFitted, Fold, n_folds_for
 from ..estimators.frobmetric import FrobMetric
 from ..estimators.validation import check_size, rows_coincide
 from ..neighbours.ties import canonical_order
-from .base import DECISION_PARAMETERS, MetricDecision, check_n_explained
+from .base import DECISION_PARAMETERS, OF_RULES, MetricDecision, check_n_explained
 from .blend import Blended
 from .parts import Explanation
 
@@ -101,10 +101,7 @@ class MetricRegressor(RegressorMixin, MetricDecision):
     _: KW_ONLY
     regressor: str = "auto"
 
-    _parameter_constraints = {
-        **DECISION_PARAMETERS,
-        "regressor": [StrOptions({"auto", "neighbors", "kernel"})],
-    }
+    _parameter_constraints = {**DECISION_PARAMETERS, "regressor": OF_RULES}
 
     _target = "continuous"
 

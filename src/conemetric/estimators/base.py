@@ -80,10 +80,10 @@ class CertifiedEstimator(BaseEstimator, metaclass=ABCMeta):
     def _check_n_components(self):
         """Refuse more components than features."""
         if self.n_components is not None and self.n_components > self.n_features_in_:
-            raise ValueError(
-                f"n_components={self.n_components} is more than the {self.n_features_in_} features "
-                "of X; lower it, or use None to keep the rank of the learned metric."
+            fault = (
+                f"n_components={self.n_components} is more than the {self.n_features_in_} features"
             )
+            raise ValueError(f"{fault} of X; lower it, or use None.")
 
     def _run(self, solver: Solver, problem: Problem, **options) -> SolveResult:
         """Solve, with this estimator's name in warnings and its ``verbose``."""

@@ -308,7 +308,5 @@ def fitted_with_map(
     mapped = to_numpy(estimator.transform(corners.astype(sample.dtype))).astype(np.float64)
     L, found = mapped[1 : 1 + X.shape[1]] - mapped[0], mapped[1 + X.shape[1] :] - mapped[0]
     if not abs(found - sample @ L).max() <= LINEAR * abs(found).max():
-        raise ValueError(
-            f"{type(estimator).__name__} is not a linear map; give one that transforms linearly."
-        )
+        raise ValueError(f"{type(estimator).__name__} is not a linear map; give one that is.")
     return L, estimator

@@ -256,10 +256,8 @@ class GradientMetric(MahalanobisMetric):
         rows = np.flatnonzero((labels >= 0) & (weights > 0))
         for name, coincide in (("X", rows_coincide(take(X, rows))), ("y", rows_coincide(Y[rows]))):
             if coincide:
-                raise ValueError(
-                    f"{name} is the same in all {len(rows)} rows that have a label and a weight, so "
-                    "there is nothing to learn; give rows that differ."
-                )
+                which = f"all {len(rows)} rows that have a label and a weight"
+                raise ValueError(f"{name} is the same in {which}; give rows that differ.")
         warn_if_unscaled(self, X)
         most = MAX_ROWS_ON_GPU if on_device(X) else MAX_ROWS
         if len(rows) > most:

@@ -117,7 +117,7 @@ class MaxMarginMatrixFactorization(CertifiedEstimator):
         rows, columns, values, shape = _observations(Y)
         self.levels_, level = np.unique(values, return_inverse=True)
         self.thresholds_ = self._check_levels(self.levels_)
-        problem = MMMFProgram(rows, columns, level, shape, self.thresholds_, self.gamma)
+        problem = MMMFProgram((rows, columns, level), shape, self.thresholds_, self.gamma)
         # faster if the whole matrix is small enough to be decomposed
         method = ProximalPoint if problem.operator.is_dense else FactoredDescent
         solver: Solver = method(tol=self.tol, max_iter=self.max_iter)

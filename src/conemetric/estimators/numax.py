@@ -159,8 +159,7 @@ class NuMax(MahalanobisMetric):
             X = validate_points(self, X, reset=True, min_samples=2)
         self._check_n_components()
         nothing_to_keep = ValueError(
-            "X has no two distinct points among the pairs to keep, so there is no distance to "
-            "preserve; give at least two rows that differ."
+            "X has no two distinct points among the pairs to keep; give at least two rows that differ."
         )
         if rows_coincide(X):
             raise nothing_to_keep

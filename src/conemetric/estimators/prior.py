@@ -43,8 +43,5 @@ def prior_matrix(prior: Any, reference: Any, n_features: int, mean_square: float
     M = (M + M.T) / 2
     least = float(xp.linalg.eigvalsh(M)[0])
     if least < -rounding:
-        raise ValueError(
-            f"prior has the eigenvalue {least:.3g}, so it is not a metric; give a positive "
-            "semidefinite matrix."
-        )
+        raise ValueError(f"prior has the eigenvalue {least:.3g}; give a positive semidefinite one.")
     return like(M, reference)

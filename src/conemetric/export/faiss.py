@@ -7,8 +7,6 @@ import numpy as np
 from ..core.extras import require
 from ..storage import LearnedMetric
 
-__all__ = ["to_faiss"]
-
 
 def to_faiss(metric: Any, index: Any = None) -> Any:
     """The learned map as a FAISS transform, alone or in front of an index.

@@ -17,8 +17,6 @@ from ..storage import LearnedMap
 from .postgres import Examples, postgres_file
 from .sql import sum_query
 
-__all__ = ["to_hybrid_query"]
-
 MOST_CLAUSES = 5  # of OpenSearch's hybrid query ("Hybrid query")
 JSON = "json"
 SUMMED = ("weights", "normalization", "similarity", "target", "window")

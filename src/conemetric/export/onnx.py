@@ -10,8 +10,6 @@ from ..core.extras import require
 from ..estimators.base import MahalanobisMetric
 from ..storage import LearnedMap, atomic_path, certificate_values
 
-__all__ = ["register_onnx_converters", "to_onnx"]
-
 OPSET = 13  # the latest version of Gemm
 IR_VERSION = 8  # read by every onnxruntime of recent years
 

@@ -15,8 +15,6 @@ from ..ranking.lexical import LISTED, engine_scores
 from ..ranking.model import RankingModel
 from .sql import described, numbers, quoted, sum_statement, width
 
-__all__ = ["Examples", "postgres_connection", "postgres_scores"]
-
 ITEMS = "conemetric_items"  # a temporary table
 MOST_SEARCHED = 1000  # of hnsw.ef_search (github.com/pgvector/pgvector, README, "Query Options")
 # how PostgreSQL scores words, by name: what the file creates first, and the list of a query ($2).

@@ -9,8 +9,6 @@ from safetensors.numpy import save_file
 
 from ..storage import LearnedMetric, atomic_path, certificate_values
 
-__all__ = ["to_sentence_transformers"]
-
 MARK = "conemetric.json"  # in the folder of a module that this library wrote
 
 

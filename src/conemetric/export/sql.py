@@ -10,8 +10,6 @@ from ..ranking.columns import EMBEDDING
 from ..ranking.model import RankingModel
 from ..storage import LearnedMetric
 
-__all__ = ["to_sql"]
-
 # what creates the function, and one of its numbers
 DIALECTS = {
     "pgvector": (

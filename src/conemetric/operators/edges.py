@@ -33,10 +33,6 @@ class DistanceOperator(Operator):
     def adjoint_product(self, u: Any, Y: Any) -> Any:
         """A*(u) Y without forming A*(u)."""
 
-    @abstractmethod
-    def adjoint_error(self, u: Any) -> float:
-        """An upper bound on the Frobenius norm of what rounding can change in `adjoint`."""
-
     def newton_matrix(self, curvature: SpectralMap) -> Any:
         # one product of all rows with all rows per leading row of Phi, and one for the tail
         rows, k = self.differences(curvature.basis), len(curvature.leading)
@@ -152,6 +148,7 @@ class EdgeOperator(DistanceOperator):
         return lambda G: solve(G.reshape(-1)).reshape(G.shape)
 
     def adjoint_error(self, u: Any) -> float:
+        """An upper bound on the Frobenius norm of what rounding can change in `adjoint`."""
         # entries beside the diagonal are exact, and a sum of k terms errs by k eps of their sizes
         sizes = self._degrees(abs(u))
         return self.eps * self.largest_degree * float(self.xp.linalg.vector_norm(sizes))

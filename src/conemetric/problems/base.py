@@ -159,9 +159,7 @@ class SpectralProgram(SpectralDual, Problem):
 
 
 class Evaluation:
-    """The dual at one point, and the results of the sums ``requested``; its value, gradient and
-    primal point are computed on first use. ``known`` is (A*(u), [gain]), if known.
-    """
+    """The dual at u and the sums ``requested``; ``known`` is (A*(u), [gain]). The rest is lazy."""
 
     def __init__(
         self,

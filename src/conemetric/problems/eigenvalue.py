@@ -22,7 +22,7 @@ from typing import Self
 import numpy as np
 
 from ..core import spectral
-from ..core.arrays import Array, DType, Values, float64, identity, zeros
+from ..core.arrays import Array, Arrays, DType, Values, float64, identity, zeros
 from ..core.vectors import Total, clipped, greatest, minus_least, total
 from ..operators.base import Operator
 from ..operators.entries import EntryOperator
@@ -169,9 +169,8 @@ class DMLEigProgram(EigenvalueProgram):
             self.operator = operator  # rounding to ``dtype`` would join the points of a pair
 
     def _squared_lengths(self) -> Array:
-        return self.operator.forward_factor(
-            identity(self.operator.n_features, self.operator.reference)
-        )
+        A = self.operator
+        return A.forward_factor(identity(A.n_features, A.reference))
 
     @cached_property
     def unit(self) -> Array:
@@ -211,7 +210,7 @@ class MMMFProgram(EigenvalueProgram):
     Since ||X||_* is *half* the least Tr A + Tr B, its w is gamma / 2: the paper's gamma Tr M would
     be 2 gamma ||X||_*.
 
-    Observations of ``levels`` 0, 1, ..., R-1 at ``rows`` and ``columns`` become one constraint for
+    Observations (``entries``: rows, columns, levels 0, 1, ..., R-1) become one constraint for
     each of the ``thresholds`` theta_1 < ... < theta_{R-1}: s = 1 and b = 1 + theta for a level
     above it, s = -1 and b = 1 - theta for one below. Two levels and theta = 0 are the +-1
     observations of the paper.
@@ -219,15 +218,8 @@ class MMMFProgram(EigenvalueProgram):
 
     operator: EntryOperator
 
-    def __init__(
-        self,
-        rows: Array,
-        columns: Array,
-        levels: Array,
-        shape: tuple[int, int],
-        thresholds: Array,
-        gamma: float,
-    ):
+    def __init__(self, entries: Arrays, shape: tuple[int, int], thresholds: Array, gamma: float):
+        rows, columns, levels = entries
         above = levels[:, None] > np.arange(len(thresholds))
         signs = np.where(above, 1.0, -1.0)
         rows, columns = (np.repeat(each, len(thresholds)) for each in (rows, columns))

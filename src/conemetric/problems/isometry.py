@@ -20,9 +20,7 @@ from .base import Bounds, Point, Problem
 
 
 class NearIsometryProgram(Problem):
-    """The program over an explicit list of secants, as ADMM solves it. ``lower`` and ``upper`` are
-    infinite where there is no bound; ``delta`` is the unit of the violation.
-    """
+    """The program over a list of secants; missing bounds are infinite, violations in ``delta``."""
 
     def __init__(self, operator: SecantOperator, lower: Array, upper: Array, delta: float):
         self.operator, self.lower, self.upper, self.delta = operator, lower, upper, float(delta)

@@ -11,7 +11,6 @@ with equality where v = -l'(rho), that is where rho = g'(v).
     hinge           l = max(0, 1 - rho)          g = v                               0 <= v <= 1
     squared hinge   l = max(0, 1 - rho)^2 / 2    g = v - v^2 / 2                     0 <= v
     logistic        l = log(1 + exp(-rho))       g = -v log v - (1 - v) log(1 - v)   0 <= v <= 1
-    exponential     l = exp(-rho)                g = v - v log v                     0 <= v
 """
 
 import math

@@ -10,8 +10,6 @@ from .base import RANKING_PARAMETERS, RankingEstimator
 from .engines import ENGINES
 from .forms import BilinearForm, DistanceForm
 
-__all__ = ["QueryAdapter", "RelevanceMetric"]
-
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class QueryAdapter(RankingEstimator):

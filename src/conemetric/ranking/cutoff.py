@@ -20,8 +20,6 @@ import numpy as np
 from ..evaluation.thresholds import binomial_upper_bound, check_share, fewest_needed, most_errors
 from .measures import judged
 
-__all__ = ["Cutoff", "calibrate_cutoff"]
-
 
 @dataclass(frozen=True)
 class Cutoff:

@@ -14,8 +14,6 @@ from .judgements import check_relevance
 from .measures import ndcg
 from .top_k import check_depth
 
-__all__ = ["Fusion", "fuse", "reciprocal_ranks"]
-
 N_FOLDS = 4  # of queries that tune weights or judge them
 RANK_SHIFT = 60  # of reciprocal ranks: Cormack, Clarke and Buettcher, SIGIR 2009
 
@@ -108,9 +106,8 @@ def fuse(scores: Mapping[str, Any], relevance: Any, *, normalization: str = AUTO
     # dealt out by what does not depend on the order of queries or columns
     ordered = sorted(range(len(tried)), key=lambda c: values[c].mean())
     heights = [pool.rank(*tried[c], DEPTH)[1].sum(axis=1) for c in ordered]
-    number = np.empty(len(answered), int)
-    keys = [*heights, *(values[c] for c in ordered)]
-    number[np.lexsort(keys)] = np.arange(len(answered)) % N_FOLDS
+    order = np.lexsort([*heights, *(values[c] for c in ordered)])
+    number = np.argsort(order) % N_FOLDS
     folds = [number == fold for fold in range(N_FOLDS)] if len(answered) > N_FOLDS else []
     for how in kinds:
         spreads = pool.spreads(how)
@@ -118,13 +115,11 @@ def fuse(scores: Mapping[str, Any], relevance: Any, *, normalization: str = AUTO
         mix = crossed_mix(partial(values_of, how), sizes, alone[best], folds)
         tried.append((how, mix[0]))
         values.append(mix[1])
-    settings = [Setting(0.0, 0.0, 0, 0, how, tuple(w.tolist()), 0.0) for how, w in tried]
-    candidates = [
-        Candidate.from_values(setting, each, values[best])
-        for setting, each in zip(settings, values, strict=True)
-    ]
-    single, mixes = candidates[: len(alone)], candidates[len(alone) :]
-    setting = best_candidate([*single, *(mix for mix in mixes if mix.is_sure)]).setting
+    settings = (Setting(0.0, 0.0, 0, 0, how, tuple(w.tolist()), 0.0) for how, w in tried)
+    unchanged = [values[best]] * len(tried)
+    candidates = list(map(Candidate.from_values, settings, values, unchanged))
+    mixes = [mix for mix in candidates[len(alone) :] if mix.is_sure]
+    setting = best_candidate([*candidates[: len(alone)], *mixes]).setting
     weights = dict(zip(columns.names, setting.weights, strict=True))
     return Fusion(weights, str(setting.normalization), candidates)
 

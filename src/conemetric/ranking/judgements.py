@@ -15,8 +15,6 @@ from scipy import sparse
 from ..core.arrays import to_numpy
 from ..core.warn import warn_user
 
-__all__ = ["Judgements", "check_relevance", "graded_triplets", "judgements_from_log"]
-
 
 @dataclass(frozen=True)
 class ListedDocuments:

@@ -8,8 +8,6 @@ from scipy import sparse
 
 from ..core.extras import require
 
-__all__ = ["BM25Vectors", "engine_scores"]
-
 # stop words of bm25s and a stemmer of Snowball; "none" has neither
 LANGUAGES = (
     *("danish", "dutch", "english", "french", "german", "italian", "norwegian"),

@@ -14,8 +14,6 @@ from ..core.arrays import as_array, namespace, to_numpy
 from .judgements import Judgements, check_ranking, check_relevance
 from .top_k import check_depth, search
 
-__all__ = ["average_precision", "hit_rate", "ndcg", "rank", "recall", "reciprocal_rank"]
-
 GAINS = {"exponential": lambda grade: 2.0**grade - 1, "linear": lambda grade: grade}
 
 

@@ -88,7 +88,7 @@ class DualQuasiNewton(Solver):
         box, tried = memory.box, 0
         space = box.space
         if problem.interior and evaluations >= NEWTON_FROM:
-            free = space.map(_is_free, *box.at(point))
+            free = space.map(unbound, *box.at(point))
             direction, tried = newton_direction(problem, point, free)
         else:
             direction = memory.direction(point)
@@ -275,10 +275,6 @@ def _part(vector: Values | None, index: Array | None, reference: Array) -> Value
     if vector is None or isinstance(vector, float):
         return vector
     return like(vector if index is None else vector[index], reference)
-
-
-def _is_free(u: Array, g: Array, *box: Values) -> Array:
-    return namespace(u).where(unbound(u, g, *box), u * 0 + 1, u * 0)
 
 
 def _steepest(u: Array, g: Array, *box: Values) -> Array:

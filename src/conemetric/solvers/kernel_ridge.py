@@ -100,9 +100,7 @@ def mean_differences(Z: Array) -> Array:
 
 
 class Kernel(NamedTuple):
-    """What a kernel is a function of, its mean over the rows, the function and its derivative,
-    given its value.
-    """
+    """What a kernel is a function of, its mean over the rows, the function, its derivative."""
 
     distances: Callable[[Array, Array], Array]
     mean: Callable[[Array], float]

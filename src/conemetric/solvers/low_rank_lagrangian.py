@@ -137,9 +137,8 @@ class LowRankLagrangian(Solver):
 
 def smoothed_direction(pairs: Iterable[Arrays], h: Array, g: Array) -> Array:
     """The direction of L-BFGS in the inner product <a, b> = a'M b, where M^-1 is the smoother, from
-    the last steps, and the changes of h and g along them: g is the gradient, and h = M^-1 g. Every
-    product that the two loops use has a change of h, or h itself, on one side, so M is never
-    applied.
+    the last steps, and the changes of h and g along them: g is the gradient, and h = M^-1 g. In the
+    two loops every product has a change of h, or h itself, on one side: M is never applied.
     """
     steps, changes, duals = zip(*pairs, strict=True)
     xp, k = namespace(g), len(steps)
@@ -197,7 +196,9 @@ class Section:
         r = Y.shape[1]
         self.cubic = _objective_slope(products[:-10].reshape(3 * r, 3 * r), 1 / self.problem.sigma)
         if not self.problem.bounded:
-            self.cubic += _penalty_slope(products[-10:-1].reshape(3, 3), self.mu)
+            # d/dt of ||u + mu (A - b)||^2 / (2 mu)
+            (_, m1, m2), (_, a11, a12), (_, _, a22) = products[-10:-1].reshape(3, 3)
+            self.cubic += [m1, 2 * m2 + self.mu * a11, 3 * self.mu * a12, 2 * self.mu * a22]
         self.slope_at_zero = float(products[-1])
 
     def slopes(self, t: float) -> tuple[float, float]:
@@ -238,9 +239,3 @@ def _objective_slope(gram: Array, s: float) -> np.ndarray:
     square = (YZ * YZ).sum() + (YZ * YZ.T).sum() + (YY * ZZ).sum()
     linear, quadratic = YCZ + s * (YY * YZ).sum(), ZCZ + s * square
     return 2 * np.array([linear, quadratic, 3 * s * (YZ * ZZ).sum(), s * (ZZ * ZZ).sum()])
-
-
-def _penalty_slope(gram: Array, mu: float) -> list[float]:
-    """Coefficients of d/dt of ||u + mu (A - b)||^2 / (2 mu)."""
-    (_, m1, m2), (_, a11, a12), (_, _, a22) = gram
-    return [m1, 2 * m2 + mu * a11, 3 * mu * a12, 2 * mu * a22]

@@ -18,7 +18,7 @@ MOST = 60  # products with H for one direction
 def newton_direction(
     problem: SpectralDual, point: Evaluation, free: Array
 ) -> tuple[Array | None, int]:
-    """H^-1 g where ``free`` is one, else zero (None without curvature); and the products with H."""
+    """H^-1 g where ``free``, else zero (None without curvature); and the products with H."""
     space, hessian = problem.operator.space, problem.hessian(point)
     diagonal = hessian.diagonal
     direction, residual = None, point.gradient * free

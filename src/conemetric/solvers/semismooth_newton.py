@@ -247,9 +247,7 @@ def _hinge_multipliers(arrays: _Arrays, sigma: float, penalties: Array) -> Float
 
 @jit_inner_sums
 def _values(L: Array, inverse_diagonal: Array, arrays: _Arrays) -> Floats:
-    """Set ``slope`` to Lw - ``combined``, y to w raised until Ly >= ``combined``, q to Ly; return
-    w'Lw, y'Ly and w'combined.
-    """
+    """Set slope = Lw - Z'lam, y = w raised until Ly >= Z'lam, q = Ly; give w'Lw, y'Ly, w'Z'lam."""
     w, combined, slope, y, q = arrays.w, arrays.combined, arrays.slope, arrays.y, arrays.q
     row_products(0, len(w), L, w, slope)
     square, product = _dot(w, slope), _dot(w, combined)

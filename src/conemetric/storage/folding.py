@@ -117,6 +117,5 @@ def _learned_sum(learned, preprocessing):
             f"save the {type(learned).__name__} alone."
         )
     _, documents = state.pop("query_map"), state.pop("document_map")
-    return {"scores": state} | (
-        {} if isinstance(learned, METRICS) else {"document_components": documents}
-    )
+    documents = None if isinstance(learned, METRICS) else documents
+    return {"scores": state, "document_components": documents}

@@ -5,7 +5,7 @@ table add up to that of the whole: counts exactly, moments up to rounding.
 import re
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from operator import add
 from typing import TypeVar
 
@@ -92,12 +92,11 @@ class Summary:
             )
         counts = _both(add, self.counts, other.counts)
         counted = counts is not None and len(counts) <= MAX_WORDS
-        return Summary(
-            self.name,
-            self.family,
-            self.n_rows + other.n_rows,
-            self.weight + other.weight,
-            self.missing + other.missing,
+        return replace(
+            self,
+            n_rows=self.n_rows + other.n_rows,
+            weight=self.weight + other.weight,
+            missing=self.missing + other.missing,
             moments=_both(add, self.moments, other.moments),
             run=_both(_joined, self.run, other.run),
             ids=_both(np.union1d, self.ids, other.ids),

@@ -12,6 +12,7 @@ import pytest
 from conemetric import load_metric
 from conemetric.app.cli.collections import read_collection, read_judgements
 from conemetric.app.cli.options import Sources
+from conemetric.app.datasets import JudgedTexts, reference_pages
 from conemetric.ranking.measures import ndcg, rank
 
 N_QUERIES, N_DOCUMENTS, D = 60, 80, 6
@@ -184,10 +185,12 @@ def test_a_folder_in_beirs_layout_keeps_its_split_and_its_texts(run, collection,
     assert found.document_texts[7] == "text 7"
 
 
-def test_without_files_there_is_an_example_at_hand(run, tmp_path):
+def test_without_files_there_is_an_example_at_hand(run, tmp_path, monkeypatch):
+    few = JudgedTexts(*(part[:150] for part in reference_pages()))
+    monkeypatch.setattr("conemetric.app.cli.collections.reference_pages", lambda: few)
     result = run("adapt", "--map", "queries", "--out", tmp_path / "out", "--json")
     assert result.code == 0, result.err
-    assert result.json["data"] == "reference pages" and result.json["documents"] > 300
+    assert result.json["data"] == "reference pages" and result.json["documents"] == 150
     assert any("Without a collection" in note for note in result.json["notes"])
 
 
@@ -320,7 +323,7 @@ def test_faults_are_named(run, collection, tmp_path, change, message):
 
 def test_other_places_are_refused(run, npz, tmp_path):
     result = run("adapt", npz, "--queries", npz)
-    assert result.code == 2 and "and files beside it" in " ".join(result.err.split())
+    assert result.code == 2 and "and separate files" in " ".join(result.err.split())
     (tmp_path / "empty").mkdir()
     result = run("adapt", tmp_path / "empty")
     assert result.code == 2 and "not in BEIR's layout" in " ".join(result.err.split())

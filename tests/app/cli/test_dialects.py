@@ -124,7 +124,7 @@ def test_options_decide_where_the_file_leaves_room(tmp_path):
         (("--separator", ";;"), "not one character"),
         (("--decimal", "x"), "--decimal 'x'"),
         (("--encoding", "klingon"), "--encoding 'klingon' is not known"),
-        (("--encoding", "ascii"), "not written in ascii"),
+        (("--encoding", "ascii"), "not encoded in ascii"),
     ],
 )
 def test_options_that_do_not_fit(run, frame, tmp_path, options, words):

@@ -331,7 +331,7 @@ def test_rows_labelled_minus_one_have_no_label(run, frame, tmp_path):
     frame.with_columns(kind=pl.Series(partly)).write_csv(path)
     args = ("learn", path, "--label", "kind", "--method", "frob", "--out", tmp_path / "out")
     answer = run(*args, "--json").json
-    note = "Left out: 18 rows without a label (-1 says that a row has none)."
+    note = "Left out: 18 rows without a label (-1 means no label)."
     assert answer["rows"] == 160 and note in answer["notes"]
 
 
@@ -557,7 +557,10 @@ def awkward():
             "Gaps: 'doors'",
         ),
         "dates": (plain.with_columns(pl.Series("day", days)), "Dates: 'day'"),
-        "a slip": (plain.with_columns(slip), "'size' has 1 entry that is none (first: 'o.5')"),
+        "a slip": (
+            plain.with_columns(slip),
+            "'size' has 1 entry that is not numeric (first: 'o.5')",
+        ),
         "infinite": (
             plain.with_columns(weight=gaps.then("weight").otherwise(float("inf"))),
             "20 infinite",

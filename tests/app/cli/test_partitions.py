@@ -84,8 +84,8 @@ def test_rows_are_numbered_by_a_column_that_is_left_out(pattern):
     "arguments, message",
     [
         (["--label", "kinds"], "did you mean 'kind'"),
-        ([], "by --label"),
-        (["--label", "kind", "--id", "bottle"], "--id does not go with many files"),
+        ([], "with --label"),
+        (["--label", "kind", "--id", "bottle"], "--id cannot be used with many files"),
         (["--label", "kind", "--workers", "2", "--scheduler", "tcp://x:1"], "give one of them"),
         (["--label", "kind", "--method", "numax"], "works in memory"),
     ],

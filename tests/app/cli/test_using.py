@@ -138,7 +138,7 @@ def test_neighbors_are_those_of_the_learned_space(run, csv, fitted, metric, tmp_
         "neighbors"
     ]
     assert all(entry["row"] == entry["neighbor"] for entry in shown)
-    assert "more than the 177 rows" in run("neighbors", csv, "--metric", metric, "-k", "178").err
+    assert "exceeds the 177 rows" in run("neighbors", csv, "--metric", metric, "-k", "178").err
 
 
 def test_verify_finds_threshold_and_roc(run, csv, pairs, metric, tmp_path):

@@ -22,5 +22,5 @@ def test_it_says_what_was_gained_and_by_whom(adaptations, pages):
 
 def test_it_says_when_nothing_helped(pages):
     text = pages["frozen"].read_text(encoding="utf-8")
-    assert "more than its error: keep the embedding." in text
+    assert "more than its standard error: keep the embedding." in text
     assert "0 queries gained, 0 lost, 18 unchanged." in text

@@ -22,8 +22,8 @@ WEIGHTS = "fusion.json"
 QUERY = {True: "query.sql", False: "query.json"}  # for the target: a statement or a document
 N_EXAMPLES = 10  # rankings stored with it
 COLLECTION = (
-    "Folder in BEIR's layout, or npz file with queries, documents and relevance; scikit-learn's "
-    "reference pages when left out."
+    "Folder in BEIR's layout, or npz file with queries, documents and relevance; default: "
+    "scikit-learn's reference pages."
 )
 MAPPED = {"queries": "queries only, the index stays", "both": "queries and documents"}
 
@@ -120,7 +120,7 @@ def snippet(found: "Adaptation", files: dict[str, str], out: Path) -> str:
     scores = ""
     if found.chosen == "both":
         lines += [
-            "index = adapter.transform(document_vectors)  # of vectors of norm one",
+            "index = adapter.transform(document_vectors)  # of unit vectors",
             "found = adapter.transform(query_vectors)  # compare by Euclidean distance",
         ]
     else:

@@ -41,7 +41,7 @@ def read_collection(data: str | None, sources: Sources) -> tuple[Collection, lis
     if data is not None and folder is None:
         if any(places.values()):
             raise ValueError(
-                f"got '{data}' and files beside it; give one of them, or a folder in BEIR's layout."
+                f"got '{data}' and separate files; give one or the other, or a folder in BEIR's layout."
             )
         return _from_npz(check_file(data))
     if folder:
@@ -50,7 +50,7 @@ def read_collection(data: str | None, sources: Sources) -> tuple[Collection, lis
     if missing:
         raise ValueError(
             f"missing {' and '.join(missing)}: give these files, a folder in BEIR's layout, or an "
-            "npz file that holds all."
+            "npz file that holds all three."
         )
     notes: list[str] = []
     sides = {name: read_rows(places[name], notes) for name in ("queries", "documents")}
@@ -135,7 +135,7 @@ def _frame_vectors(frame, path):
         known = [name for name in vectors if name in VECTORS]
         if len(known) != 1:
             raise ValueError(
-                f"'{path}' has several columns of vectors ({listed(vectors)}); leave one, or call "
+                f"'{path}' has several columns of vectors ({listed(vectors)}); keep one, or name "
                 f"it {VECTORS[0]}."
             )
         vectors = known
@@ -149,7 +149,9 @@ def _checked(rows):
     if not lengths or lengths == {0}:
         raise ValueError(f"'{rows.path}' has no rows with vectors or texts.")
     if len(lengths) > 1:
-        raise ValueError(f"'{rows.path}' holds parts of different lengths, {sorted(lengths)}.")
+        raise ValueError(
+            f"'{rows.path}' has vectors, ids and texts of different lengths: {sorted(lengths)}."
+        )
     if rows.names is not None and len(set(rows.names)) < len(rows.names):
         twice = Counter(rows.names).most_common(1)[0][0]
         raise ValueError(f"'{rows.path}' has '{twice}' more than once; ids must be unique.")
@@ -178,7 +180,7 @@ def _with_vectors(rows, name, encode):
     if encode is None:
         raise ValueError(
             f"'{rows.path}' has texts but no vectors; give the vectors as --{name} FILE, or encode "
-            "the texts by --encode MODEL."
+            "the texts with --encode MODEL."
         )
     model = require("sentence_transformers", "encode").SentenceTransformer(encode)
     X = model.encode(rows.texts, convert_to_numpy=True, show_progress_bar=False)
@@ -202,12 +204,10 @@ def _bundled(encode):
         encoder = make_pipeline(words, TruncatedSVD(DIRECTIONS, random_state=0))
         encoder.fit(pages.documents)
         note += f", as {DIRECTIONS} latent directions of word counts"
-    sides = {
-        name: _with_vectors(rows, name, encode)
-        if encode
-        else replace(rows, X=encoder.transform(rows.texts))
-        for name, rows in sides.items()
-    }
+        sides = {
+            name: replace(side, X=encoder.transform(side.texts)) for name, side in sides.items()
+        }
+    sides = {name: _with_vectors(side, name, encode) for name, side in sides.items()}
     return _collection(sides, pages.relevance, None), [f"{note}."]
 
 
@@ -290,10 +290,8 @@ def _by_number(path, sides, notes):
         sides[name].numbers(column)
         for name, column in zip(("queries", "documents"), frame, strict=False)
     )
-    grade = frame.to_series(2).to_numpy()
-    return np.column_stack([query, document, grade])[
-        known_lines(path, query, document, "judgement", notes)
-    ]
+    known = known_lines(path, query, document, "judgement", notes)
+    return np.column_stack([query, document, frame["grade"].to_numpy()])[known]
 
 
 def known_lines(

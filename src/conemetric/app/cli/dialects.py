@@ -112,7 +112,7 @@ def _encoding(path, given):
         except UnicodeDecodeError as error:
             fault = f"byte {error.object[error.start]:#x} does not fit"
     remedy = given.remedies(encoding="give its --encoding")
-    raise ValueError(f"'{path}' is not written in {wanted}: {fault}; save it in UTF-8{remedy}.")
+    raise ValueError(f"'{path}' is not encoded in {wanted}: {fault}; save it in UTF-8{remedy}.")
 
 
 def _untidy(path, dialect, width):

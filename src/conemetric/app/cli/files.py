@@ -36,8 +36,8 @@ def check_free(paths: Iterable[Path], overwrite: bool) -> None:
     taken = [path for path in paths if path.exists()]
     if taken and not overwrite:
         raise FileExistsError(
-            f"'{taken[0]}' exists already; choose another place by --out, or replace it by "
-            "--overwrite."
+            f"'{taken[0]}' exists already; choose another place with --out, or replace it "
+            "with --overwrite."
         )
 
 
@@ -49,7 +49,7 @@ def output_folder(chosen: Path | None, names: Sequence[str], overwrite: bool) ->
     if chosen is not None:
         if not _lock_folder(chosen):
             raise FileExistsError(
-                f"another conemetric is writing to '{chosen}'; choose another place by --out, or "
+                f"another conemetric is writing to '{chosen}'; choose another place with --out, or "
                 "wait until it ends."
             )
         check_free([chosen / name for name in names], overwrite)
@@ -76,7 +76,7 @@ def _lock_folder(folder):
             pass
     except OSError as error:
         raise OSError(
-            f"cannot write to '{folder}': {error.strerror}; choose another folder by --out."
+            f"cannot write to '{folder}': {error.strerror}; choose another folder with --out."
         ) from error
     try:
         handle = _lock(folder)

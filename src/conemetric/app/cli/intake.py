@@ -164,11 +164,9 @@ def tell_slips(column: pl.Series, numbers: pl.Series, notes: list[str], remedy: 
     """Note the entries that are no numbers, if any."""
     slips = column.filter(column.is_not_null() & numbers.is_null())
     if len(slips):
-        notes.append(
-            f"Numbers: '{column.name}' has {plural(len(slips), 'entry')} that "
-            f"{'is' if len(slips) == 1 else 'are'} none (first: '{slips[0]}'), taken as "
-            f"missing{remedy}"
-        )
+        entries = f"{plural(len(slips), 'entry')} that {'is' if len(slips) == 1 else 'are'} not"
+        first = f"numeric (first: '{slips[0]}'), taken as missing"
+        notes.append(f"Numbers: '{column.name}' has {entries} {first}{remedy}")
 
 
 def _tell(kinds, gaps, ignored, n, notes):
@@ -179,7 +177,7 @@ def _tell(kinds, gaps, ignored, n, notes):
     told = {
         "number": "Numbers: {}.",
         "word": "Words: {}, as categories; --numbers COLUMN or --ignore COLUMN changes that.",
-        "date": "Dates: {}, as time passed and place in day, week and year.",
+        "date": "Dates: {}, as elapsed time and position in the day, week and year.",
     }
     for kind, line in told.items():
         if by_kind[kind] and (kind != "number" or len(by_kind) > 1):
@@ -188,8 +186,8 @@ def _tell(kinds, gaps, ignored, n, notes):
     if missing:
         shares = first_few([f"'{name}' {gaps[name] / n:.1%}" for name in missing], LISTED)
         notes.append(
-            f"Gaps: {shares}, at the centre of their column and marked as missing; a missing word is "
-            "a value of its own."
+            f"Gaps: {shares}, set to the centre of their column and marked as missing; a missing "
+            "word is a category of its own."
         )
     reasons = defaultdict(list)
     for name, why in ignored.items():
@@ -244,7 +242,7 @@ def _check_lacking(path, schema, needed):
         return
     others = [name for name in schema if name not in needed]
     close = difflib.get_close_matches(missing[0], others, 1)
-    hint = f"; is the first '{close[0]}'?" if close else "."
+    hint = f"; is the first one '{close[0]}'?" if close else "."
     raise ValueError(
         f"'{path}' lacks {plural(len(missing), 'column')} used in training: {listed(missing)}{hint}"
     )
@@ -286,7 +284,7 @@ def with_labels_only(table: Table, column: str | None) -> Table:
         raise ValueError(f"no row has a label{f' in column {column!r}' if column else ''}.")
     if not missing.any():
         return table
-    which = " (-1 says that a row has none)" if labels.dtype.kind == "i" else ""
+    which = " (-1 means no label)" if labels.dtype.kind == "i" else ""
     table = table.only(
         ~missing, f"Left out: {plural(int(missing.sum()), 'row')} without a label{which}."
     )
@@ -301,6 +299,6 @@ def check_ids(ids: np.ndarray, path: Path, id_column: str | None) -> None:
     twice = counts > 1
     if twice.any():
         raise ValueError(
-            f"--id: '{path}' has {int(twice.sum()):,} ids more than once in column '{id_column}' "
+            f"--id: '{path}' has {int(twice.sum()):,} duplicate ids in column '{id_column}' "
             f"(first: '{values[twice][0]}', {int(counts[twice][0])} times); ids must be unique."
         )

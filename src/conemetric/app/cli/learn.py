@@ -58,7 +58,7 @@ def learn(given: Learn) -> None:
     data, shape = given.data, _image_shape(given.image, given.data)
     many = is_pattern(data) or given.workers is not None or given.scheduler is not None
     if many and given.repeats > 1:
-        raise ValueError("--repeats goes with one file, read into memory; leave it out.")
+        raise ValueError("--repeats needs a single file, read into memory; leave it out.")
     if many and given.method is None:
         given = replace(given, method="frob")
     if not many:
@@ -149,7 +149,7 @@ def _image_shape(image, data):
         return height, width
     except ValueError:
         raise ValueError(
-            f"--image '{image}' is not a size; give height and width in pixels, as 28x28."
+            f"--image '{image}' is not a size; give height and width in pixels, such as 28x28."
         ) from None
 
 

@@ -109,7 +109,7 @@ def data_argument(default: str) -> Any:
     return typer.Argument(metavar="DATA", help=text)
 
 
-TRIPLETS = "Learn from triplets: a file of id, id, id; the first is nearer to the second."
+TRIPLETS = "Learn from triplets, a file of id, id, id: first nearer to second than to third."
 WORDS = "Column of categories, even if they look like numbers or identifiers."
 NUMBERS = "Column of numbers, even if they look like row numbers or words; other entries are gaps."
 VOTING = "Neighbours that vote when judging."
@@ -186,7 +186,7 @@ class Columns(Dialect):
 
     data: Text = None
     label: Annotated[Text, _data("COLUMN", "Column (or npz array) that holds the classes.")] = None
-    labels: Annotated[File, _data("FILE", "File of one label per row, instead of --label.")] = None
+    labels: Annotated[File, _data("FILE", "File with a label per row, instead of --label.")] = None
     id_column: IdColumn = None
     ignore: Annotated[Names, _data("COLUMN", "Column to leave out; may be repeated.")] = None
     words: Annotated[Names, _data("COLUMN", WORDS)] = None
@@ -195,7 +195,7 @@ class Columns(Dialect):
     def check(self) -> None:
         """Refuse options that contradict each other, and files that are not there."""
         if self.target != "auto" and (self.pairs or self.triplets):
-            raise ValueError(f"--target {self.target} goes with --label or --labels; leave it out.")
+            raise ValueError(f"--target {self.target} needs --label or --labels; leave it out.")
         kinds = ("label", "labels", "pairs", "triplets")
         given = [f"--{name}" for name in kinds if getattr(self, name)]
         if len(given) > 1:
@@ -252,7 +252,7 @@ SERVER = (
 SHORTER = "Also shorten the embedding to this many dimensions."
 SCALING = "Scale of the other scores: raw, range or spread; auto tries all."
 RANKED_BY = f"Search engine that will rank: {', '.join(ENGINES)}."
-MAP = "queries: the documents' index stays; both; or auto, the more reliable gain."
+MAP = "What to map: queries (the index stays), both, or auto, the more reliable gain."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -274,7 +274,7 @@ class Adapting(AdaptOptions):
     """How to adapt and how to judge."""
 
     map: Annotated[str, option("WHAT", MAP)] = "auto"
-    similarity: Annotated[str, option("KIND", "Score of the index: cosine or inner.")] = "cosine"
+    similarity: Annotated[str, option("KIND", "Similarity of the index: cosine, inner.")] = "cosine"
     n_components: Annotated[Number, option("N", SHORTER, "--components", min=1)] = None
     target: Annotated[Text, option("ENGINE", RANKED_BY)] = None
     normalization: Annotated[str, option("HOW", SCALING)] = "auto"

@@ -52,11 +52,11 @@ def find_partitions(pattern: str | None, reading: Reading) -> Partitions:
     """
     label = reading.label
     if pattern is None:
-        raise ValueError("--workers and --scheduler go with Parquet files; name them.")
+        raise ValueError("--workers and --scheduler need Parquet files; name them.")
     paths = _paths(pattern)
     if label is None:
         raise ValueError(
-            f"'{pattern}' names many files; name the column of the classes by --label."
+            f"'{pattern}' names many files; name the column of the classes with --label."
         )
     notes: list[str] = []
     lazy = pl.scan_parquet(paths[0])
@@ -82,7 +82,7 @@ def find_partitions(pattern: str | None, reading: Reading) -> Partitions:
             readers.append(partial(read_partition, path, start, stop - start, kinds, label))
             sizes.append(stop - start)
     if sum(sizes) == 0:
-        raise ValueError(f"'{pattern}', {plural(len(paths), 'file')}, has no rows.")
+        raise ValueError(f"'{pattern}' ({plural(len(paths), 'file')}) has no rows.")
     return Partitions(readers, sizes, names, tuple(notes))
 
 
@@ -141,7 +141,7 @@ def _refuse_with_many_files(given):
         if getattr(given, name) != getattr(type(given), name):
             option = {"id_column": "id"}.get(name, name).replace("_", "-")
             raise ValueError(
-                f"--{option} does not go with many files; leave it out, or give one file without "
+                f"--{option} cannot be used with many files; leave it out, or give one file without "
                 "--workers and --scheduler."
             )
 

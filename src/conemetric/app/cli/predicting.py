@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 ALPHA = "Share of sets or intervals that may miss the true value."
 NO_PROMISE = (
-    "No sets or intervals, and probabilities that are not calibrated: the decision was learned from "
-    "too few rows to hold any out."
+    "No sets or intervals, and uncalibrated probabilities: the decision was learned from too few "
+    "rows to hold any out."
 )
 BLOCK = 1 << 23  # numbers held at a time to explain predictions: 64 MB in float64
 

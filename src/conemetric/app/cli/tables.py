@@ -84,7 +84,7 @@ def without_missing(table: Table, path: Path, reading: Reading) -> Table:
             f"'{path}': {fault}, and the metric was learned from complete rows; fill them in{remedy}."
         )
     if rows.all():
-        raise ValueError(f"'{path}': {fault}; nothing is left when they are dropped.")
+        raise ValueError(f"'{path}': {fault}; no rows are left without them.")
     return table.only(~rows, f"Dropped: {fault}.")
 
 
@@ -138,7 +138,7 @@ def _read_array(path, reading, learned):
         raise ValueError(f"--id names a column of a CSV or Parquet file; '{path}' has none.")
     if reading.label is not None and path.suffix.lower() == ".npy":
         raise ValueError(
-            f"--label names a column, but '{path}' has none; give the labels as a file by --labels."
+            f"--label names a column, but '{path}' has none; give the labels with --labels FILE."
         )
     arrays = load_arrays(path)
     tables = (name for name, array in arrays.items() if array.ndim == 2)
@@ -166,7 +166,7 @@ def _read_array(path, reading, learned):
     if learned is None and not np.isfinite(X).all():
         X = np.where(np.isfinite(X), X, np.nan)
         share = np.isnan(X).mean()
-        notes.append(f"Gaps: {share:.1%} of the entries, at the centre of their column.")
+        notes.append(f"Gaps: {share:.1%} of the entries, set to the centre of their column.")
     return Table(np.ascontiguousarray(X), labels=labels, notes=notes)
 
 
@@ -209,7 +209,7 @@ def _read_frame(path, reading, learned):
     aside = {reading.label, reading.id_column, *(reading.ignore or ())}
     features = intake.with_entries(frame.drop(aside & set(frame.columns)), path)
     if not features.width:
-        raise ValueError(f"'{path}' has no column to learn from beside the label.")
+        raise ValueError(f"'{path}' has no column to learn from besides the label.")
     kinds = intake.learnable(path, features, reading, notes)
     return Table(intake.rows_of(features, kinds), list(kinds), labels, ids, notes)
 

@@ -95,7 +95,7 @@ def neighbors(given: Neighbors) -> None:
     searched = queries if against is None else read_table(against, given, learned)
     findable = len(searched.X) - (against is None)
     if k > findable:
-        raise ValueError(f"-k {k} is more than the {plural(findable, 'row')} there are to find.")
+        raise ValueError(f"-k {k} exceeds the {plural(findable, 'row')} that can be found.")
     with progress_bar():
         emit("stage", stage="searching")
         mapped = learned.transform(queries.X)

@@ -52,8 +52,8 @@ def headline(found: Adaptation) -> str:
     """Whether to use the map, in a sentence that does not overclaim."""
     if found.unchanged:
         return (
-            "No setting ranked held-out training queries better than the embedding does by more "
-            "than its error: keep the embedding."
+            "No setting ranked held-out training queries better than the embedding by more than its "
+            "standard error: keep the embedding."
         )
     change = found.difference(MAIN)
     scores = (

@@ -369,7 +369,7 @@ def _refitted(task, study, on_metric):
     if again and on_metric is not None:
         on_metric(metric, _interrupted(estimator))
     saved = [f"metric learned again from {n:,} {task.items}" if again else "metric as judged"]
-    saved += [f"decision with all {n:,} rows, in its metrics as judged"] if decided else []
+    saved += [f"decision refitted to all {n:,} rows, its metrics as judged"] if decided else []
     study.notes.append(f"Saved: {', '.join(saved)}.")
     return replace(study, refitted=metric, decided=decided)
 
