@@ -20,10 +20,10 @@ from conemetric.core.arrays import to_numpy
 from conemetric.decisions import candidates
 from conemetric.decisions.neighbors import NeighborVote
 from conemetric.decisions.rule import Training
+from conemetric.decisions.rules import RULES
 from conemetric.estimators.folds import CrossFitted, stratified_folds
 from conemetric.estimators.gradient_metric import GradientRound
 
-RULES = ("neighbors", "kernel")
 LDA = LinearDiscriminantAnalysis()
 every_rule = pytest.mark.parametrize("rule", RULES)
 every_metric = pytest.mark.parametrize("metric", [None, LDA], ids=["plain", "lda"])
@@ -562,3 +562,20 @@ def test_gradient_metrics_are_learned_for_kernels_only(rule, monkeypatch):
     X, y = load_wine(return_X_y=True)
     MetricClassifier(classifier=rule, random_state=0).fit(X[::3], y[::3])
     assert asked == [rule == "kernel"]
+
+
+def test_a_rule_of_ones_own_takes_part(monkeypatch):
+    """An entry of `RULES` is searched, blended and chosen among like the others."""
+
+    class Again(NeighborVote):
+        name = "again"
+
+    rules = {"again": Again, **RULES}
+    for name in list(RULES):
+        monkeypatch.delitem(RULES, name)
+    for name, rule in rules.items():
+        monkeypatch.setitem(RULES, name, rule)
+    X, y = make_classification(80, 4, random_state=0)
+    classifier = MetricClassifier(metric=None, random_state=0).fit(X, y)
+    assert any(type(trial.rule) is Again for trial in classifier.trials_)
+    assert classifier.predict(X).shape == (80,)

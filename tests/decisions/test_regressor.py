@@ -10,8 +10,9 @@ from sklearn.cross_decomposition import PLSRegression
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from conemetric import FrobMetric, MetricRegressor
+from conemetric.decisions.rules import RULES
 
-every_rule = pytest.mark.parametrize("rule", ["neighbors", "kernel"])
+every_rule = pytest.mark.parametrize("rule", RULES)
 FOLDS = {
     name: "folds are drawn from rows: a repeated row may judge its own copy"
     for name in (

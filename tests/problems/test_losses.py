@@ -10,7 +10,7 @@ from scipy.optimize import minimize_scalar
 from conemetric.core.arrays import to_numpy
 from conemetric.problems.losses import LOSSES
 
-SMOOTH = ["squared_hinge", "logistic"]
+SMOOTH = [name for name, loss in LOSSES.items() if not loss.linear]
 
 
 @pytest.mark.parametrize("name", LOSSES)

@@ -19,6 +19,7 @@ from conemetric import (
     save_decision,
     save_metric,
 )
+from conemetric.decisions.rules import RULES
 from conemetric.storage import MetricFileError
 from conemetric.storage.checked import digest
 
@@ -50,7 +51,7 @@ def assert_same_explanations(one, other):
 
 
 @pytest.mark.parametrize("classes", CLASSES)
-@pytest.mark.parametrize("rule", ["neighbors", "kernel"])
+@pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("n_landmarks", ["auto", 20])
 def test_a_classifier_decides_the_same(path, classes, rule, n_landmarks):
     labels = CLASSES[classes][y]
@@ -69,7 +70,7 @@ def test_a_classifier_decides_the_same(path, classes, rule, n_landmarks):
         assert getattr(after, name) == getattr(before, name)
 
 
-@pytest.mark.parametrize("rule", ["neighbors", "kernel"])
+@pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("n_landmarks", ["auto", 20])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_a_regressor_decides_the_same(path, rule, n_landmarks, dtype):

@@ -230,7 +230,8 @@ class MetricClassifier(ClassifierMixin, MetricDecision):
         return wrong + SQUARES * ((scores - Y) ** 2).mean(1)
 
     def _better(self, blends: list[Blended], judge: Judge) -> Blended:
-        vote, kernel = blends
+        *others, kernel = blends  # in the order of `RULES`
+        vote = super()._better(others, judge)
         wrong = [each.scores.argmax(1) != judge.Y.argmax(1) for each in (kernel, vote)]
         return vote if excess(*wrong) > SURE else kernel
 

@@ -92,7 +92,7 @@ class NumberColumn(Kind):
         moments, (low, high) = summary.moments, MISSING_SHARES
         share = summary.missing / summary.weight
         missing = share if settings["missing"] == "auto" and low <= share <= high else None
-        constant = moments.low[0] == moments.high[0]
+        constant = (moments.low == moments.high).all()
         if constant and missing is None:
             return "one value only"
         variance = moments.squares / summary.weight
