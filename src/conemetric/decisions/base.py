@@ -4,6 +4,7 @@ and blended by held-out rows, and fitted to all rows.
 
 from abc import ABCMeta, abstractmethod
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import KW_ONLY, dataclass
 from numbers import Integral
 from typing import Any, ClassVar, Self
@@ -194,7 +195,7 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
         self._linear_map: np.ndarray | None = None
         self.trials_: list[Trial] = []
         rows = Training(X, Y, weights, symmetric_keys(X))
-        with blas_threads(1) if len(y) <= MOST_ROWS_SINGLE_THREADED else half_the_cores():
+        with _threads_for(len(y)):
             fitted = self._cross_fit_some(X, y, rng)
             if fitted is None:
                 self._judged = np.empty(0, int)
@@ -310,7 +311,8 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
         parts = [(part.trial, part.weight, part.L) for part in self.blend_.parts]
         rows = Training(X, Y, np.ones(len(Y)), symmetric_keys(X))
         rng = check_random_state(self.random_state)
-        self._fit_parts(parts, rows, rng, self.blend_.certificate)
+        with _threads_for(len(Y)):
+            self._fit_parts(parts, rows, rng, self.blend_.certificate)
         return self
 
     # ---- use
@@ -358,9 +360,10 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
         """The rows that moved the targets most in a ``direction`` (n_queries, n_targets)."""
         X, known = self._scaled(X), arrays.to_numpy(self._kept.Z)
         moved = np.zeros((len(X), len(known)))
-        for part in self.blend_.parts:
-            contributions = part.fitted.contributions(mapped(X, part.L), direction)
-            moved[:, part.places] += part.weight * contributions
+        with _threads_for(len(known)):
+            for part in self.blend_.parts:
+                contributions = part.fitted.contributions(mapped(X, part.L), direction)
+                moved[:, part.places] += part.weight * contributions
         top = np.argsort(-abs(moved), axis=1, kind="stable")[:, : min(n, len(known))]
         total = abs(moved).sum(1, keepdims=True)
         shares = np.take_along_axis(moved, top, axis=1) / np.where(total > 0, total, 1)
@@ -476,6 +479,10 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
     @abstractmethod
     def _restore(self, state: fields.State) -> None:
         """Set what `_own_state` gave."""
+
+
+def _threads_for(n_rows: int) -> AbstractContextManager[None]:
+    return blas_threads(1) if n_rows <= MOST_ROWS_SINGLE_THREADED else half_the_cores()
 
 
 def _needs_encoding(X: Rows) -> bool:
