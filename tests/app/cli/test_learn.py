@@ -660,7 +660,6 @@ CHILD = """
 import os, signal, sys
 from contextlib import contextmanager
 from conemetric import watching
-from conemetric.storage import atomic
 from conemetric.app.cli import learn, main
 
 @contextmanager
@@ -676,7 +675,7 @@ def die(descriptor):
 
 learn.progress_bar = bar
 if sys.argv[1] == "kill":
-    atomic.os.fsync = die  # the file is written, but does not have its name yet
+    os.fsync = die  # the file is written, but does not have its name yet
 main(sys.argv[2:])
 """
 
