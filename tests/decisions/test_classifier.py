@@ -564,17 +564,24 @@ def test_gradient_metrics_are_learned_for_kernels_only(rule, monkeypatch):
     assert asked == [rule == "kernel"]
 
 
-def test_a_rule_of_ones_own_takes_part(monkeypatch):
+@pytest.fixture
+def rules():
+    """The table of rules, restored in its order."""
+    before = dict(RULES)
+    yield RULES
+    RULES.clear()
+    RULES.update(before)
+
+
+def test_a_rule_of_ones_own_takes_part(rules):
     """An entry of `RULES` is searched, blended and chosen among like the others."""
 
     class Again(NeighborVote):
         name = "again"
 
-    rules = {"again": Again, **RULES}
-    for name in list(RULES):
-        monkeypatch.delitem(RULES, name)
-    for name, rule in rules.items():
-        monkeypatch.setitem(RULES, name, rule)
+    others = dict(rules)
+    rules.clear()
+    rules.update({"again": Again, **others})
     X, y = make_classification(80, 4, random_state=0)
     classifier = MetricClassifier(metric=None, random_state=0).fit(X, y)
     assert any(type(trial.rule) is Again for trial in classifier.trials_)
