@@ -182,10 +182,8 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
         xp = arrays.namespace(X)
         if self.encoder_ is None:
             # relative to the first row, so that a constant column has no spread by rounding
-            centre, spread = (
-                arrays.float64(X).mean(0),
-                (arrays.float64(X) - arrays.float64(X[:1])).std(0),
-            )
+            precise = arrays.float64(X)
+            centre, spread = precise.mean(0), (precise - precise[:1]).std(0)
             self.scale_ = arrays.like(xp.where(spread > 0, spread, xp.ones_like(spread)), X)
             self._centre = arrays.like(centre, X)
         else:

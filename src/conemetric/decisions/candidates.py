@@ -21,8 +21,9 @@ MOST_FEATURES = 200  # of rows for which city block distances are tried: each lo
 MOST_FEATURES_FULL = 600  # of gradient metrics: a decomposition of that size in every round
 N_ROUNDS = 4
 MOST_WORK = 4e9  # rows^2 x targets x features of a fold's gradients: 0.1 s a round on one core
-# rows they are learned from; 7,000 of magic, phoneme, penbased instead of 4,000 change nothing
-FEWEST_ROWS, MOST_ROWS = 200, 4000
+FEWEST_ROWS = 200  # they are learned from
+# rows of a fold that a metric is learned from; for gradients of magic, phoneme, penbased 7,000 are no better
+MOST_LEARNED_FROM = 4000
 
 
 def families(
@@ -70,7 +71,7 @@ def _rounds(
 ) -> list[np.ndarray]:
     """The map after each round, learned from as many of the chosen rows as the work allows."""
     cost = rows.Y.shape[1] * rows.Z.shape[1]
-    chosen = chosen[: int(np.clip((MOST_WORK / cost) ** 0.5, FEWEST_ROWS, MOST_ROWS))]
+    chosen = chosen[: int(np.clip((MOST_WORK / cost) ** 0.5, FEWEST_ROWS, MOST_LEARNED_FROM))]
     # one of two classes says all
     Y = rows.Y[chosen, 1:] if rows.Y.shape[1] == 2 else rows.Y[chosen]
     Z = like(take(rows.Z, chosen), rows.Z, namespace(rows.Z).float32)

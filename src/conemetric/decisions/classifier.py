@@ -26,12 +26,12 @@ from ..evaluation.statistics import mcnemar
 from ..neighbours.ties import canonical_order
 from .base import DECISION_PARAMETERS, OF_RULES, MetricDecision, check_n_explained
 from .blend import Blended
+from .candidates import MOST_LEARNED_FROM
 from .parts import Explanation
 from .rule import Judge
 
 __all__ = ["DecisionEvidence", "MetricClassifier"]
 
-MOST_LEARNED_FROM = 4000  # rows of a fold, by each candidate of the metric
 SQUARES = 0.5  # weight of the mean squared error beside the error rate, which alone is coarse
 TEMPERATURES = (-3.0, 6.0)  # range of the logarithm of the factor that calibrates scores
 SURE = 1.0  # standard errors by which a vote must err less: kernels extrapolate better

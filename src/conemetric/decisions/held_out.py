@@ -91,4 +91,5 @@ class HeldOut:
 
     def _nearest(self, k: int) -> list[Near]:
         k = min(k, *(len(fold.train.Y) for fold in self.folds))
-        return [Near(*fold.train.nearest(fold.held_out, k)) for fold in self.folds]
+        pairs = ((fold.train.in_voting_order(), fold.held_out) for fold in self.folds)
+        return [Near(*train.nearest(held_out, k)) for train, held_out in pairs]

@@ -82,12 +82,12 @@ class NeighborVote(Stored):
 
     def fit(self, rows: Training, landmarks: np.ndarray) -> "FittedVote":
         """Keep all rows."""
-        return FittedVote(self, rows)
+        return FittedVote(self, rows.in_voting_order())
 
     def restored(self, rows: Training, state: State) -> "FittedVote":
         """The vote of these rows."""
         check(state, {}, "fitted")
-        return FittedVote(self, rows)
+        return FittedVote(self, rows.in_voting_order())
 
 
 @dataclass(frozen=True)

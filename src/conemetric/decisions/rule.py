@@ -39,10 +39,15 @@ class Training(NamedTuple):
         """The rows in the metric L L'."""
         return self._replace(Z=mapped(self.Z, L))
 
+    def in_voting_order(self) -> "Training":
+        """The rows with keys by which of equal ones the commonest class comes first."""
+        return self._replace(
+            keys=commonest_first(self.keys, self.Y.argmax(1))
+        )  # numbers: one class
+
     def nearest(self, Z: Array, k: int) -> list[np.ndarray]:
-        """The k rows nearest to each row of Z, and their distances."""
-        keys = commonest_first(self.keys, self.Y.argmax(1))  # of numbers: one class
-        return [to_numpy(part) for part in nearest(like(Z, self.Z), self.Z, k, keys)]
+        """The k rows nearest to each row of Z, and their distances; of ties the lower keys."""
+        return [to_numpy(part) for part in nearest(like(Z, self.Z), self.Z, k, self.keys)]
 
 
 def mapped(Z: Array, L: np.ndarray | None) -> Array:

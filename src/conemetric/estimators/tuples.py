@@ -20,6 +20,7 @@ from ..core.arrays import as_array, is_torch, refuse_masked, to_numpy, unique_ro
 from ..evaluation.thresholds import PROMISES, ThresholdPromise, check_share, promised_threshold
 from ..neighbours.search import nearest
 from ..neighbours.ties import labelled_keys
+from .validation import FLOATS
 
 NAMES = {2: "pairs", 3: "triplets", 4: "quadruplets"}
 STRATEGIES = ("accuracy", "f_beta", "max_tpr", "max_tnr", *PROMISES)
@@ -67,7 +68,7 @@ def unfold(tuples: Any, preprocessor: Any = None) -> tuple[Any, Any]:
     refuse_masked(tuples, "X")
     points = look_up(tuples, preprocessor)
     if not is_torch(points):
-        points = check_array(points, dtype=[np.float64, np.float32], allow_nd=True)
+        points = check_array(points, dtype=FLOATS, allow_nd=True)
     m, k = points.shape[:2]
     rows, number = unique_rows(points.reshape(m * k, -1))
     return rows, number.reshape(m, k)

@@ -8,7 +8,7 @@ from sklearn.utils.validation import check_array
 
 from ..core.arrays import is_torch, like, namespace, refuse_masked, to_numpy
 from ..core.fields import Array, Named, Number, Stored, Text, expect
-from ..estimators.validation import check_tensor
+from ..estimators.validation import FLOATS, check_tensor
 from .columns import EMBEDDING, Pool, check_scores, picked
 from .engines import ENGINES, NORMALIZATIONS, SIMILARITIES
 from .top_k import check_depth, search, tie_ranks, unit_rows
@@ -150,4 +150,4 @@ def check_rows(X: Any, name: str) -> Any:
     refuse_masked(X, name)
     if is_torch(X):
         return check_tensor(X, 1)
-    return check_array(X, dtype=[np.float64, np.float32], input_name=name)
+    return check_array(X, dtype=FLOATS, input_name=name)
