@@ -158,7 +158,7 @@ class FrobMetric(TripletMetric):
         self.C_ = C
         if given.row_numbers is not None:
             self.multipliers_, self.triplets_ = result.dual_point, given.row_numbers
-        self._store(program, result, span.points)
+        self._store(program, result, span)
         return result.dual_point
 
     def _previous_multipliers(self, given, C):
