@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 # Relative to the mean squared distance; powers of two for the Gaussian kernel, of four for the
 # Laplacian, which depends on the root. Relative to the mean distance for the city block.
 WIDTHS = {
-    "gaussian": tuple(2.0**-i for i in range(-4, 6)),
-    "laplacian": tuple(4.0**-i for i in range(-3, 5)),
-    kernel_ridge.CITY_BLOCK: tuple(2.0**-i for i in range(-5, 3)),
+    "gaussian": tuple(2.0**-i for i in range(-6, 6)),
+    "laplacian": tuple(4.0**-i for i in range(-5, 5)),
+    kernel_ridge.CITY_BLOCK: tuple(2.0**-i for i in range(-7, 3)),
 }
 RIDGES = (1e-3, 3e-3, 1e-2, 3e-2, 0.1, 0.3, 1.0, 3.0)
 COARSE = 2  # every other width and ridge is tried on few rows
