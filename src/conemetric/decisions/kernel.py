@@ -162,11 +162,13 @@ def _scorer(rows: "HeldOut", n_rows: int | None) -> Callable[[KernelRule], np.nd
     def matrices(kernel: str, width: float) -> list[list[Array]]:
         return [fold.kernel_matrices(kernel, width, n_rows) for fold in rows.folds]
 
+    known = [(fold.train.Y[:n_rows], fold.train.weights[:n_rows]) for fold in rows.folds]
+    offsets = [np.average(Y, axis=0, weights=weights) for Y, weights in known]
+
     def scores(rule: KernelRule) -> np.ndarray:
         found = []
-        for fold, (K, across) in zip(rows.folds, matrices(rule.kernel, rule.width), strict=True):
-            weights, Y = fold.train.weights[:n_rows], fold.train.Y[:n_rows]
-            offset = np.average(Y, axis=0, weights=weights)
+        in_folds = zip(known, offsets, matrices(rule.kernel, rule.width), strict=True)
+        for (Y, weights), offset, (K, across) in in_folds:
             a = kernel_ridge.ridge_solve(K, like(rule.ridge / weights, K), like(Y - offset, K))
             nothing = np.full((len(across), Y.shape[1]), np.nan)
             found.append(nothing if a is None else to_numpy(across @ a) + offset)
