@@ -472,3 +472,9 @@ def test_a_path_goes_on_while_the_gain_is_clear(gains, worth):
     setting = Setting(1.0, 0.1, 10, 10)
     best, tried = (choice.Candidate(setting, 0.5, g, e, np.zeros(500)) for g, e in gains)
     assert choice._worth(tried, best) == worth
+
+
+@pytest.mark.parametrize("estimator", [QueryAdapter(), RelevanceMetric()])
+def test_documents_are_not_mapped_before_a_fit(estimator):
+    with pytest.raises(NotFittedError):
+        estimator.transform_documents(np.ones((3, 2)))

@@ -1,5 +1,7 @@
 """Judgements to triplets: every rule against a plain loop, and errors for bad input."""
 
+import warnings
+
 import numpy as np
 import pytest
 from judged import collection
@@ -186,3 +188,13 @@ def test_a_log_that_repeats_the_ranking_changes_nothing_and_another_one_teaches(
 def test_a_bad_log_is_named(log, options, message):
     with pytest.raises(ValueError, match=message):
         judgements_from_log(log, **{"ranking": [[0, 1]], "n_documents": 4, **options})
+
+
+def test_grades_that_do_not_conflict_are_taken_without_a_word():
+    rows = [[0, 3, 2.0], [0, 3, 2.0], [0, 4, 1.0], [1, 4, 3.0]]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        judgements = check_relevance(rows, 2, 5)
+    assert judgements.n_relevant.tolist() == [2, 1]
+    with pytest.warns(UserWarning, match="document 3 for query 0 both 2 and 1 "):
+        check_relevance([[0, 3, 1.0], *rows], 2, 5)
