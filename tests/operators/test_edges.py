@@ -98,3 +98,19 @@ def test_smoother_is_an_inverse(asarray, reduced):
     A = to_numpy(operator.adjoint(asarray(weights)))
     expected = np.linalg.solve(A / A.diagonal().mean() + 0.1 * np.eye(len(A)), Y)
     np.testing.assert_allclose(to_numpy(smooth(asarray(Y))), expected, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("damping", [0.0, 0.5])
+@pytest.mark.parametrize("which", [None, slice(3, 20)])
+def test_a_move_changes_squared_lengths_to_first_order(asarray, dtype, damping, which):
+    edges, rng = random_graph(2)
+    operator = EdgeOperator(edges, 15, asarray(np.zeros(1, np.float64)))
+    L, change = rng.normal(size=(15, 6)), 1e-3 * rng.normal(size=len(edges))
+    used = slice(None) if which is None else which
+    ends = np.zeros((len(edges), 15))
+    ends[np.arange(len(edges)), edges[:, 0]], ends[np.arange(len(edges)), edges[:, 1]] = 1, -1
+    ends = ends[used]
+    H = 2 * (ends @ ends.T) * (ends @ L @ (ends @ L).T)
+    y = np.linalg.solve(H + damping * np.diag(np.diag(H)), change[used])
+    found = to_numpy(operator.moved(asarray(L), asarray(change), which, damping))
+    np.testing.assert_allclose(found - L, (ends.T * y) @ ends @ L, rtol=1e-5, atol=1e-8)

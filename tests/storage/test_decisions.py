@@ -322,3 +322,19 @@ def test_words_and_gaps_of_format_1_are_encoded_as_they_were(library):
     np.testing.assert_allclose(probability, expected["probability"], rtol=1e-7)
     assert loaded.feature_names_in_.tolist() == ["a", "colour", "b"]
     assert loaded.explain(table, n=2).nearness.shape == (10, 2, 3)
+
+
+def test_weights_of_columns_are_a_square_map(path, tmp_path):
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(60, 4))
+    estimator = MetricRegressor(regressor="kernel", random_state=0).fit(rows, abs(rows[:, 0]))
+    save_decision(tmp_path / "saved", estimator)
+    state = estimator.state()
+    at = [i for i, part in enumerate(estimator.blend_.parts) if part.trial.rule.by_columns]
+    assert at, [str(part) for part in estimator.blend_.parts]
+    name = f"parts.{at[0]}.map"
+    wide = put_array(name, lambda L: np.concatenate([L, L[:, :1]], axis=1))
+    forged(path, (tmp_path / "saved").read_bytes(), wide)
+    with pytest.raises(MetricFileError, match="weights of columns"):
+        load_decision(path)
+    assert state["parts"][at[0]]["map"].shape == (4, 4)
