@@ -4,13 +4,15 @@ Metrics of one family (the rounds of one iteration) compete on few rows; only th
 is searched with all of them.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import cache, partial
+from itertools import islice
 
 import numpy as np
 
-from ..core.arrays import like, namespace, take, to_numpy
-from ..estimators.folds import CrossFitted, Fold
+from ..core.arrays import is_torch, like, namespace, take, to_numpy
+from ..core.blas import side_by_side
+from ..estimators.folds import CrossFitted
 from ..estimators.gradient_metric import gradient_rounds
 from ..solvers.kernel_ridge import CITY_BLOCK, EUCLIDEAN
 from .held_out import Candidate
@@ -24,6 +26,9 @@ MOST_WORK = 4e9  # rows^2 x targets x features of a fold's gradients: 0.1 s a ro
 FEWEST_ROWS = 200  # they are learned from
 # rows of a fold that a metric is learned from; for gradients of magic, phoneme, penbased 7,000 are no better
 MOST_LEARNED_FROM = 4000
+N_GRADIENTS = (
+    1000  # rows at which the gradients of a fit are taken: a mean over them is precise enough
+)
 
 
 def families(
@@ -42,28 +47,32 @@ def families(
     found = [[Candidate(PLAIN, [None] * len(folds), lambda: None, (*EUCLIDEAN, *by_axes))]]
     if fitted.maps:
         found.append([Candidate(LEARNED, fitted.maps, lambda: final, EUCLIDEAN)])
-    if gradients:
-        if by_axes:
-            learn = partial(_rounds, rows, kernel=CITY_BLOCK, blocks=blocks)
-            found.append(_family("column weights, round", learn, folds, CITY_BLOCK))
-        if n_features <= MOST_FEATURES_FULL:
-            for kernel in EUCLIDEAN:
-                learn = partial(_rounds, rows, kernel=kernel)
-                found.append(_family(f"{kernel} gradient, round", learn, folds, kernel))
+    learners = []
+    if gradients and by_axes:
+        learn = partial(_rounds, rows, kernel=CITY_BLOCK, blocks=blocks)
+        learners.append(("column weights", CITY_BLOCK, learn))
+    if gradients and n_features <= MOST_FEATURES_FULL:
+        for kernel in EUCLIDEAN:
+            learners.append((f"{kernel} gradient", kernel, partial(_rounds, rows, kernel=kernel)))
+    tasks = [partial(learn, fold.train) for _, _, learn in learners for fold in folds]
+    run = map if is_torch(rows.Z) else side_by_side
+    maps = iter(run(lambda task: task(), tasks))
+    # all rows in the order in which they were drawn, any leading part of which represents the rest
+    drawn = np.concatenate([folds[0].train, folds[1].train])
+    drawn = drawn[np.sort(np.unique(drawn, return_index=True)[1])]
+    for name, kernel, learn in learners:
+        every, by_fold = cache(partial(learn, drawn)), list(islice(maps, len(folds)))
+        found.append(
+            [
+                Candidate(f"{name}, round {r + 1}", each, _entry(every, r), (kernel,), votes=False)
+                for r, each in enumerate(zip(*by_fold, strict=True))
+            ]
+        )
     return found
 
 
-def _family(
-    name: str, learn: Callable[[np.ndarray], list[np.ndarray]], folds: Sequence[Fold], kernel: str
-) -> list[Candidate]:
-    by_fold = [learn(fold.train) for fold in folds]
-    # all rows in the order in which they were drawn, any leading part of which represents the rest
-    drawn = np.concatenate([folds[0].train, folds[1].train])
-    every = cache(partial(learn, drawn[np.sort(np.unique(drawn, return_index=True)[1])]))
-    return [
-        Candidate(f"{name} {r + 1}", maps, partial(lambda r: every()[r], r), (kernel,), votes=False)
-        for r, maps in enumerate(zip(*by_fold, strict=True))
-    ]
+def _entry(every: Callable[[], list[np.ndarray]], r: int) -> Callable[[], np.ndarray]:
+    return lambda: every()[r]
 
 
 def _rounds(
@@ -76,6 +85,7 @@ def _rounds(
     Y = rows.Y[chosen, 1:] if rows.Y.shape[1] == 2 else rows.Y[chosen]
     Z = like(take(rows.Z, chosen), rows.Z, namespace(rows.Z).float32)
     weights, diagonal = rows.weights[chosen], False if blocks is None else blocks
-    found = gradient_rounds(Z, Y, weights, kernel, n_rounds=N_ROUNDS, diagonal=diagonal)
+    options = {"n_rounds": N_ROUNDS, "diagonal": diagonal, "n_gradients": N_GRADIENTS}
+    found = gradient_rounds(Z, Y, weights, kernel, **options)
     maps = (to_numpy(each.L) for each in found)
     return [np.diag(L) if L.ndim == 1 else L for L in maps]

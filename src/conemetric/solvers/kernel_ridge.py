@@ -22,8 +22,10 @@ diagonal, F = K(x, z) R^-1 and b = R a the program is
 
     P(b) = 1/2 |W^1/2 (y - c - F b)|^2 + ridge/2 |b|^2
 
-which is strongly convex, so P(b) - P* <= |P'(b)|^2 / (2 ridge). It needs one pass over the rows,
-in blocks, and memory for m^2 numbers.
+which is strongly convex, so P(b) - P* <= |P'(b)|^2 / (2 ridge). One pass over the rows, in blocks,
+adds up K(x, z)' W K(x, z), of which R^-1 makes F'W F. It magnifies the rounding of sums, so that this
+system only preconditions conjugate gradients, with a pass for the first residual and for every step;
+one or two are usual. Memory for m^2 numbers and a block.
 """
 
 from collections.abc import Callable
@@ -36,8 +38,10 @@ from scipy.linalg import get_lapack_funcs, solve_triangular
 from scipy.spatial.distance import cdist
 
 from ..core.arrays import Array, float64, identity, is_torch, like, namespace, on_device, zeros
+from ..core.blas import blas_threads
 from ..core.fields import Number, Stored, Text
 from ..core.slices import slices
+from ..core.threads import threaded
 from ..problems.base import Bounds
 from .base import Certificate, Status
 
@@ -48,6 +52,9 @@ ROUNDING = 16.0
 TOL = 1e-6  # relative gap of a linear system that counts as solved
 MOST_DENSE = 5000  # rows whose kernel matrix is held in float64 on the host: 200 MB
 MOST_STEPS = 20  # of conjugate gradients; two or three are usual
+# kernel values computed at a time where there are more than the second number, and how many of those
+# are held: beyond the cache an entry takes 46 ns instead of 15
+IN_CACHE, AT_ONCE, HELD = 1 << 17, 1 << 22, 1 << 21
 
 
 @dataclass(frozen=True)
@@ -74,8 +81,12 @@ class KernelSetting(Stored):
 def squared_distances(A: Array, B: Array) -> Array:
     """Squared Euclidean distances between the rows of A and of B; zero where they are rounding."""
     sizes = (A * A).sum(1)[:, None] + (B * B).sum(1)
-    squares = sizes - 2 * (A @ B.T)
-    return squares * (squares > ROUNDING * float(namespace(A).finfo(A.dtype).eps) * sizes)
+    squares = A @ B.T
+    squares *= -2
+    squares += sizes
+    sizes *= ROUNDING * float(namespace(A).finfo(A.dtype).eps)
+    squares *= squares > sizes
+    return squares
 
 
 def mean_square(Z: Array) -> float:
@@ -100,7 +111,9 @@ def mean_differences(Z: Array) -> Array:
 
 
 class Kernel(NamedTuple):
-    """What a kernel is a function of, its mean over the rows, the function, its derivative."""
+    """What a kernel is a function of, its mean over the rows, the function, which takes the place of
+    its argument, and its derivative.
+    """
 
     distances: Callable[[Array, Array], Array]
     mean: Callable[[Array], float]
@@ -116,9 +129,14 @@ def _mean_city_block(Z: Array) -> float:
     return float(mean_differences(Z).sum()) or 1.0
 
 
+def _exponential(xp: ModuleType, t: Array) -> Array:
+    t *= -1
+    return xp.exp(t, out=t)
+
+
 EUCLIDEAN, CITY_BLOCK = ("gaussian", "laplacian"), "city block"
-EXPONENTIAL = (lambda xp, t: xp.exp(-t)), (lambda xp, t, k: -k)
-OF_ROOT = (lambda xp, t: xp.exp(-xp.sqrt(t))), _slopes_of_root
+EXPONENTIAL = _exponential, (lambda xp, t, k: -k)
+OF_ROOT = (lambda xp, t: _exponential(xp, xp.sqrt(t, out=t))), _slopes_of_root
 KERNELS: dict[str, Kernel] = {
     "gaussian": Kernel(squared_distances, mean_square, *EXPONENTIAL),
     "laplacian": Kernel(squared_distances, mean_square, *OF_ROOT),
@@ -148,6 +166,28 @@ def ridge_solver(K: Array, ridge: float | Array) -> Callable[[Array], Array] | N
     return None if failed else lambda Y: potrs(factor, Y, lower=True)[0]
 
 
+def kernel_values(setting: KernelSetting, scale: float, A: Array, B: Array) -> Array:
+    """The kernel between the rows of A and of B, in their precision, on all cores of the host."""
+
+    def values(rows: Array) -> Array:
+        distances = KERNELS[setting.kernel].distances(rows, B)
+        distances /= scale
+        return setting.values(distances)
+
+    if is_torch(A) or len(A) * len(B) <= AT_ONCE:
+        return like(values(A), A)
+    K = np.empty((len(A), len(B)), A.dtype)
+
+    def fill(start: int, stop: int) -> None:
+        for rows in slices(stop - start, len(B), IN_CACHE):
+            rows = slice(start + rows.start, start + rows.stop)
+            K[rows] = values(A[rows])
+
+    with blas_threads(1):
+        threaded(fill, len(A), K.size)
+    return K
+
+
 @dataclass(frozen=True)
 class KernelSum:
     """f(x) = offset + sum_j coefficients_j k(x, points_j), in float64, with distances relative to
@@ -163,8 +203,7 @@ class KernelSum:
 
     def kernel(self, Z: Array) -> Array:
         """Kernel values between the rows of Z and the points."""
-        distances = KERNELS[self.setting.kernel].distances(float64(Z), self.points)
-        return self.setting.values(distances / self.scale)
+        return kernel_values(self.setting, self.scale, float64(Z), self.points)
 
     def __call__(self, Z: Array) -> Array:
         """f at each row of Z."""
@@ -173,18 +212,33 @@ class KernelSum:
         return namespace(Z).concatenate(values) + self.offset
 
 
-Fitted = tuple[KernelSum, Certificate]
+Fitted = tuple[KernelSum, Certificate | None]
 
 
-def fit_exactly(setting: KernelSetting, Z: Array, Y: Array, weights: Array) -> Fitted:
-    """Kernel ridge regression of Y (n, k) on the rows of Z, and its certificate."""
+def fit_exactly(
+    setting: KernelSetting, Z: Array, Y: Array, weights: Array, certified: bool = True
+) -> Fitted:
+    """Kernel ridge regression of Y (n, k) on the rows of Z, and its certificate: None, and of many
+    rows the first solution in float32, if it need not be ``certified``.
+    """
     Z = float64(Z)
     scale, offset = KERNELS[setting.kernel].mean(Z), (weights[:, None] * Y).sum(0) / weights.sum()
-    model = KernelSum(setting, Z, scale, None, offset)
+    model, Y = KernelSum(setting, Z, scale, None, offset), Y - offset
     if len(Z) <= MOST_DENSE or on_device(Z):
-        a, certificate = solve_exactly(model.kernel(Z), setting.ridge, Y - offset, weights)
-    else:
-        a, certificate = _solve_in_blocks(model, Y - offset, weights)
+        a, certificate = solve_exactly(model.kernel(Z), setting.ridge, Y, weights)
+        return replace(model, coefficients=a), certificate
+    ridge, ridges = setting.ridge, setting.ridge / weights
+    precondition = _float32_solver(model, ridges)
+    a, certificate = precondition(Y), None
+    if certified:
+        a, certificate = _conjugate_gradients(
+            a,
+            Y,
+            lambda a: _product(model, a),
+            precondition,
+            ridges[:, None],
+            lambda a, fitted: _certified(a, fitted, ridge, Y, weights),
+        )
     return replace(model, coefficients=a), certificate
 
 
@@ -211,32 +265,40 @@ def _certified(a: Array, fitted: Array, ridge: float, Y: Array, weights: Array) 
     return _certificate(primal, gap)
 
 
-def _solve_in_blocks(model: KernelSum, Y: Array, weights: Array) -> tuple[Array, Certificate]:
-    """`solve_exactly` by preconditioned conjugate gradients, target by target."""
-    ridge, ridges = model.setting.ridge, (model.setting.ridge / weights)[:, None]
-    precondition, xp = _float32_solver(model, ridge / weights), namespace(Y)
-    a = precondition(Y)
-    fitted, direction, before = _product(model, a), 0.0, 1.0
+def _conjugate_gradients(
+    x: Array,
+    Y: Array,
+    product: Callable[[Array], Array],
+    precondition: Callable[[Array], Array],
+    ridges: float | Array,
+    certify: Callable[[Array, Array], Certificate],
+) -> tuple[Array, Certificate]:
+    """The solution of product(x) + ridges x = Y, target by target, from a first one on, and its
+    certificate, by what ``certify`` makes of x and product(x).
+    """
+    xp = namespace(Y)
+    fitted, direction, before = product(x), 0.0, 1.0
+    certificate = certify(x, fitted)
     for _ in range(MOST_STEPS):
-        certificate = _certified(a, fitted, ridge, Y, weights)
         if certificate.status is Status.CONVERGED:
             break
-        residual = Y - fitted - ridges * a
+        residual = Y - fitted - ridges * x
         better = precondition(residual)
         size = (residual * better).sum(0)
         direction = better + size / before * direction
-        product = _product(model, direction)
-        curvature = (direction * (product + ridges * direction)).sum(0)
+        change = product(direction)
+        curvature = (direction * (change + ridges * direction)).sum(0)
         step = size / xp.where(curvature > 0, curvature, xp.ones_like(curvature))
-        a, fitted = a + step * direction, fitted + step * product
+        x, fitted = x + step * direction, fitted + step * change
         before = xp.where(size > 0, size, xp.ones_like(size))
-    return a, certificate
+        certificate = certify(x, fitted)
+    return x, certificate
 
 
 def _product(model: KernelSum, a: Array) -> Array:
     """K a, with the entries of K block by block; each off the diagonal serves twice."""
     points, product = model.points, zeros(a.shape, a)
-    for rows in slices(len(points), len(points)):
+    for rows in slices(len(points), len(points), HELD):
         K = replace(model, points=points[rows.start :]).kernel(points[rows])
         product[rows] += K @ a[rows.start :]
         product[rows.stop :] += K[:, rows.stop - rows.start :].T @ a[rows]
@@ -244,45 +306,71 @@ def _product(model: KernelSum, a: Array) -> Array:
 
 
 def _float32_solver(model: KernelSum, ridges: Array) -> Callable[[Array], Array]:
-    """(K + diag(ridges))^-1 in float32, with larger ridges where rounding makes that indefinite."""
+    """(K + diag(ridges))^-1 in float32."""
     points = model.points - model.points.mean(0)
-    points, kernel = like(points, points, namespace(points).float32), KERNELS[model.setting.kernel]
-    while True:
+    points = like(points, points, namespace(points).float32)
+
+    def upper_half() -> Array:
         K = zeros((len(points), len(points)), points)
-        for rows in slices(len(points), len(points)):  # the upper half
-            distances = kernel.distances(points[rows], points[rows.start :])
-            K[rows, rows.start :] = like(model.setting.values(distances / model.scale), K)
-        solve = ridge_solver(K, like(ridges, K))
-        if solve is not None:
-            return lambda B: float64(solve(like(B, K)))
+        for rows in slices(len(points), len(points), HELD):
+            others = points[rows.start :]
+            K[rows, rows.start :] = kernel_values(model.setting, model.scale, points[rows], others)
+        return K
+
+    solve = _definite_solver(upper_half, like(ridges, points))
+    return lambda B: float64(solve(like(B, points)))
+
+
+def _definite_solver(matrix: Callable[[], Array], ridges: float | Array) -> Callable[..., Array]:
+    """`ridge_solver`, with larger ridges where rounding has made a matrix indefinite."""
+    while (solve := ridge_solver(matrix(), ridges)) is None:
         ridges = 10 * ridges
+    return solve
 
 
 def fit_landmarks(
-    setting: KernelSetting, Z: Array, Y: Array, weights: Array, landmarks: Array
+    setting: KernelSetting,
+    Z: Array,
+    Y: Array,
+    weights: Array,
+    landmarks: Array,
+    certified: bool = True,
 ) -> Fitted:
     """The same with a sum over the rows ``landmarks`` (m, d) only."""
-    landmarks = float64(landmarks)
+    landmarks, ridge = float64(landmarks), setting.ridge
     scale = KERNELS[setting.kernel].mean(float64(Z))
     offset = (weights[:, None] * Y).sum(0) / weights.sum()
-    model = KernelSum(setting, landmarks, scale, None, offset, landmarks=True)
+    model, Y = KernelSum(setting, landmarks, scale, None, offset, landmarks=True), Y - offset
     K = model.kernel(landmarks)
-    m, k = len(K), Y.shape[1]
-    gram, moment = zeros((m, m), K), zeros((m, k), K)
+    m, roots = len(K), weights[:, None] ** 0.5
     R = namespace(K).linalg.cholesky(K + JITTER * m * identity(m, K)).T
-    for rows in slices(len(Z), len(landmarks)):
-        # row by row, because R^-1 would magnify the rounding of sums over all rows
-        root = weights[rows] ** 0.5
-        F = _solve_upper(R, model.kernel(Z[rows]).T * root, transposed=True)
-        gram += F @ F.T  # NumPy computes one triangle only
-        moment += F @ (root[:, None] * (Y[rows] - offset))
-    b = _solved(gram, setting.ridge, moment)
-    gradient = gram @ b + setting.ridge * b - moment
-    total = float((weights[:, None] * (Y - offset) ** 2).sum())
-    primal = 0.5 * total - float((b * moment).sum()) + 0.5 * float((b * (gram @ b)).sum())
-    primal += 0.5 * setting.ridge * float((b * b).sum())
-    gap = float((gradient**2).sum()) / (2 * setting.ridge)
-    return replace(model, coefficients=_solve_upper(R, b)), _certificate(primal, gap)
+    gram, moment = zeros((m, m), K), zeros((m, Y.shape[1]), K)
+    for rows in slices(len(Z), m):
+        across = roots[rows] * model.kernel(Z[rows])
+        gram += across.T @ across  # NumPy computes one triangle only
+        moment += across.T @ (roots[rows] * Y[rows])
+    moment = _solve_upper(R, moment, transposed=True)
+    gram = _solve_upper(R, _solve_upper(R, gram, transposed=True).T, transposed=True)
+    precondition = _definite_solver(lambda: gram + 0, ridge)
+
+    def product(b: Array) -> Array:
+        """F'W F b."""
+        a, added = _solve_upper(R, b), zeros(b.shape, K)
+        for rows in slices(len(Z), m, HELD):
+            across = model.kernel(Z[rows])
+            added += across.T @ (weights[rows, None] * (across @ a))
+        return _solve_upper(R, added, transposed=True)
+
+    def certify(b: Array, fitted: Array) -> Certificate:
+        gradient = fitted + ridge * b - moment
+        primal = 0.5 * float((weights[:, None] * Y**2).sum() - (b * moment).sum())
+        primal += 0.5 * float((b * gradient).sum())
+        return _certificate(primal, float((gradient**2).sum()) / (2 * ridge))
+
+    b, certificate = precondition(moment), None
+    if certified:
+        b, certificate = _conjugate_gradients(b, moment, product, precondition, ridge, certify)
+    return replace(model, coefficients=_solve_upper(R, b)), certificate
 
 
 def _certificate(primal: float, gap: float) -> Certificate:
