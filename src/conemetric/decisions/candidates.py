@@ -85,7 +85,8 @@ def _rounds(
     Y = rows.Y[chosen, 1:] if rows.Y.shape[1] == 2 else rows.Y[chosen]
     Z = like(take(rows.Z, chosen), rows.Z, namespace(rows.Z).float32)
     weights, diagonal = rows.weights[chosen], False if blocks is None else blocks
-    options = {"n_rounds": N_ROUNDS, "diagonal": diagonal, "n_gradients": N_GRADIENTS}
-    found = gradient_rounds(Z, Y, weights, kernel, **options)
+    found = gradient_rounds(
+        Z, Y, weights, kernel, n_rounds=N_ROUNDS, diagonal=diagonal, n_gradients=N_GRADIENTS
+    )
     maps = (to_numpy(each.L) for each in found)
     return [np.diag(L) if L.ndim == 1 else L for L in maps]

@@ -23,9 +23,9 @@ diagonal, F = K(x, z) R^-1 and b = R a the program is
     P(b) = 1/2 |W^1/2 (y - c - F b)|^2 + ridge/2 |b|^2
 
 which is strongly convex, so P(b) - P* <= |P'(b)|^2 / (2 ridge). One pass over the rows, in blocks,
-adds up K(x, z)' W K(x, z), of which R^-1 makes F'W F. It magnifies the rounding of sums, so that this
-system only preconditions conjugate gradients, with a pass for the first residual and for every step;
-one or two are usual. Memory for m^2 numbers and a block.
+adds up K(x, z)'W K(x, z). R^-1 would magnify the rounding of that sum, so that its system in a only
+preconditions conjugate gradients in b, with a pass for the first residual and for every step; one or
+two are usual. Memory for m^2 numbers and a block.
 """
 
 from collections.abc import Callable
@@ -37,7 +37,17 @@ import numpy as np
 from scipy.linalg import get_lapack_funcs, solve_triangular
 from scipy.spatial.distance import cdist
 
-from ..core.arrays import Array, float64, identity, is_torch, like, namespace, on_device, zeros
+from ..core.arrays import (
+    Array,
+    DType,
+    float64,
+    identity,
+    is_torch,
+    like,
+    namespace,
+    on_device,
+    zeros,
+)
 from ..core.blas import blas_threads
 from ..core.fields import Number, Stored, Text
 from ..core.slices import slices
@@ -54,7 +64,7 @@ MOST_DENSE = 5000  # rows whose kernel matrix is held in float64 on the host: 20
 MOST_STEPS = 20  # of conjugate gradients; two or three are usual
 # kernel values computed at a time where there are more than the second number, and how many of those
 # are held: beyond the cache an entry takes 46 ns instead of 15
-IN_CACHE, AT_ONCE, HELD = 1 << 17, 1 << 22, 1 << 21
+IN_CACHE, AT_ONCE, HELD = 1 << 17, 1 << 21, 1 << 21
 
 
 @dataclass(frozen=True)
@@ -166,26 +176,30 @@ def ridge_solver(K: Array, ridge: float | Array) -> Callable[[Array], Array] | N
     return None if failed else lambda Y: potrs(factor, Y, lower=True)[0]
 
 
-def kernel_values(setting: KernelSetting, scale: float, A: Array, B: Array) -> Array:
-    """The kernel between the rows of A and of B, in their precision, on all cores of the host."""
-
-    def values(rows: Array) -> Array:
-        distances = KERNELS[setting.kernel].distances(rows, B)
-        distances /= scale
-        return setting.values(distances)
-
-    if is_torch(A) or len(A) * len(B) <= AT_ONCE:
-        return like(values(A), A)
-    K = np.empty((len(A), len(B)), A.dtype)
+def in_blocks(
+    function: Callable[[Array], Array], A: Array, width: int, dtype: DType = None
+) -> Array:
+    """``function`` of the rows of A, with ``width`` numbers for each, in this or their precision: on
+    the host in blocks that stay in the cache, on all cores.
+    """
+    if is_torch(A) or len(A) * width <= AT_ONCE:
+        return like(function(A), A, dtype)
+    found = np.empty((len(A), width), dtype or A.dtype)
 
     def fill(start: int, stop: int) -> None:
-        for rows in slices(stop - start, len(B), IN_CACHE):
+        for rows in slices(stop - start, width, IN_CACHE):
             rows = slice(start + rows.start, start + rows.stop)
-            K[rows] = values(A[rows])
+            found[rows] = function(A[rows])
 
     with blas_threads(1):
-        threaded(fill, len(A), K.size)
-    return K
+        threaded(fill, len(A), found.size)
+    return found
+
+
+def kernel_values(setting: KernelSetting, scale: float, A: Array, B: Array) -> Array:
+    """The kernel between the rows of A and of B, with distances relative to ``scale``."""
+    distances = KERNELS[setting.kernel].distances
+    return in_blocks(lambda rows: setting.values(distances(rows, B) / scale), A, len(B))
 
 
 @dataclass(frozen=True)
@@ -229,17 +243,18 @@ def fit_exactly(
         return replace(model, coefficients=a), certificate
     ridge, ridges = setting.ridge, setting.ridge / weights
     precondition = _float32_solver(model, ridges)
-    a, certificate = precondition(Y), None
-    if certified:
-        a, certificate = _conjugate_gradients(
-            a,
-            Y,
-            lambda a: _product(model, a),
-            precondition,
-            ridges[:, None],
-            lambda a, fitted: _certified(a, fitted, ridge, Y, weights),
-        )
-    return replace(model, coefficients=a), certificate
+    a = precondition(Y)
+    if not certified:
+        return replace(model, coefficients=a), None
+    found = _conjugate_gradients(
+        a,
+        Y,
+        lambda a: _product(model, a),
+        precondition,
+        ridges[:, None],
+        lambda a, fitted: _certified(a, fitted, ridge, Y, weights),
+    )
+    return replace(model, coefficients=found[0]), found[1]
 
 
 def solve_exactly(K: Array, ridge: float, Y: Array, weights: Array) -> tuple[Array, Certificate]:
@@ -350,8 +365,11 @@ def fit_landmarks(
         gram += across.T @ across  # NumPy computes one triangle only
         moment += across.T @ (roots[rows] * Y[rows])
     moment = _solve_upper(R, moment, transposed=True)
-    gram = _solve_upper(R, _solve_upper(R, gram, transposed=True).T, transposed=True)
-    precondition = _definite_solver(lambda: gram + 0, ridge)
+    solve = _definite_solver(lambda: gram + ridge * K, ridge * JITTER * m)
+
+    def precondition(residual: Array) -> Array:
+        """(F'W F + ridge I)^-1 = R (K(x, z)'W K(x, z) + ridge R'R)^-1 R'."""
+        return R @ solve(R.T @ residual)
 
     def product(b: Array) -> Array:
         """F'W F b."""
@@ -367,9 +385,10 @@ def fit_landmarks(
         primal += 0.5 * float((b * gradient).sum())
         return _certificate(primal, float((gradient**2).sum()) / (2 * ridge))
 
-    b, certificate = precondition(moment), None
-    if certified:
-        b, certificate = _conjugate_gradients(b, moment, product, precondition, ridge, certify)
+    b = precondition(moment)
+    if not certified:
+        return replace(model, coefficients=_solve_upper(R, b)), None
+    b, certificate = _conjugate_gradients(b, moment, product, precondition, ridge, certify)
     return replace(model, coefficients=_solve_upper(R, b)), certificate
 
 
