@@ -46,23 +46,26 @@ def trial(number, scores, judge):
     return Trial(f"m{number}", NeighborVote(number + 1), scores, judge(scores))
 
 
-def test_the_scores_of_a_fold_do_not_depend_on_its_targets(seed):
+@pytest.mark.parametrize("n_partitions", [1, 2])
+def test_the_scores_of_a_fold_do_not_depend_on_its_targets(n_partitions, seed):
     rng = np.random.default_rng(seed)
-    Y, folds = rng.normal(size=(60, 1)), [slice(0, 20), slice(20, 40), slice(40, 60)]
-    scores = [Y + s * rng.normal(size=Y.shape) for s in (0.4, 0.5, 0.6, 0.7)]
+    y, orders = rng.normal(size=(60, 1)), [rng.permutation(60) for _ in range(n_partitions)]
+    held_out = [rows for order in orders for rows in np.split(order, 3)]
+    judged = np.concatenate(held_out)
+    scores = [y[judged] + s * rng.normal(size=(len(judged), 1)) for s in (0.4, 0.5, 0.6, 0.7)]
 
-    def blended(Y):
-        judge = judge_of(Y)
+    def blended(y):
+        judge = judge_of(y[judged])
         contests = [
             [trial(k, scores[k], judge), trial(k + 1, scores[k + 1], judge)] for k in (0, 2)
         ]
-        return blend_trials(contests, judge, folds, 3).scores
+        return blend_trials(contests, judge, held_out, 3).scores
 
-    changed = Y.copy()
-    changed[folds[1]] = rng.permutation(Y[folds[1]])
-    before, after = blended(Y), blended(changed)
-    np.testing.assert_array_equal(before[folds[1]], after[folds[1]])
-    assert not np.array_equal(before[folds[0]], after[folds[0]])
+    changed, rows = y.copy(), held_out[1]  # their targets change in every partition
+    changed[rows] = rng.permutation(y[rows])
+    before, after = blended(y), blended(changed)
+    np.testing.assert_array_equal(before[20:40], after[20:40])
+    assert not np.array_equal(before[:20], after[:20])
 
 
 def test_parts_that_weigh_little_are_left_out(seed):
@@ -70,10 +73,10 @@ def test_parts_that_weigh_little_are_left_out(seed):
     Y = rng.normal(size=(200, 1))
     judge = judge_of(Y)
     contests = [[trial(k, Y + rng.normal(size=Y.shape), judge)] for k in range(8)]
-    blended = blend_trials(contests, judge, [slice(0, 100), slice(100, 200)], 3)
+    blended = blend_trials(contests, judge, np.split(np.arange(200), 2), 3)
     assert len(blended.trials) == 3 and sum(blended.weights) == pytest.approx(1)
     assert list(blended.weights) == sorted(blended.weights, reverse=True)
-    assert blend_trials(contests, judge, [slice(0, 200)], 1).weights == (1.0,)
+    assert blend_trials(contests, judge, [np.arange(200)], 1).weights == (1.0,)
 
 
 @pytest.mark.parametrize("kind", [MetricClassifier, MetricRegressor])

@@ -245,3 +245,16 @@ def test_city_blocks_follow_columns_one_by_one(n_features, asarray, seed):
     assert (("plain", "city block") in tried) == (n_features == 3)
     if n_features == 3:
         assert model.chosen_.rule.kernel == "city block"
+
+
+@pytest.mark.parametrize("n, n_partitions", [(60, 3), (500, 3), (501, 2), (751, 1)])
+def test_few_rows_are_held_out_in_several_partitions_and_judge_once(n, n_partitions):
+    X, y = curve(0, n)
+    regressor = MetricRegressor(None, regressor="neighbors", random_state=0)
+    folds = regressor._cross_fit(X, y, np.random.RandomState(0)).folds
+    times = np.bincount(np.concatenate([fold.held_out for fold in folds]), minlength=n)
+    assert (times == n_partitions).all()
+    assert all(not set(fold.train) & set(fold.held_out) for fold in folds)
+    regressor.fit(X, y)
+    assert regressor.n_held_out_ == regressor.evidence_.n_rows == n
+    assert {len(each.scores) for each in regressor.trials_} == {n}

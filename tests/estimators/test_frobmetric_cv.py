@@ -80,3 +80,17 @@ def test_weights_of_classes_go_with_folds_that_lack_a_class(iris, factor, listed
     assert np.isfinite(metric.scores_).all()
     alone = FrobMetric(metric.C_, class_weight={2: factor}, n_targets=1).fit(X, y)
     assert_allclose(metric.objective_, alone.objective_)
+
+
+def test_impostors_that_all_coincide_are_refused_with_a_remedy_of_this_estimator():
+    X, y = np.repeat(np.eye(2), 8, axis=0), np.tile([0, 1], 8)
+    search = FrobMetricCV(Cs=2, cv=2, n_targets=1, n_impostors=1, random_state=0)
+    with pytest.raises(
+        ValueError, match=r"so Cs cannot be scaled.*raise n_imp.*give Cs as numbers"
+    ):
+        search.fit(X, y)
+    for remedy in ({"Cs": [1.0, 10.0]}, {"n_impostors": 6}):
+        assert clone(search).set_params(**remedy).fit(X, y).certificate_.meets(1e-3)
+    search.set_params(Cs=[1.0], prior="identity")
+    with pytest.raises(ValueError, match=r"so prior cannot be scaled.*give prior as numbers"):
+        search.fit(X, y)

@@ -20,6 +20,7 @@ from conemetric import (
     MaxMarginMatrixFactorization,
     NuMax,
     RelativeComparisons,
+    TableEncoder,
     frobmetric_path,
     solve_frobenius_sdp,
 )
@@ -76,8 +77,16 @@ def test_units_change_nothing(estimator, iris):
 @pytest.mark.parametrize("scale", [1e-200, 1e-80, 1e80, 1e200])
 def test_rows_out_of_range_are_refused(estimator, iris, scale):
     X, y = iris
-    with pytest.raises(ValueError, match=r"squared distances leave the range of float64; rescale"):
+    with pytest.raises(ValueError, match=r"leave the range of float64; rescale it.*[^4]\.$"):
         estimator.fit(X * scale, y)
+    learned(estimator, TableEncoder().fit_transform(X * scale), y)  # the remedy of the message
+
+
+@pytest.mark.parametrize("metric", [DMLEig(), LMNNEig()], ids=repr)
+def test_a_column_too_small_to_be_whitened_is_refused_not_left_out(metric, iris, asarray):
+    X, y = iris
+    with pytest.raises(ValueError, match=r"column 2 of X varies so little.*TableEncoder"):
+        metric.fit(asarray(X * [1, 1, 1e-200, 1]), y)
 
 
 def test_rows_out_of_the_range_of_single_precision_are_refused(iris, asarray):

@@ -71,7 +71,7 @@ def test_any_points_certify(kind, seed, asarray, dtype):
     problem = DMLEigProgram(operator, asarray(X).dtype)
     L = asarray(rng.normal(size=(operator.n_features, 3)).astype(dtype))
     u = asarray(rng.uniform(size=(~similar).sum()).astype(dtype))
-    bounds = problem.certify(L, u)
+    bounds = problem.certify(problem.scaled(L), u)
     assert -bounds.primal <= optimum * (1 + 1e-6) <= -bounds.dual * (1 + 2e-6)
 
 

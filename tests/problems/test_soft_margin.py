@@ -37,7 +37,8 @@ def test_bound_and_dual_set(kind, seed, asarray):
             and float(u.min()) >= 0
             and float(u.max()) <= 3 / m * (1 + 1e-12)
         )
-        bounds = problem.certify(asarray(rng.normal(size=(X.shape[1], 2))), u)
+        L = rng.normal(size=(X.shape[1], 2))
+        bounds = problem.certify(asarray(L / np.linalg.norm(L)), u)
         optimum = soft_margin_optimum(X, T, 3 / m)
         assert bounds.dual <= optimum + 1e-7 and optimum <= bounds.primal + 1e-7
 

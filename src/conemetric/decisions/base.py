@@ -5,7 +5,7 @@ and blended by held-out rows, and fitted to all rows.
 from abc import ABCMeta, abstractmethod
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from numbers import Integral
 from typing import Any, ClassVar, Self
 
@@ -205,11 +205,14 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
             gradients = self._is_auto() and KernelRule in searched
             blocks = self._block_numbers()
             candidates = families(rows, fitted, self._linear_map, blocks, gradients)
-            self._judged = fitted.judged
-            judge = Judge(Y[self._judged], weights[self._judged], self._row_losses)
-            self.trials_, blends = choose(
+            judge = Judge(Y[fitted.judged], weights[fitted.judged], self._row_losses)
+            trials, blends = choose(
                 rows, fitted.folds, candidates, searched, judge, self._n_landmarks(len(y)), rng
             )
+            # of several partitions into folds the first gives evidence and promises: each row once
+            self._judged = fitted.judged[: len(np.unique(fitted.judged))]
+            once = slice(len(self._judged))
+            self.trials_ = [replace(trial, scores=trial.scores[once]) for trial in trials]
             if self.verbose:
                 for trial in self.trials_:
                     print(f"[{type(self).__name__}] {trial}: held-out loss {trial.loss:.4f}")
@@ -218,7 +221,7 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
             weighted = zip(blended.trials, blended.weights, strict=True)
             parts = [(trial, weight, final[trial.metric]()) for trial, weight in weighted]
             self._fit_parts(parts, rows, rng, blended.certificate)
-        return blended
+        return replace(blended, scores=blended.scores[once])
 
     def _cross_fit_some(self, X: Array, y: np.ndarray, rng: RandomState) -> CrossFitted | None:
         """`_cross_fit` with at most `MOST_FOR_METRIC` rows; its folds number all rows."""

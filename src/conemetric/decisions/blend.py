@@ -57,16 +57,16 @@ def simplex_weights(residuals: np.ndarray) -> tuple[np.ndarray, Certificate]:
 
 
 def blend_trials(
-    contests: Sequence[Sequence[Trial]], judge: Judge, folds: Sequence[slice], n_parts: int
+    contests: Sequence[Sequence[Trial]], judge: Judge, held_out: Sequence[np.ndarray], n_parts: int
 ) -> Blended:
     """The best trial of each contest (trials of one kind, the best first), weighed against the best
-    of the others: at most ``n_parts``. ``folds`` are the places of the rows held out from each.
+    of the others: at most ``n_parts``. ``held_out`` numbers the rows held out, fold by fold.
     """
     trials, weights, certificate = _weighed([contest[0] for contest in contests], judge, n_parts)
     scores = np.empty_like(trials[0].scores)
-    for fold in folds:
-        others = np.ones(len(scores), bool)
-        others[fold] = False
+    judged, ends = np.concatenate(held_out), np.cumsum([len(rows) for rows in held_out])
+    for rows, end in zip(held_out, ends, strict=True):
+        fold, others = slice(end - len(rows), end), ~np.isin(judged, rows)
         if not others.any():
             scores[fold] = _mixture(trials, weights)[fold]
             continue

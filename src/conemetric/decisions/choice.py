@@ -39,28 +39,27 @@ def choose(
             contest += rule.search(best, judge)
     trials += [contest[0] for of_rule in contests.values() for contest in of_rule]
     by_name = {each.name: each for family in candidates for each in family}
-    ends = np.cumsum([len(fold.held_out) for fold in folds])
-    places = [slice(end - len(fold.held_out), end) for end, fold in zip(ends, folds, strict=True)]
+    held_out = [fold.held_out for fold in folds]
     largest = max(len(fold.train) for fold in folds)
     again = largest > min(MOST_ROWS, n_landmarks)
 
     def at_full_size(trial: Trial) -> Trial:
         """The trial with scores by a rule learned from all rows of the other folds."""
-        held_out, scores = HeldOut(rows, folds, by_name[trial.metric], None), []
-        for fold in held_out.folds:
+        in_metric, scores = HeldOut(rows, folds, by_name[trial.metric], None), []
+        for fold in in_metric.folds:
             landmarks = draw_landmarks(fold.train.keys, n_landmarks, rng)
             fitted = trial.rule.fit(fold.train, landmarks, certified=False)
             scores.append(fitted.scores(fold.held_out))
-        return held_out.trial(trial.rule, np.concatenate(scores), judge)
+        return in_metric.trial(trial.rule, np.concatenate(scores), judge)
 
     blends = []
     for rule, of_rule in contests.items():
-        blended = blend_trials(of_rule, judge, places, rule.most_parts)
+        blended = blend_trials(of_rule, judge, held_out, rule.most_parts)
         if again:
             emit("stage", stage="held-out rows judge the rules learned from all others")
             full = [at_full_size(trial) for trial in blended.trials]
             trials += full
-            blended = blend_trials([[trial] for trial in full], judge, places, rule.most_parts)
+            blended = blend_trials([[trial] for trial in full], judge, held_out, rule.most_parts)
         blends.append(blended)
     return trials, blends
 

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 # Relative to the mean squared distance; powers of two for the Gaussian kernel, of four for the
 # Laplacian, which depends on the root. Relative to the mean distance for the city block.
 WIDTHS = {
-    "gaussian": tuple(2.0**-i for i in range(-4, 6)),
-    "laplacian": tuple(4.0**-i for i in range(-3, 5)),
-    kernel_ridge.CITY_BLOCK: tuple(2.0**-i for i in range(-5, 3)),
+    "gaussian": tuple(2.0**-i for i in range(-6, 6)),
+    "laplacian": tuple(4.0**-i for i in range(-5, 5)),
+    kernel_ridge.CITY_BLOCK: tuple(2.0**-i for i in range(-7, 3)),
 }
 RIDGES = (1e-3, 3e-3, 1e-2, 3e-2, 0.1, 0.3, 1.0, 3.0)
 COARSE = 2  # every other width and ridge is tried on few rows
@@ -162,11 +162,13 @@ def _scorer(rows: "HeldOut", n_rows: int | None) -> Callable[[KernelRule], np.nd
     def matrices(kernel: str, width: float) -> list[list[Array]]:
         return [fold.kernel_matrices(kernel, width, n_rows) for fold in rows.folds]
 
+    known = [(fold.train.Y[:n_rows], fold.train.weights[:n_rows]) for fold in rows.folds]
+    offsets = [np.average(Y, axis=0, weights=weights) for Y, weights in known]
+
     def scores(rule: KernelRule) -> np.ndarray:
         found = []
-        for fold, (K, across) in zip(rows.folds, matrices(rule.kernel, rule.width), strict=True):
-            weights, Y = fold.train.weights[:n_rows], fold.train.Y[:n_rows]
-            offset = np.average(Y, axis=0, weights=weights)
+        in_folds = zip(known, offsets, matrices(rule.kernel, rule.width), strict=True)
+        for (Y, weights), offset, (K, across) in in_folds:
             a = kernel_ridge.ridge_solve(K, like(rule.ridge / weights, K), like(Y - offset, K))
             nothing = np.full((len(across), Y.shape[1]), np.nan)
             found.append(nothing if a is None else to_numpy(across @ a) + offset)

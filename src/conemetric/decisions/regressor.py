@@ -23,6 +23,8 @@ from .parts import Explanation
 __all__ = ["MetricRegressor", "RegressionEvidence"]
 
 FEWEST_ROWS = 10  # below it nothing is held out
+# few rows are held out in several partitions into folds, since a choice by one of them is noisy
+MOST_PARTITIONS, MOST_HELD_OUT = 3, 1500
 
 
 @dataclass(frozen=True)
@@ -138,10 +140,11 @@ class MetricRegressor(RegressorMixin, MetricDecision):
         n = len(y)
         if n < FEWEST_ROWS or y.std() == 0:
             return None
-        order = self._drawn(X, y, rng)
         n_folds = n_folds_for(n)
+        n_partitions = int(np.clip(MOST_HELD_OUT // n, 1, MOST_PARTITIONS))
         folds = [
             Fold(order[np.arange(n) % n_folds != f], order[f::n_folds][: MOST_JUDGED // n_folds])
+            for order in [self._drawn(X, y, rng) for _ in range(n_partitions)]
             for f in range(n_folds)
         ]
         if not self._is_auto():

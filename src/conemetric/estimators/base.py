@@ -140,25 +140,25 @@ class MahalanobisMetric(
 
         return keep
 
-    def _store(self, problem: Problem, result: SolveResult, points) -> Self:
+    def _store(self, problem: Problem, result: SolveResult, coordinates: Coordinates) -> Self:
         """Store the certified metric, rows of ``components_`` by descending eigenvalue, and
         its certificate; a metric truncated to ``n_components`` is certified again. Warn if
-        it separates few of the ``points``, which are in the program's coordinates.
+        it separates few of the points, which are in the program's ``coordinates``.
         """
         L, point, certificate = result.kept, result.primal_point, result.certificate
         n = self.n_components
         if n is not None and L.shape[1] > n:
             L, point = L[:, :n], point[:, :n]
             if self._fixed_trace:
-                trace = float((float64(point) ** 2).sum())
-                L, point = L * trace**-0.5, point * trace**-0.5
-            primal = problem.certify(point, result.dual_point).primal
-            certificate = certificate.truncated(primal, self.tol)
+                L, point = self._keep(L, coordinates)(point)
+            bounds = problem.certify(point, result.dual_point)
+            missed = bounds.violation if self._fixed_trace else certificate.violation
+            certificate = certificate.truncated(bounds.primal, self.tol, missed)
         if L.shape[1] == 0:  # the zero metric still needs a column to transform into
             L = like(np.zeros((L.shape[0], 1)), L)
         self._forget_threshold()
         self.components_ = transposed(L)
-        warn_if_collapsed(points, point, type(self).__name__, self._remedy)
+        warn_if_collapsed(coordinates.points, point, type(self).__name__, self._remedy)
         return self._store_result(replace(result, certificate=certificate))
 
     # for a metric that does not separate the points

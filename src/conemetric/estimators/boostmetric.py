@@ -169,8 +169,8 @@ class BoostMetric(TripletMetric):
             result = self._run(solver, problem, keep=keep)
             self._passes.append((coordinates.without_points(), result.state))
             results.append(result)
-            points, L = coordinates.points, result.kept
-            mapped = points @ like(result.primal_point, points)
+            solved, L = coordinates, result.kept
+            mapped = solved.points @ like(result.primal_point, solved.points)
             coordinates = Coordinates(mapped, (Matrix(float64(L)),))
             stopped = L.shape[1] == 0 or result.status is Status.INTERRUPTED
             values = [each.certificate.primal for each in results[-2:]]
@@ -179,7 +179,7 @@ class BoostMetric(TripletMetric):
         if given.row_numbers is not None:
             self.triplets_ = given.row_numbers
         self.n_passes_ = len(results)
-        return self._store(problem, _concatenated(results), points)
+        return self._store(problem, _concatenated(results), solved)
 
     def _scaled_v(self, operator, weights):
         """`SCALE_FREE_V` times the v from which M = 0 is optimal, lambda_max(A*(u)) at M = 0."""

@@ -204,7 +204,7 @@ class DMLEig(EigenvalueMetric):
         if given.row_numbers is not None:
             self.pairs_, self.similar_ = given.row_numbers, given.similar
             self.multipliers_ = result.dual_point
-        self._store(problem, result, whitened.points)
+        self._store(problem, result, whitened)
         self.objective_ = -self.certificate_.primal
         if self._n_in_tuple is not None and given.row_numbers is not None:
             self.calibrate_threshold(X, y, **calibration)

@@ -147,7 +147,7 @@ class FrobMetric(TripletMetric):
                 "the inverse fourth power of the units of X; rescale X, or give it in float64."
             )
         identity = isinstance(self.prior, str)
-        size = mean_impostor_distance(operator, given.weights) if identity else 1.0
+        size = mean_impostor_distance(operator, given.weights, "prior") if identity else 1.0
         prior = prior_matrix(self.prior, operator.reference, operator.n_features, size)
         program = FrobeniusProgram(operator, C, self.loss, prior, given.weights)
         solver = DualQuasiNewton(tol=self.tol, max_iter=self.max_iter)
@@ -158,7 +158,7 @@ class FrobMetric(TripletMetric):
         self.C_ = C
         if given.row_numbers is not None:
             self.multipliers_, self.triplets_ = result.dual_point, given.row_numbers
-        self._store(program, result, span.points)
+        self._store(program, result, span)
         return result.dual_point
 
     def _previous_multipliers(self, given, C):
@@ -190,15 +190,21 @@ def scaled_C(operator: Any, n_features: int, weights: Any = None) -> float:
     return SCALE_FREE_C_PER_FEATURE * n_features / mean_impostor_distance(operator, weights) ** 2
 
 
-def mean_impostor_distance(operator: Any, weights: Any = None) -> float:
-    """s^2, the mean squared Euclidean distance over the impostor pairs of a triplet operator."""
+def mean_impostor_distance(operator: Any, weights: Any = None, scaled: str = "C") -> float:
+    """s^2, the mean squared Euclidean distance over the impostor pairs of a triplet operator, by
+    which a parameter is ``scaled``.
+    """
     weights = 1.0 if weights is None else weights
     sum_, count = operator.space.sum(_impostor_lengths, operator.blocks, weights)
     mean_square = sum_ / count
     if not mean_square**2 > 0:
         raise AdviceError(
-            "Every impostor coincides with its point, so C cannot be scaled to X",
-            {"": "remove duplicated rows whose targets differ", "C": "give C as a number"},
+            f"Every impostor coincides with its point, so {scaled} cannot be scaled to X",
+            {
+                "": "remove duplicated rows whose targets differ",
+                "n_impostors": "raise n_impostors",
+                scaled: f"give {scaled} as {'a number' if scaled == 'C' else 'numbers'}",
+            },
         )
     return mean_square
 

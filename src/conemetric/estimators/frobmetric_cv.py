@@ -103,7 +103,7 @@ preprocessor, tol, max_iter, random_state, verbose
         given = self._constraints(Supervision(X, y, sample_weight=sample_weight, target=target))
         span, operator = self._operator(given)
         if isinstance(self.Cs, Integral):
-            size = mean_impostor_distance(operator, given.weights)
+            size = mean_impostor_distance(operator, given.weights, "Cs")
             self.Cs_ = np.geomspace(*GRID, self.Cs) / size**2
         else:
             self.Cs_ = _ascending(self.Cs)

@@ -86,7 +86,7 @@ random_state, verbose
         result = self._solve(problem, whitened)
         if given.row_numbers is not None:
             self.triplets_, self.multipliers_ = given.row_numbers, result.dual_point
-        return self._store(problem, result, whitened.points)
+        return self._store(problem, result, whitened)
 
 
 def _near_pairs(index, similar, weights, weighted):

@@ -16,7 +16,7 @@ from ..core.progress import all_or_nothing
 from ..core.sklearn_private import Interval, fit_context
 from ..core.warn import warn_user
 from ..operators.secants import DUPLICATE, AllSecants, ListedSecants, Secants
-from ..operators.span import in_span
+from ..operators.span import Coordinates, in_span
 from ..problems.isometry import SecantIsometryProgram
 from ..solvers.base import Certificate, Status
 from ..solvers.secant_generation import SecantGeneration
@@ -260,7 +260,7 @@ class NuMax(MahalanobisMetric):
         keys, self.multipliers_ = result.dual_point
         secants = problem.secants
         self.active_pairs_ = secants.xp.stack(secants.ends(keys), 1)
-        return self._store(problem, result, secants.X)
+        return self._store(problem, result, Coordinates(secants.X))
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -17,6 +17,7 @@ from ..core import spectral
 from ..core.arrays import Array, like, namespace, take, to_numpy
 from ..core.sklearn_private import Interval, StrOptions
 from ..operators import from_triplets
+from ..operators.span import Coordinates
 from ..problems.comparisons import MeasuredComparisonProgram
 from ..solvers.dual_coordinate import DualCoordinate
 from .frobmetric import scaled_C
@@ -142,7 +143,7 @@ class RelativeComparisons(TripletMetric):
         result = self._run(solver, problem, keep=partial(self._keep_weights, X, A))
         self.C_, self.triplets_ = problem.C, given.row_numbers
         self.multipliers_ = like(result.dual_point[0], X)
-        return self._store(problem, result, stored.X)
+        return self._store(problem, result, Coordinates(stored.X))
 
     def _keep_weights(self, X, A, w):
         """Store the weights as X is stored: (factor of the metric, the same on the host)."""

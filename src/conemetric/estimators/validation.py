@@ -126,9 +126,10 @@ def check_size(size: float, dtype: Any, name: str) -> None:
     """Refuse an extent whose powers are out of the range of ``dtype``."""
     largest = LARGEST_EXTENT[dtype.itemsize]
     if size > largest or 0 < size < 1 / largest:
-        raise ValueError(
+        precise = ", or give it in float64" if dtype.itemsize < 8 else ""
+        raise ValueError(  # StandardScaler cannot: its squares leave the range too
             f"{name} spreads over {size:.1e}, and its squared distances leave the range of "
-            f"{dtype}; rescale it (StandardScaler), or give it in float64."
+            f"{dtype}; rescale it (columns by TableEncoder, or divide it by {size:.1e}){precise}."
         )
 
 

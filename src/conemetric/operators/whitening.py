@@ -2,10 +2,12 @@
 
 from typing import Any
 
-from ..core.arrays import float64, identity, namespace
+from ..core.arrays import float64, identity, namespace, to_index
 from ..core.sparse_rows import SparseRows
 from .difference import from_pairs
 from .span import Coordinates, Diagonal, Matrix, centred_in_span
+
+SMALLEST_SPREAD = 1e-290  # of a column that varies: squares below it have few digits
 
 
 def whiten(X: Any, similar_pairs: Any, ridge: float, weights: Any = None) -> Coordinates:
@@ -55,6 +57,12 @@ def ridge_diagonal(X: Any, n_pairs: float, ridge: float) -> Any:
     else:
         Z = X - X.mean(0, dtype=xp.float64)
         spread = xp.einsum("ij,ij->j", Z, Z) / len(Z)
+        lost = (spread < SMALLEST_SPREAD) & (X[:1] != X).any(0)
+        if bool(lost.any()):
+            raise ValueError(
+                f"column {int(to_index(lost)[0])} of X varies so little that its squares leave the "
+                "range of float64; rescale it (TableEncoder)."
+            )
     return ridge_of_spread(spread, n_pairs, ridge)
 
 

@@ -16,12 +16,21 @@ Point = Array | tuple[Array, ...]  # primal or dual, as the program has it
 Primal = tuple[float, float]  # objective and relative violation
 
 
+TRACE_ROUNDING = 1e-10  # relative, of a trace computed in float64
+
+
 class Bounds(NamedTuple):
     """``dual <= optimum``, and a point of value ``primal`` with this relative ``violation``."""
 
     primal: float
     dual: float
     violation: float = 0.0
+
+
+def missed_trace(L: Array) -> float:
+    """How far the trace of L L' is from 1; 0 if that is rounding. That of a stored factor is rounded."""
+    missed = abs(float((L * L).sum()) - 1)
+    return missed if missed > TRACE_ROUNDING else 0.0
 
 
 class Problem(ABC):
@@ -43,6 +52,10 @@ class Problem(ABC):
     @abstractmethod
     def certify(self, primal_point: Array, dual_point: Point) -> Bounds:
         """Bounds from a primal and a dual feasible point, in float64, on the original program."""
+
+    def scaled(self, primal_point: Array) -> Array:
+        """The point that an iterate stands for: itself, unless the program fixes a trace."""
+        return primal_point
 
     def unbounded(self, primal_point: Array) -> str:
         """Why the program has no minimum, if the point proves it; else an empty string."""

@@ -26,7 +26,7 @@ from ..core.arrays import Array, Arrays, DType, Values, float64, identity, zeros
 from ..core.vectors import Total, clipped, greatest, minus_least, total
 from ..operators.base import Operator
 from ..operators.entries import EntryOperator
-from .base import Bounds, Point, Primal, Problem, SpectralDual
+from .base import Bounds, Point, Primal, Problem, SpectralDual, missed_trace
 from .losses import weighted_sum
 
 
@@ -180,6 +180,15 @@ class DMLEigProgram(EigenvalueProgram):
     def bounds(self, L: Array, u: Array, precise: bool = False) -> Bounds:
         cost, lower, _ = super().bounds(L, u, precise)
         return Bounds(-1 / cost if cost > 0 else 0.0, -1 / lower if lower > 0 else 0.0)
+
+    def scaled(self, primal_point: Array) -> Array:
+        return primal_point / (primal_point * primal_point).sum() ** 0.5
+
+    def certify(self, primal_point: Array, dual_point: Point) -> Bounds:
+        """Of the point as it is, whose trace t may be rounded: a, not a / t."""
+        L = float64(primal_point)
+        (value, dual, _), trace = super().certify(L, dual_point), float((L * L).sum())
+        return Bounds(value * trace, dual, missed_trace(L))
 
 
 class LMNNEigProgram(EigenvalueProgram):

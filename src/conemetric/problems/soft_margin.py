@@ -9,13 +9,15 @@ bounds the optimum, P(M) >= D(u). sum v_r >= 1 is needed, or rho could grow with
 weights v = 1/m is the mean margin, v >= 1 the smallest one.
 """
 
+from functools import cached_property
+
 import numpy as np
 from scipy import optimize
 
 from ..core import spectral
 from ..core.arrays import Array, float64, to_numpy
 from ..operators.base import Operator
-from .base import Bounds, Point, Problem
+from .base import Bounds, Point, Problem, missed_trace
 from .frobenius import EIGH_ERROR
 
 # the smallest that HiGHS accepts
@@ -37,7 +39,11 @@ class SoftMarginProgram(Problem):
             )
         self.operator, self.v = operator, float(v)
         unit = operator.empty_constraint_vector() + 1 if weights is None else weights
-        self.slack_penalty = self.v * operator.constraint_vector(unit)
+        self.weights = operator.constraint_vector(unit)
+
+    @cached_property
+    def slack_penalty(self) -> Array:
+        return self.v * self.weights  # in `exact`, by v as given: not rounded
 
     def start(self) -> Array:
         """Multipliers proportional to the weights."""
@@ -88,8 +94,9 @@ class SoftMarginProgram(Problem):
         u = exact.feasible(float64(dual_point))
         adjoint = exact.operator.precise_adjoint(u)
         leading, _ = spectral.leading_eigenpair(adjoint)
-        value = exact.value(exact.operator.forward_factor(L / float((L * L).sum()) ** 0.5))
+        value = exact.value(exact.operator.forward_factor(L))
         # if no metric meets the triplets the optimum is zero, and both values are its rounding
         size = float((adjoint * adjoint).sum()) ** 0.5
         rounding = EIGH_ERROR * len(adjoint) * exact.operator.eps * size
-        return Bounds(*(0.0 if abs(bound) <= rounding else bound for bound in (value, -leading)))
+        primal, dual = (0.0 if abs(bound) <= rounding else bound for bound in (value, -leading))
+        return Bounds(primal, dual, missed_trace(L))

@@ -135,9 +135,9 @@ class Certificate:
         """Whether gap and violation are within ``tol``."""
         return self.error <= tol
 
-    def truncated(self, primal: float, tol: float) -> "Certificate":
+    def truncated(self, primal: float, tol: float, violation: float = 0.0) -> "Certificate":
         """For a truncated point of value ``primal``: the same bound, the gap including the cut."""
-        cut = Certificate.from_bounds(Bounds(primal, self.dual, self.violation), self.status)
+        cut = Certificate.from_bounds(Bounds(primal, self.dual, violation), self.status)
         missed = self.status is Status.CONVERGED and not cut.meets(tol)
         return replace(cut, status=Status.TRUNCATED) if missed else cut
 
@@ -255,7 +255,8 @@ class Solver(ABC):
         except Infeasible as proof:
             best.take(proof.iterate)
             status, reason = Status.INFEASIBLE, str(proof)
-        kept, point = (None, best.primal_point) if keep is None else keep(best.primal_point)
+        point = problem.scaled(best.primal_point)
+        kept, point = (None, point) if keep is None else keep(point)
         bounds = problem.certify(point, best.dual_point)
         if status not in (Status.INTERRUPTED, Status.INFEASIBLE):
             reason = problem.unbounded(point)

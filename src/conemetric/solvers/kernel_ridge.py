@@ -170,7 +170,7 @@ def ridge_solver(K: Array, ridge: float | Array) -> Callable[[Array], Array] | N
         factor, failed = xp.linalg.cholesky_ex(K, upper=True)
         return None if bool(failed) else lambda Y: xp.cholesky_solve(Y, factor, upper=True)
     system = K.T  # K is symmetric, and LAPACK wants columns
-    system[np.diag_indices(len(K))] += ridge
+    np.einsum("ii->i", system)[:] += ridge  # a view of the diagonal
     potrf, potrs = get_lapack_funcs(("potrf", "potrs"), (system,))
     factor, failed = potrf(system, lower=True, overwrite_a=True, clean=False)
     return None if failed else lambda Y: potrs(factor, Y, lower=True)[0]
