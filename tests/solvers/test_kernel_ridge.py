@@ -225,9 +225,9 @@ def test_kernel_values_in_blocks(kernel, dtype, monkeypatch, seed):
     rng = np.random.default_rng(seed)
     A, B = rng.normal(size=(50, 3)).astype(dtype), rng.normal(size=(20, 3)).astype(dtype)
     setting = KernelSetting(kernel, 0.5, 0.1)
-    whole = kernel_ridge.kernel_values(setting, 2.0, A, B)
+    whole = kernel_ridge.KernelSum(setting, B, 2.0, None, None).kernel(A)
     monkeypatch.setattr(kernel_ridge, "AT_ONCE", 0)
     monkeypatch.setattr(kernel_ridge, "IN_CACHE", 130)
-    parts = kernel_ridge.kernel_values(setting, 2.0, A, B)
+    parts = kernel_ridge.KernelSum(setting, B, 2.0, None, None).kernel(A)
     assert parts.dtype == whole.dtype == dtype
     np.testing.assert_allclose(parts, whole, rtol=1e-5 if dtype == np.float32 else 1e-12)

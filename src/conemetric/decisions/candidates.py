@@ -4,15 +4,14 @@ Metrics of one family (the rounds of one iteration) compete on few rows; only th
 is searched with all of them.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache, partial
-from itertools import islice
 
 import numpy as np
 
-from ..core.arrays import is_torch, like, namespace, take, to_numpy
+from ..core.arrays import Array, is_torch, like, namespace, take, to_numpy
 from ..core.blas import side_by_side
-from ..estimators.folds import CrossFitted
+from ..estimators.folds import CrossFitted, Fold
 from ..estimators.gradient_metric import gradient_rounds
 from ..solvers.kernel_ridge import CITY_BLOCK, EUCLIDEAN
 from .held_out import Candidate
@@ -47,32 +46,28 @@ def families(
     found = [[Candidate(PLAIN, [None] * len(folds), lambda: None, (*EUCLIDEAN, *by_axes))]]
     if fitted.maps:
         found.append([Candidate(LEARNED, fitted.maps, lambda: final, EUCLIDEAN)])
-    learners = []
-    if gradients and by_axes:
-        learn = partial(_rounds, rows, kernel=CITY_BLOCK, blocks=blocks)
-        learners.append(("column weights", CITY_BLOCK, learn))
-    if gradients and n_features <= MOST_FEATURES_FULL:
-        for kernel in EUCLIDEAN:
-            learners.append((f"{kernel} gradient", kernel, partial(_rounds, rows, kernel=kernel)))
-    tasks = [partial(learn, fold.train) for _, _, learn in learners for fold in folds]
-    run = map if is_torch(rows.Z) else side_by_side
-    maps = iter(run(lambda task: task(), tasks))
-    # all rows in the order in which they were drawn, any leading part of which represents the rest
-    drawn = np.concatenate([folds[0].train, folds[1].train])
-    drawn = drawn[np.sort(np.unique(drawn, return_index=True)[1])]
-    for name, kernel, learn in learners:
-        every, by_fold = cache(partial(learn, drawn)), list(islice(maps, len(folds)))
-        found.append(
-            [
-                Candidate(f"{name}, round {r + 1}", each, _entry(every, r), (kernel,), votes=False)
-                for r, each in enumerate(zip(*by_fold, strict=True))
-            ]
-        )
+    if gradients:
+        if by_axes:
+            learn = partial(_rounds, rows, kernel=CITY_BLOCK, blocks=blocks)
+            found.append(_family("column weights, round", learn, folds, CITY_BLOCK, rows.Z))
+        if n_features <= MOST_FEATURES_FULL:
+            for kernel in EUCLIDEAN:
+                learn = partial(_rounds, rows, kernel=kernel)
+                found.append(_family(f"{kernel} gradient, round", learn, folds, kernel, rows.Z))
     return found
 
 
-def _entry(every: Callable[[], list[np.ndarray]], r: int) -> Callable[[], np.ndarray]:
-    return lambda: every()[r]
+def _family(
+    name: str, learn: Callable[..., list[np.ndarray]], folds: Sequence[Fold], kernel: str, Z: Array
+) -> list[Candidate]:
+    by_fold = (map if is_torch(Z) else side_by_side)(learn, [fold.train for fold in folds])
+    # all rows in the order in which they were drawn, any leading part of which represents the rest
+    drawn = np.concatenate([folds[0].train, folds[1].train])
+    every = cache(partial(learn, drawn[np.sort(np.unique(drawn, return_index=True)[1])]))
+    return [
+        Candidate(f"{name} {r + 1}", maps, partial(lambda r: every()[r], r), (kernel,), votes=False)
+        for r, maps in enumerate(zip(*by_fold, strict=True))
+    ]
 
 
 def _rounds(
@@ -85,8 +80,6 @@ def _rounds(
     Y = rows.Y[chosen, 1:] if rows.Y.shape[1] == 2 else rows.Y[chosen]
     Z = like(take(rows.Z, chosen), rows.Z, namespace(rows.Z).float32)
     weights, diagonal = rows.weights[chosen], False if blocks is None else blocks
-    found = gradient_rounds(
-        Z, Y, weights, kernel, n_rounds=N_ROUNDS, diagonal=diagonal, n_gradients=N_GRADIENTS
-    )
-    maps = (to_numpy(each.L) for each in found)
+    learned = partial(gradient_rounds, n_rounds=N_ROUNDS, n_gradients=N_GRADIENTS)
+    maps = (to_numpy(each.L) for each in learned(Z, Y, weights, kernel, diagonal=diagonal))
     return [np.diag(L) if L.ndim == 1 else L for L in maps]

@@ -47,16 +47,11 @@ class MappedFold:
     def __init__(self, rows: Training, fold: Fold, L: np.ndarray | None, most: int | None):
         self.train = rows.among(fold.train[:most]).mapped(L)
         self.held_out = mapped(take(rows.Z, fold.held_out), L)
-        self._scale, self._relative = cache(self._mean_distance), cache(self._distances)
+        self._relative = cache(self._distances)
 
-    def _mean_distance(self, mean: Callable[[Array], float]) -> float:
-        return mean(self.train.Z)
-
-    def _distances(
-        self, of: Callable[..., Array], mean: Callable[[Array], float], n_rows: int | None
-    ) -> list[Array]:
+    def _distances(self, of: Any, mean: Any, n_rows: int | None) -> list[Array]:
         """Distances over their mean: among training rows, and from held-out to training rows."""
-        known, scale = self.train.Z[:n_rows], self._scale(mean)
+        known, scale = self.train.Z[:n_rows], mean(self.train.Z)
         return [
             in_blocks(lambda rows: of(rows, known) / scale, A, len(known), namespace(A).float32)
             for A in (known, self.held_out)

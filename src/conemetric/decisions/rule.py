@@ -92,9 +92,7 @@ class Rule(Protocol):
         """
 
     def fit(self, rows: Training, landmarks: np.ndarray, certified: bool = True) -> FittedRule:
-        """Fit to the rows; a rule that cannot keep many keeps the ``landmarks`` only. One that only
-        judges need not be ``certified``.
-        """
+        """Fit to the rows, or if it cannot keep many the ``landmarks``; to judge, uncertified."""
 
     @property
     def by_columns(self) -> bool:

@@ -3,16 +3,9 @@
     f = the kernel ridge fit of the targets in the metric M        (`solvers.kernel_ridge`)
     M <- mean over rows, sum over targets, of grad f(x_i) grad f(x_i)',    scaled to trace one
 
-from the Euclidean distance on. With t the squared distance in M relative to its mean s,
-
-    grad f(x_i) = M sum_j W_ij (x_i - x_j),    W_ij = 2 / s a_j k'(t_ij)
-
-two matrix products per target, and one Cholesky decomposition per round. A diagonal metric has a
-weight per column, or per block of columns, and only its squares change: they are the mean squares
-of df/dx_j. The city block has such weights w_j of |x_j - z_j|, the roots of these mean squares.
-
-Each round solves a convex program and has its certificate. The iteration over M minimises nothing,
-so nothing is proven about it; held-out rows must judge it.
+from the Euclidean distance on (docs/mathematics.md): two matrix products per target, and one Cholesky
+decomposition per round, each a convex program with a certificate. The iteration over M minimises
+nothing, so nothing is proven about it; held-out rows must judge it.
 """
 
 from collections.abc import Sequence
@@ -33,7 +26,7 @@ from ..core.weights import check_range, check_weights
 from ..evaluation.knn import evenly_by_class
 from ..neighbours.ties import canonical_order
 from ..solvers.base import Certificate
-from ..solvers.kernel_ridge import CITY_BLOCK, KERNELS, KernelSetting, kernel_values, solve_exactly
+from ..solvers.kernel_ridge import CITY_BLOCK, KERNELS, KernelSetting, KernelSum, solve_exactly
 from .base import MahalanobisMetric, Seed
 from .validation import rows_coincide, validate_labelled_points
 from .warnings import warn_if_unscaled
@@ -72,7 +65,7 @@ def gradient_rounds(
 
     ``diagonal`` gives a weight per column, an array of block numbers (D,) a weight per block; the
     city block always has weights. The mean is over the gradients at the first ``n_gradients`` rows
-    (None: all). Takes three arrays (n, n): give a sample of many rows.
+    (None: all). Takes four arrays (n, n): give a sample of many rows.
     """
     Z = Z - Z.mean(0)
     Y, weights = like(Y, Z), like(weights, Z)
@@ -117,14 +110,10 @@ def _gradient_moment(setting, A, Y, weights, by_column, n_gradients=None):
     """
     kernel = KERNELS[setting.kernel]
     scale = kernel.mean(A)
-    K = kernel_values(setting, scale, A, A)
+    K = KernelSum(setting, A, scale, None, None).kernel(A)
     a, certificate = solve_exactly(K, setting.ridge, Y, weights)
     at, K, weights = A[:n_gradients], K[:n_gradients], weights[:n_gradients]
-    t = kernel.distances(at, A)
-    t /= scale
-    slopes = setting.slopes(like(t, K), K)
-    slopes /= scale
-    del t, K
+    slopes = setting.slopes(like(kernel.distances(at, A) / scale, K), K) / scale
     shares = (weights / weights.sum())[:, None]
     totals = slopes @ a
     if setting.kernel == CITY_BLOCK:

@@ -280,10 +280,8 @@ class Choice:
 
     def _side_by_side(self, function, *arguments):
         """``function(fold, *arguments)`` of every fold, on as many cores as there are."""
-        numbers = range(len(self.training))
-        if is_torch(self.data.documents):
-            return [function(fold, *arguments) for fold in numbers]
-        return side_by_side(lambda fold: function(fold, *arguments), numbers)
+        run = map if is_torch(self.data.documents) else side_by_side
+        return list(run(lambda fold: function(fold, *arguments), range(len(self.training))))
 
     # ---- judging
 
