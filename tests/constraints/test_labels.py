@@ -6,7 +6,14 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from conemetric.constraints.labels import check_labels, encode_labels, is_continuous
+from conemetric.constraints.block_labels import _times_factor
+from conemetric.constraints.block_rows import Partition
+from conemetric.constraints.labels import (
+    check_labels,
+    encode_labels,
+    is_continuous,
+    refuse_continuous,
+)
 
 
 def test_labels_may_be_strings():
@@ -99,3 +106,18 @@ def test_what_is_said_of_y_is_believed():
         is_continuous(halves, "numbers")
     with pytest.raises(ValueError, match="is for numbers, and y holds 'a'"):
         is_continuous(["a", "b"], "continuous")
+
+
+@pytest.mark.parametrize("counts", [None, np.full(40, 3)])
+def test_a_refused_quantity_says_in_how_many_rows(counts):
+    n = 40 if counts is None else 120
+    with pytest.raises(ValueError, match=f"^It learns between.*with 40 values in {n} rows; give"):
+        refuse_continuous(np.arange(40) + 0.5, "auto", "It", counts)
+
+
+def test_weights_of_rows_times_those_of_classes_are_checked_in_blocks():
+    X, y, weights = np.zeros((2, 1), np.float32), np.array([0, 1]), np.ones(2, np.float32)
+    partition, classes = Partition(0, X, y, weights), np.array([0, 1])
+    assert_array_equal(_times_factor(partition, classes, np.array([0.0, 2.0])).weights, [2.0])
+    with pytest.raises(ValueError, match="sample_weight, times class_weight,"):
+        _times_factor(partition, classes, np.array([1.0, 1e300]))

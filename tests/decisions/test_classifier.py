@@ -256,6 +256,14 @@ def test_evidence(seed):
         assert model.certificate_.status == "converged"
 
 
+def test_evidence_of_classes_that_are_far_apart():
+    X, y = np.random.default_rng(0).normal(size=(40, 2)), np.arange(40) % 2
+    X[:, 0] += 20 * y
+    evidence = fitted(X, y, None).evidence_
+    assert set(evidence.error.values()) == {0.0}
+    assert evidence.calibration_error < 0.1
+
+
 @every_rule
 def test_one_row_per_class(rule):
     X = np.array([[0.0, 1.0], [1.0, 5.0], [4.0, 0.0]])

@@ -258,3 +258,13 @@ def test_few_rows_are_held_out_in_several_partitions_and_judge_once(n, n_partiti
     regressor.fit(X, y)
     assert regressor.n_held_out_ == regressor.evidence_.n_rows == n
     assert {len(each.scores) for each in regressor.trials_} == {n}
+
+
+def test_evidence_is_about_the_held_out_residuals():
+    X, y = curve(0)
+    model = fitted(X, 3 * y)
+    evidence, residuals = model.evidence_, model._held_out
+    error = (residuals**2).mean() ** 0.5
+    assert evidence.error[evidence.chosen] == pytest.approx(error)
+    assert evidence.r2 == pytest.approx(1 - error**2 / (3 * y).var())
+    assert evidence.error[evidence.usual] > error

@@ -66,3 +66,16 @@ def test_what_has_no_distances_is_refused(X, points, pairs, message):
 def test_lists_do(X):
     embedding = PCA(2).fit(X)
     assert isometry_constant(embedding, X.tolist()) == isometry_constant(embedding, X)
+
+
+@pytest.mark.parametrize("scale", [1e-3, 1e3])
+def test_an_embedding_in_other_units_has_its_constants_in_those(X, scale):
+    embedding = GaussianRandomProjection(3, random_state=0).fit(X)
+    expected = isometry_constant(embedding, X)
+    embedding.components_ = scale * embedding.components_
+    found = isometry_constant(embedding, X)
+    assert_allclose(
+        [found.smallest, found.largest],
+        [scale**2 * expected.smallest, scale**2 * expected.largest],
+        rtol=1e-8,
+    )

@@ -3,7 +3,13 @@ import pytest
 from sklearn.decomposition import PCA
 
 from conemetric import FrobMetric
-from conemetric.evaluation.knn import knn_error, neighbour_recall, precision_at_k
+from conemetric.evaluation.knn import (
+    evenly_by_class,
+    knn_error,
+    nearest_labels,
+    neighbour_recall,
+    precision_at_k,
+)
 
 
 def brute_knn_error(A, a, B, b, k):
@@ -124,3 +130,21 @@ def test_too_many_neighbours(points):
     X, y, Q, labels = points
     with pytest.raises(ValueError, match="k=61 must be from 1 to the 60 points"):
         precision_at_k(None, X, y, Q, labels, k=[61])
+
+
+def test_ten_neighbours_are_recalled_unless_said_otherwise(points):
+    X, queries = np.asarray(points[0]), np.asarray(points[0])[:5]
+    metric = PCA(1).fit(X)
+    recalls = [neighbour_recall(metric, X, queries, k) for k in (9, 10, 11)]
+    assert neighbour_recall(metric, X, queries) == recalls[1] and len(set(recalls)) == 3
+
+
+def test_rows_at_the_same_distance_come_in_the_order_of_the_keys():
+    X, y, keys = np.zeros((6, 1)), np.arange(6), np.array([5, 3, 1, 0, 2, 4], dtype=np.uint64)
+    _, labels = nearest_labels(X, y, np.zeros((1, 1)), 6, keys)
+    assert labels[0].tolist() == [3, 2, 4, 1, 5, 0]
+
+
+def test_classes_are_spread_evenly():
+    labels = np.array([0, 0, 0, 0, 1, 1])
+    assert labels[evenly_by_class(np.arange(6), labels)].tolist() == [0, 1, 0, 0, 1, 0]

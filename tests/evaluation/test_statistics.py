@@ -55,3 +55,12 @@ def test_differences_without_spread_are_certain(shift, expected):
 def test_the_corrected_test_needs_splits_and_a_share(errors, test_size, message):
     with pytest.raises(ValueError, match=message):
         corrected_t_test(errors, errors, test_size)
+
+
+def test_without_a_word_the_interval_is_of_95_percent_from_9999_resamples():
+    before, after = np.random.default_rng(0).normal(size=(2, 40))
+    result = paired_difference(before, after + 5)
+    assert result == paired_difference(before, after + 5, confidence=0.95, n_resamples=9999)
+    assert result.p_value == pytest.approx(2 / (9999 + 1))  # no flip of signs is as extreme
+    narrow = paired_difference(before, after + 5, confidence=0.5)
+    assert result.low < narrow.low and narrow.high < result.high

@@ -64,3 +64,13 @@ def test_distance_score():
 def test_bad_input(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def test_equal_error_rate_is_where_both_rates_are_closest():
+    rng = np.random.default_rng(1)
+    same, fold = rng.random(300) < 0.3, np.arange(300) % 2
+    result = cross_validate(same + rng.normal(size=300), same, fold)
+    wrong, missed = result.false_positive_rate, 1 - result.true_positive_rate
+    closest = abs(wrong - missed).argmin()
+    assert abs(wrong - missed)[closest] < 0.02
+    assert result.equal_error_rate == pytest.approx((wrong + missed)[closest] / 2)

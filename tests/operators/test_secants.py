@@ -137,3 +137,9 @@ def test_a_scan_may_stop_when_it_has_enough_and_go_on_later(data, monkeypatch):
             break
     assert set(keys) == set(to_numpy(everything.keys).tolist())
     assert len(part.keys) < len(everything.keys)
+
+
+def test_all_pairs_are_counted_and_sampled_once():
+    secants = AllSecants(np.random.default_rng(0).normal(size=(7, 2)))
+    assert secants.n_pairs == 21
+    assert len(np.unique(secants.sample(21, np.random.default_rng(0)))) == 21

@@ -23,3 +23,10 @@ def test_too_many_new_queries_are_missed_only_as_often_as_promised(n, alpha, con
     assert binom.pmf(np.arange(n + 1), n, alpha) @ too_few <= 1 - confidence
     # and no smaller cut-off would keep it: one more query missed would be too many
     assert binom.cdf(too_few.sum(), n, alpha) > 1 - confidence
+
+
+def test_as_many_queries_as_the_promise_takes_are_enough():
+    n = 22  # the fewest with 0.9 ** n <= 1 - 0.9
+    assert calibrated(0, n, 0.1, 0.9) == 1
+    with pytest.raises(ValueError, match=rf"that takes {n}\.$"):
+        calibrated(0, n - 1, 0.1, 0.9)

@@ -136,6 +136,18 @@ def test_ring_opens_into_a_polygon(asarray, equality):
     assert type(result.primal_point) is type(asarray(np.zeros(1)))
 
 
+def test_a_start_near_the_boundary_is_centred_and_leads_to_the_same_optimum(asarray):
+    n = 16
+    problem = ring(asarray, n, np.inf, True)
+    folded = asarray(np.tile([-0.5, 0.5], n // 2)[:, None])  # every link has length 1
+    begun = PathPoint.near(problem, folded)
+    products = to_numpy(begun.X @ begun.Z)
+    np.testing.assert_allclose(products, float(begun.barrier) * np.eye(n), atol=1e-9)
+    result = InteriorPoint(tol=1e-6).solve(problem, folded)
+    assert result.certificate.status == "converged"
+    assert -result.certificate.primal == pytest.approx(n / (2 * np.sin(np.pi / n)) ** 2, rel=2e-6)
+
+
 def test_infeasible_programs_are_reported():
     identity = np.eye(3)
     problem = SemidefiniteProgram(

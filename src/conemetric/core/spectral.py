@@ -15,7 +15,7 @@ from scipy.linalg import cho_solve
 from scipy.sparse import issparse
 from scipy.sparse.linalg import ArpackNoConvergence, eigsh
 
-from .arrays import Array, DType, Pair, float64, identity, is_torch, like, namespace, to_numpy
+from .arrays import Array, DType, Pair, float64, is_torch, like, namespace, to_numpy
 from .blas import half_the_cores
 
 if TYPE_CHECKING:
@@ -94,10 +94,11 @@ def cholesky_solver(H: Array) -> Callable[[Array], Array]:
     xp = namespace(H)
     scale = xp.linalg.diagonal(H) ** -0.5
     scaled = H * scale * scale[:, None]
-    ridge, L = RIDGE * float(xp.finfo(H.dtype).eps), None
+    ridge, L, i = RIDGE * float(xp.finfo(H.dtype).eps), None, range(len(H))
     while L is None:
+        scaled[i, i] = 1 + ridge
         try:
-            L = xp.linalg.cholesky(scaled + ridge * identity(len(H), H))
+            L = xp.linalg.cholesky(scaled)
         except xp.linalg.LinAlgError:
             if not ridge < 1:
                 raise
@@ -105,8 +106,10 @@ def cholesky_solver(H: Array) -> Callable[[Array], Array]:
 
     def solve(b: Array) -> Array:
         b = scale * b
-        x = xp.cholesky_solve(b[:, None], L)[:, 0] if is_torch(b) else cho_solve((L, True), b)
-        return scale * x
+        if is_torch(b):
+            return scale * xp.cholesky_solve(b[:, None], L)[:, 0]
+        # the transpose is in LAPACK's order of entries, and not copied
+        return scale * cho_solve((L.T, False), b, overwrite_b=True, check_finite=False)
 
     return solve
 

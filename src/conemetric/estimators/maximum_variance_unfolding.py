@@ -175,9 +175,10 @@ class MaximumVarianceUnfolding(
         )
         problem = UnfoldingProgram(operator, lengths**2, self.sigma_, equal, error=error)
         face = self._face(points, lengths, first)
-        result = self._solve_on_face(problem, basis, face)
-        for rows in self._feasible_rows(points, face):
-            result = self._better(result, like(rows, reference), problem, basis)
+        feasible = [like(rows, reference) for rows in self._feasible_rows(points, face)]
+        result = self._solve_on_face(problem, basis, face, feasible)
+        for rows in feasible:
+            result = self._better(result, rows, problem, basis)
         return self._store(X, result)
 
     def _basis(self, points, edges, lengths):
@@ -203,22 +204,27 @@ class MaximumVarianceUnfolding(
             return None
         return neighbour_graph.joined_face(self.edges_, lengths, first, points)
 
-    def _solve_on_face(self, problem, basis, face):
+    def _solve_on_face(self, problem, basis, face, feasible):
         """Solve on the face that flat cliques leave the kernels, if any, else on all of them."""
         if face is None:
-            return self._solve(problem, problem, basis)
+            return self._solve(problem, problem, basis, feasible)
         on_face = UnfoldingOnFace(problem, face)
-        retried = problem.operator.n_constraints <= INTERIOR_UP_TO["equal"]
-        result = self._solve(on_face, problem, on_face.basis, retried=retried)
-        result = replace(result, dual_point=on_face.multipliers)
+        ways = [(on_face, on_face.basis), (problem, basis)]
+        if problem.operator.n_constraints > INTERIOR_UP_TO["equal"]:
+            del ways[1]
+        found: list[Any] = []
         # where a graph is more rigid than its cliques, the face proves nothing: see `rigidity`
-        if retried and result.status in SHORT_OF_TOL:
-            second = self._solve(problem, problem, basis)
-            return min(result, second, key=lambda found: found.certificate.error)
-        return result
+        for program, columns in ways if on_face.liftable else ways[::-1]:
+            again = len(found) + 1 < len(ways)
+            result = self._solve(program, problem, columns, feasible, retried=again)
+            dual_point = on_face.multipliers if program is on_face else result.dual_point
+            found.append(replace(result, dual_point=dual_point))
+            if result.status not in SHORT_OF_TOL:
+                return found[-1]
+        return min(found, key=lambda result: result.certificate.error)
 
-    def _solve(self, problem, whole, basis, **options):
-        """Solve; the result keeps a factor of the kernel of all points."""
+    def _solve(self, problem, whole, basis, feasible, **options):
+        """Solve, from a feasible point where distances are kept; the result keeps a factor of the kernel of all points."""
 
         def keep(L):
             L = spectral.canonical_factor(L - L.mean(0) if basis is None else L)
@@ -229,9 +235,11 @@ class MaximumVarianceUnfolding(
 
         few = problem.operator.n_constraints <= INTERIOR_UP_TO[self.constraint]
         solver = (InteriorPoint if few else LowRankLagrangian)(self.tol, self.max_iter)
+        start = feasible[0] if few and whole.equality else None
+        start = start if start is None or basis is None else basis.T @ start
         small = problem.operator.n_constraints <= ONE_THREAD_UP_TO
         with blas_threads(1) if small else nullcontext():
-            return self._run(solver, problem, keep=keep, **options)
+            return self._run(solver, problem, keep=keep, start=start, **options)
 
     def _feasible_rows(self, points, face):
         """The rows of X, which keep every distance; and with those that nearly coincide joined."""

@@ -202,7 +202,7 @@ class Evaluation:
     def dual(self) -> float:
         return self.dual_of(self.part)
 
-    @property
+    @cached_property
     def bound(self) -> float:
         """The dual value from eigenvalues without eigenvectors: a third of the work."""
         return self.dual_of(spectral.positive_values(self.shifted))

@@ -50,6 +50,7 @@ REPAIRED = 1e-13  # relative error of a squared distance that is rounding
 SCALED_AWAY = 1e-6  # relative excess of a squared distance that scaling down may remove
 STRESSES = 0.0, *10.0 ** np.arange(4, 12)  # multiples tried; larger ones are lost in rounding
 STIFFNESS = 1e7  # weight of equal multipliers on the face, against what they lose
+LIFTABLE = 1e-5  # ratio of eigenvalues of A*(w): below it no multiple of w makes up for u outside
 LIFTED = 6000  # edges over which multipliers are spread, at most: a matrix of that order is formed
 EPS = np.finfo(float).eps
 FEW_OPERATIONS = 8  # roundings of a value, beside those of the sums in it
@@ -133,10 +134,8 @@ class UnfoldingProgram(ConstrainedProgram):
 
     def factor_of(self, X: Array) -> Array:
         """A centred factor of X; with inequalities scaled down until no distance is exceeded."""
-        if self.operator.ignores_constants:
-            X = X - X.mean(0)
-            X = X - X.mean(1)[:, None]
-        return self.feasible(spectral.psd_split((X + X.T) / 2).factor)
+        L = (spectral.definite_part(X) or spectral.psd_split(X)).factor
+        return self.feasible(L - L.mean(0) if self.operator.ignores_constants else L)
 
     def feasible(self, L: Array, reached: Array | None = None) -> Array:
         """L, with inequalities scaled down until no distance is exceeded, whatever the rounding."""
@@ -242,6 +241,8 @@ class UnfoldingOnFace(UnfoldingProgram):
         spread = np.append(face.kept, others)[: max(LIFTED, len(face.kept))]
         int64 = original.operator.xp.int64
         self.kept, self.spread = (like(each, original.b, int64) for each in (face.kept, spread))
+        sizes = (face.outside**2).sum(0)  # 1 / eigenvalues of A*(w)
+        self.liftable = bool(sizes.min(initial=1.0) >= LIFTABLE * sizes.max(initial=1.0))
         operator = ReducedEdges(original.nodes.subset(face.kept), self.basis)
         given = original.sigma, original.equality, original.error
         super().__init__(operator, original.b[self.kept], *given)
@@ -313,7 +314,8 @@ class UnfoldingEvaluation(Evaluation):
     @cached_property
     def dual(self) -> float:
         part, complete = self._decomposition
-        if not complete:
-            return -np.inf
-        largest = float(part.values[0]) if part.rank else 0.0
+        return self.dual_of(part) if complete else -np.inf
+
+    def dual_of(self, part: Any) -> float:
+        largest = float(part.values.max()) if part.rank else 0.0
         return self.problem.dual_value(self.gain, part.squared_norm, largest)

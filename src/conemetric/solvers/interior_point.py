@@ -31,12 +31,14 @@ from .base import Infeasible, Iterate, Solver, Steps, relative_gap
 LARGE = 0.1  # l_i / sqrt(sigma) from which rows of Phi are exact: l_i l_j / sigma reaches 1 %
 REPAIR_GAP = 3.0  # gap, in units of tol, at which repairing X begins to pay
 # violation, in units of tol, up to which it pays for more than few constraints, whose repair is cheap
-FEASIBLY, FEW_CONSTRAINTS = 10.0, 200
+FEASIBLY, FEW_CONSTRAINTS = 5.0, 200
 REFINEMENTS, REFINED = 5, 1e-10  # of one linear system, at most; and the residual that is enough
 SHORT = 0.95  # share of the way to the boundary
 SMALLEST_STEP = 1e-5  # below which rounding dominates
 CENTRING = 1e-4  # smallest share of mu that a step aims at
 FIRST_SIZE, FIRST_SLACK = 0.5, 1e-3  # of X, relative to b; of slacks, relative to the largest b
+# of a start: eigenvalues added to X, relative to b, and its gap, relative to its trace
+ADDED, START_GAP = 1.0, 2.0
 
 
 @dataclass(frozen=True)
@@ -44,11 +46,12 @@ class InteriorPoint(Solver):
     """See the module docstring; an iteration is a predictor and a Newton step."""
 
     max_iter: int = 100
-    takes_start = False
     solves = ConstrainedProgram
 
-    def steps(self, problem: ConstrainedProgram, start: None) -> Steps:
+    def steps(self, problem: ConstrainedProgram, start: Array | None) -> Steps:
         state: PathPoint | None = PathPoint.begin(problem)
+        if start is not None:
+            state = PathPoint.near(problem, start)
         proven = last = -math.inf
         primal = lowest = math.inf
         while state is not None:
@@ -99,6 +102,19 @@ class PathPoint:
         u, s = (xp.where(bounded, each, 0.0) for each in (2 * z / size * ones, s))
         return cls(problem, x * one, z * one, u, s, bounded)
 
+    @classmethod
+    def near(cls, problem: ConstrainedProgram, factor: Array) -> Self:
+        """A centred point (X Z = mu I) near a feasible X that is not definite, where all constraints
+        are equalities; u is the one that misses C + X / sigma + A*(u) = Z the least.
+        """
+        operator, b, one = problem.operator, problem.b, identity(len(factor), problem.b)
+        X = factor @ factor.T + ADDED * abs(b).mean() / operator.forward(one).mean() * one
+        Z = START_GAP * (factor**2).sum() / len(one) * operator.xp.linalg.inv(X)
+        plain = SpectralMap(one, one[:0], operator.xp.linalg.diagonal(one))
+        wanted = operator.forward(Z + problem.offset - X / problem.sigma)
+        u = cholesky_solver(operator.newton_matrix(plain))(wanted)
+        return cls(problem, X, (Z + Z.T) / 2, u, b * 0, b < -operator.xp.inf)
+
     def iterate(self, point: Evaluation, L: Array | None = None) -> Iterate:
         """The iterate with the dual at ``point``, and a factor of X or the one given."""
         p = self.problem
@@ -106,9 +122,9 @@ class PathPoint:
         margins = p.operator.forward_factor(L)
         primal, violation = p.primal_at(L, margins, point.u)
         # a point is good only with its own multipliers, which penalise its violation
-        violation = max(violation, abs(relative_gap(primal, point.dual)))
+        violation = max(violation, abs(relative_gap(primal, point.bound)))
         extra = {"rank": L.shape[1], "barrier": float(self.barrier)}
-        return Iterate(primal, point.dual, L, point.u, violation, extra)
+        return Iterate(primal, point.bound, L, point.u, violation, extra)
 
     @property
     def barrier(self) -> Array:
