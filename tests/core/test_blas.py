@@ -8,7 +8,8 @@ from threadpoolctl import ThreadpoolController
 
 from conemetric.blocks import Threads
 from conemetric.blocks.vectors import BlockSpace
-from conemetric.core.blas import blas_threads
+from conemetric.core.blas import blas_threads, side_by_side
+from conemetric.core.threads import n_threads
 from conemetric.neighbours.search import neighbours_by_label
 
 
@@ -49,3 +50,17 @@ def test_fits_in_threads_leave_the_threads_of_blas_as_they_were(task):
         before = [each.num_threads for each in libraries.lib_controllers]
         list(pool.map(work, range(8)))
         assert [each.num_threads for each in libraries.lib_controllers] == before
+
+
+def test_items_side_by_side_keep_their_order_and_one_core_each(monkeypatch):
+    libraries = ThreadpoolController().select(user_api="blas")
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+
+    def work(item):
+        return item, n_threads(), max(each.num_threads for each in libraries.lib_controllers)
+
+    with libraries.limit(limits=3):
+        assert side_by_side(work, range(7)) == [(item, 1, 1) for item in range(7)]
+        assert n_threads() == 3
+    with pytest.raises(ZeroDivisionError):
+        side_by_side(lambda item: 1 / item, [1, 0])

@@ -171,15 +171,63 @@ def test_many_rows_with_few_distinct_landmarks(kernel, decimals, seed):
     assert_optimal(certificate, reached(*program), optimum(*program))
 
 
+def fits(Z, monkeypatch):
+    """Each way to fit: (function, landmarks, jitter)."""
+    yield fit_exactly, (), 0.0
+    yield fit_landmarks, (Z[:9],), JITTER
+    monkeypatch.setattr(kernel_ridge, "MOST_DENSE", 0)
+    yield fit_exactly, (), 0.0
+
+
 @every_kernel
 def test_a_perturbed_solution_is_not_called_optimal(kernel, monkeypatch, seed):
     Z, Y, weights = rows("random", np.random.default_rng(seed))
-    solve = kernel_ridge.ridge_solve
-    monkeypatch.setattr(kernel_ridge, "ridge_solve", lambda *system: 1.01 * solve(*system))
+    solver = kernel_ridge.ridge_solver
+    monkeypatch.setattr(kernel_ridge, "MOST_STEPS", 0)
+    monkeypatch.setattr(
+        kernel_ridge, "ridge_solver", lambda *system: lambda Y: 1.01 * solver(*system)(Y)
+    )
     setting = KernelSetting(kernel, 0.5, 0.1)
-    for fit, landmarks, jitter in ((fit_exactly, (), 0.0), (fit_landmarks, (Z[:9],), JITTER)):
+    for fit, landmarks, jitter in fits(Z, monkeypatch):
         model, certificate = fit(setting, Z, Y, weights, *landmarks)
         program = model, Z, Y, weights, jitter
         assert certificate.status == "stalled"
         assert certificate.dual <= optimum(*program) < certificate.primal
         assert reached(*program) == pytest.approx(certificate.primal, rel=ROUNDING)
+
+
+def test_the_certificate_is_that_of_the_last_step(monkeypatch, seed):
+    """Where steps run out, here after two with no preconditioner to speak of."""
+    Z, Y, weights = rows("random", np.random.default_rng(seed))
+    monkeypatch.setattr(kernel_ridge, "MOST_STEPS", 2)
+    monkeypatch.setattr(kernel_ridge, "ridge_solver", lambda K, ridge: lambda Y: 0.01 * Y)
+    for fit, landmarks, jitter in list(fits(Z, monkeypatch))[1:]:
+        model, certificate = fit(KernelSetting("gaussian", 0.5, 0.1), Z, Y, weights, *landmarks)
+        assert certificate.status == "stalled"
+        assert reached(model, Z, Y, weights, jitter) == pytest.approx(certificate.primal, rel=1e-9)
+
+
+@every_kernel
+def test_uncertified_fits_are_close(kernel, monkeypatch, seed):
+    """What only a choice is made by: no certificate, nearly the same sum."""
+    Z, Y, weights = rows("random", np.random.default_rng(seed))
+    setting = KernelSetting(kernel, 0.5, 0.1)
+    for fit, landmarks, _ in list(fits(Z, monkeypatch))[1:]:
+        one, _ = fit(setting, Z, Y, weights, *landmarks)
+        other, certificate = fit(setting, Z, Y, weights, *landmarks, certified=False)
+        assert certificate is None
+        np.testing.assert_allclose(other(Z), one(Z), atol=1e-4)
+
+
+@every_kernel
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_kernel_values_in_blocks(kernel, dtype, monkeypatch, seed):
+    rng = np.random.default_rng(seed)
+    A, B = rng.normal(size=(50, 3)).astype(dtype), rng.normal(size=(20, 3)).astype(dtype)
+    setting = KernelSetting(kernel, 0.5, 0.1)
+    whole = kernel_ridge.KernelSum(setting, B, 2.0, None, None).kernel(A)
+    monkeypatch.setattr(kernel_ridge, "AT_ONCE", 0)
+    monkeypatch.setattr(kernel_ridge, "IN_CACHE", 130)
+    parts = kernel_ridge.KernelSum(setting, B, 2.0, None, None).kernel(A)
+    assert parts.dtype == whole.dtype == dtype
+    np.testing.assert_allclose(parts, whole, rtol=1e-5 if dtype == np.float32 else 1e-12)

@@ -9,7 +9,8 @@ from functools import cache, partial
 
 import numpy as np
 
-from ..core.arrays import like, namespace, take, to_numpy
+from ..core.arrays import Array, is_torch, like, namespace, take, to_numpy
+from ..core.blas import side_by_side
 from ..estimators.folds import CrossFitted, Fold
 from ..estimators.gradient_metric import gradient_rounds
 from ..solvers.kernel_ridge import CITY_BLOCK, EUCLIDEAN
@@ -24,6 +25,9 @@ MOST_WORK = 4e9  # rows^2 x targets x features of a fold's gradients: 0.1 s a ro
 FEWEST_ROWS = 200  # they are learned from
 # rows of a fold that a metric is learned from; for gradients of magic, phoneme, penbased 7,000 are no better
 MOST_LEARNED_FROM = 4000
+N_GRADIENTS = (
+    1000  # rows at which the gradients of a fit are taken: a mean over them is precise enough
+)
 
 
 def families(
@@ -45,18 +49,18 @@ def families(
     if gradients:
         if by_axes:
             learn = partial(_rounds, rows, kernel=CITY_BLOCK, blocks=blocks)
-            found.append(_family("column weights, round", learn, folds, CITY_BLOCK))
+            found.append(_family("column weights, round", learn, folds, CITY_BLOCK, rows.Z))
         if n_features <= MOST_FEATURES_FULL:
             for kernel in EUCLIDEAN:
                 learn = partial(_rounds, rows, kernel=kernel)
-                found.append(_family(f"{kernel} gradient, round", learn, folds, kernel))
+                found.append(_family(f"{kernel} gradient, round", learn, folds, kernel, rows.Z))
     return found
 
 
 def _family(
-    name: str, learn: Callable[[np.ndarray], list[np.ndarray]], folds: Sequence[Fold], kernel: str
+    name: str, learn: Callable[..., list[np.ndarray]], folds: Sequence[Fold], kernel: str, Z: Array
 ) -> list[Candidate]:
-    by_fold = [learn(fold.train) for fold in folds]
+    by_fold = (map if is_torch(Z) else side_by_side)(learn, [fold.train for fold in folds])
     # all rows in the order in which they were drawn, any leading part of which represents the rest
     drawn = np.concatenate([folds[0].train, folds[1].train])
     every = cache(partial(learn, drawn[np.sort(np.unique(drawn, return_index=True)[1])]))
@@ -76,6 +80,6 @@ def _rounds(
     Y = rows.Y[chosen, 1:] if rows.Y.shape[1] == 2 else rows.Y[chosen]
     Z = like(take(rows.Z, chosen), rows.Z, namespace(rows.Z).float32)
     weights, diagonal = rows.weights[chosen], False if blocks is None else blocks
-    found = gradient_rounds(Z, Y, weights, kernel, n_rounds=N_ROUNDS, diagonal=diagonal)
-    maps = (to_numpy(each.L) for each in found)
+    learned = partial(gradient_rounds, n_rounds=N_ROUNDS, n_gradients=N_GRADIENTS)
+    maps = (to_numpy(each.L) for each in learned(Z, Y, weights, kernel, diagonal=diagonal))
     return [np.diag(L) if L.ndim == 1 else L for L in maps]

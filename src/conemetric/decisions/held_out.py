@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..core.arrays import Array, like, namespace, take
+from ..core.arrays import Array, namespace, take
 from ..estimators.folds import Fold
-from ..solvers.kernel_ridge import KERNELS
+from ..solvers.kernel_ridge import KERNELS, in_blocks
 from .rule import Judge, Rule, Training, Trial, mapped
 
 MOST_ROWS = 2000  # rows of each fold that a rule learns from in the search
@@ -47,24 +47,22 @@ class MappedFold:
     def __init__(self, rows: Training, fold: Fold, L: np.ndarray | None, most: int | None):
         self.train = rows.among(fold.train[:most]).mapped(L)
         self.held_out = mapped(take(rows.Z, fold.held_out), L)
-        self._scale, self._relative = cache(self._mean_distance), cache(self._distances)
+        self._relative = cache(self._distances)
 
-    def _mean_distance(self, kernel: str) -> float:
-        return KERNELS[kernel].mean(self.train.Z)
-
-    def _distances(self, kernel: str, n_rows: int | None) -> list[Array]:
+    def _distances(self, of: Any, mean: Any, n_rows: int | None) -> list[Array]:
         """Distances over their mean: among training rows, and from held-out to training rows."""
-        known, scale = self.train.Z[:n_rows], self._scale(kernel)
+        known, scale = self.train.Z[:n_rows], mean(self.train.Z)
         return [
-            like(KERNELS[kernel].distances(A, known) / scale, A, namespace(A).float32)
+            in_blocks(lambda rows: of(rows, known) / scale, A, len(known), namespace(A).float32)
             for A in (known, self.held_out)
         ]
 
     def kernel_matrices(self, kernel: str, width: float, n_rows: int | None) -> list[Array]:
         """Kernel values among the first training rows, and from held-out rows to them."""
+        form = KERNELS[kernel]
         return [
-            KERNELS[kernel].values(namespace(each), each / width)
-            for each in self._relative(kernel, n_rows)
+            in_blocks(lambda t: form.values(namespace(t), t / width), each, each.shape[1])
+            for each in self._relative(form.distances, form.mean, n_rows)
         ]
 
 

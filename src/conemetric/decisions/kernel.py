@@ -62,16 +62,16 @@ class KernelRule(kernel_ridge.KernelSetting):
         for kernel in rows.candidate.kernels:
             yield _search_kernel(rows, kernel, judge)
 
-    def fit(self, rows: Training, landmarks: np.ndarray) -> "FittedKernel":
+    def fit(self, rows: Training, landmarks: np.ndarray, certified: bool = True) -> "FittedKernel":
         """Solve the system of all rows, or that of the landmarks."""
         xp = namespace(rows.Z)
         Y, weights = (like(part, rows.Z, xp.float64) for part in (rows.Y, rows.weights))
         if len(landmarks) == len(rows.Z):
-            return FittedKernel(self, rows, *kernel_ridge.fit_exactly(self, rows.Z, Y, weights))
+            fitted = kernel_ridge.fit_exactly(self, rows.Z, Y, weights, certified)
+            return FittedKernel(self, rows, *fitted)
         kept = rows.among(landmarks)
-        return FittedKernel(
-            self, kept, *kernel_ridge.fit_landmarks(self, rows.Z, Y, weights, kept.Z)
-        )
+        fitted = kernel_ridge.fit_landmarks(self, rows.Z, Y, weights, kept.Z, certified)
+        return FittedKernel(self, kept, *fitted)
 
     @property
     def by_columns(self) -> bool:

@@ -80,7 +80,7 @@ class NeighborVote(Stored):
     def by_columns(self) -> bool:
         return False
 
-    def fit(self, rows: Training, landmarks: np.ndarray) -> "FittedVote":
+    def fit(self, rows: Training, landmarks: np.ndarray, certified: bool = True) -> "FittedVote":
         """Keep all rows."""
         return FittedVote(self, rows.in_voting_order())
 

@@ -91,8 +91,8 @@ class Rule(Protocol):
         each kind (such as each kernel) that a blend may hold beside the others.
         """
 
-    def fit(self, rows: Training, landmarks: np.ndarray) -> FittedRule:
-        """Fit to the rows; a rule that cannot keep many keeps the ``landmarks`` only."""
+    def fit(self, rows: Training, landmarks: np.ndarray, certified: bool = True) -> FittedRule:
+        """Fit to the rows, or if it cannot keep many the ``landmarks``; to judge, uncertified."""
 
     @property
     def by_columns(self) -> bool:

@@ -1,24 +1,13 @@
 """AutoMetric: the metrics of several methods blended into one, weighted by held-out error.
 
-    M = sum over methods k and folds f of a_k M_kf / s_kf
+    M = sum over methods k and folds f of a_k M_kf / s_kf        (docs/mathematics.md)
 
-Method k learns M_kf without the rows of fold f. Those rows then judge it by the vote of their
-nearest neighbours and give its scale s_kf: their mean squared distance to those neighbours, plus a
-fraction of that to all rows, so that a metric of few directions, in which neighbours nearly
-coincide, is not inflated. The weight falls with the distance to the best method, in standard errors:
-
-    a_k = exp(-c z(k, best)),    z(k, j) = (n_k - n_j) / sqrt(n_k + n_j + 1)
-
-where n_k and n_j count the rows that only k and only j gets wrong. The best method alone would
-follow noise on small data; equal weights would let a bad method spoil the mean. The plain distance
-is one of the candidates, and the blend's own error on held-out rows decides how much of it is kept,
-
-    M <- p M + (1 - p) plain,    p = 1 / (1 + exp(-c (z(plain, blend) + 1 - 60 / n)))
-
-with n held-out rows. With many, the blend weighs as much as the plain distance if it is worse by
-one standard error; with 60 it must be as good, with 30 better by one standard error. p below 0.05
-counts as 0: the result is the plain distance. Nothing is refitted: the mean of three metrics learned
-from two thirds of the rows each was found to err no more than one learned from all rows.
+Method k learns M_kf without the rows of fold f, which then judge it by the vote of their nearest
+neighbours and give its scale s_kf. The weight a_k falls with the distance to the best method, in
+standard errors: the best alone would follow noise on small data; equal weights would let a bad one
+spoil the mean. The blend's own error on held-out rows decides how much of the plain distance, one of
+the candidates, is kept. Nothing is refitted: the mean of three metrics learned from two thirds of the
+rows each was found to err no more than one learned from all rows.
 """
 
 from dataclasses import KW_ONLY, dataclass

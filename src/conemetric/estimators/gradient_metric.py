@@ -3,16 +3,9 @@
     f = the kernel ridge fit of the targets in the metric M        (`solvers.kernel_ridge`)
     M <- mean over rows, sum over targets, of grad f(x_i) grad f(x_i)',    scaled to trace one
 
-from the Euclidean distance on. With t the squared distance in M relative to its mean s,
-
-    grad f(x_i) = M sum_j W_ij (x_i - x_j),    W_ij = 2 / s a_j k'(t_ij)
-
-two matrix products per target, and one Cholesky decomposition per round. A diagonal metric has a
-weight per column, or per block of columns, and only its squares change: they are the mean squares
-of df/dx_j. The city block has such weights w_j of |x_j - z_j|, the roots of these mean squares.
-
-Each round solves a convex program and has its certificate. The iteration over M minimises nothing,
-so nothing is proven about it; held-out rows must judge it.
+from the Euclidean distance on (docs/mathematics.md): two matrix products per target, and one Cholesky
+decomposition per round, each a convex program with a certificate. The iteration over M minimises
+nothing, so nothing is proven about it; held-out rows must judge it.
 """
 
 from collections.abc import Sequence
@@ -33,14 +26,14 @@ from ..core.weights import check_range, check_weights
 from ..evaluation.knn import evenly_by_class
 from ..neighbours.ties import canonical_order
 from ..solvers.base import Certificate
-from ..solvers.kernel_ridge import CITY_BLOCK, KERNELS, KernelSetting, solve_exactly
+from ..solvers.kernel_ridge import CITY_BLOCK, KERNELS, KernelSetting, KernelSum, solve_exactly
 from .base import MahalanobisMetric, Seed
 from .validation import rows_coincide, validate_labelled_points
 from .warnings import warn_if_unscaled
 
 # rows that the metric is learned from: four matrices of this order, 0.5 GB on the host
 MAX_ROWS, MAX_ROWS_ON_GPU = 4000, 20_000
-BLOCK = 1 << 22  # kernel values multiplied by the signs of a column at a time
+BLOCK = 1 << 17  # kernel values multiplied by the signs of a column at a time: in the cache
 
 
 class GradientRound(NamedTuple):
@@ -65,12 +58,14 @@ def gradient_rounds(
     ridge: float = 0.05,
     width: float = 1.0,
     diagonal: bool | np.ndarray = False,
+    n_gradients: int | None = None,
 ) -> list[GradientRound]:
     """The metrics after 1, ..., ``n_rounds`` rounds, learned from the rows Z (n, D), their targets
     Y (n, k) and positive weights (n,), in the library and precision of Z.
 
     ``diagonal`` gives a weight per column, an array of block numbers (D,) a weight per block; the
-    city block always has weights. Takes four arrays (n, n): give a sample of many rows.
+    city block always has weights. The mean is over the gradients at the first ``n_gradients`` rows
+    (None: all). Takes four arrays (n, n): give a sample of many rows.
     """
     Z = Z - Z.mean(0)
     Y, weights = like(Y, Z), like(weights, Z)
@@ -82,7 +77,7 @@ def gradient_rounds(
     rounds: list[GradientRound] = []
     for _ in range(n_rounds):
         A = Z * L if weighs_columns else Z @ L
-        moment, certificate = _gradient_moment(setting, A, Y, weights, weighs_columns)
+        moment, certificate = _gradient_moment(setting, A, Y, weights, weighs_columns, n_gradients)
         if weighs_columns:
             moment = moment if blocks is None else blocks @ moment
             grown = L * moment**0.5
@@ -109,38 +104,37 @@ def _averages(blocks, Z):
     return like(same / same.sum(1, keepdims=True), Z)
 
 
-def _gradient_moment(setting, A, Y, weights, by_column):
-    """Weighted mean over the rows of A of the outer products of the gradients of a kernel ridge
-    fit, or of their squares ``by_column``; and the certificate of the fit.
+def _gradient_moment(setting, A, Y, weights, by_column, n_gradients=None):
+    """Weighted mean over the first rows of A of the outer products of the gradients of a kernel ridge
+    fit to all, or of their squares ``by_column``; and the certificate of the fit.
     """
     kernel = KERNELS[setting.kernel]
     scale = kernel.mean(A)
-    t = kernel.distances(A, A) / scale
-    K = setting.values(t)
+    K = KernelSum(setting, A, scale, None, None).kernel(A)
     a, certificate = solve_exactly(K, setting.ridge, Y, weights)
-    slopes = setting.slopes(t, K) / scale
-    del t, K
+    at, K, weights = A[:n_gradients], K[:n_gradients], weights[:n_gradients]
+    slopes = setting.slopes(like(kernel.distances(at, A) / scale, K), K) / scale
     shares = (weights / weights.sum())[:, None]
-    if setting.kernel == CITY_BLOCK:
-        xp, totals = namespace(A), slopes @ a
-        derivatives = (_signed_products(slopes, a, totals, column) for column in A.T)
-        return xp.stack([(shares * each**2).sum() for each in derivatives]), certificate
     totals = slopes @ a
+    if setting.kernel == CITY_BLOCK:
+        derivatives = (_signed_products(slopes, a, totals, column) for column in A.T)
+        moments = [(shares * each**2).sum() for each in derivatives]
+        return namespace(A).stack(moments), certificate
     moment = 0.0
     for a_t, total in zip(a.T, totals.T, strict=True):
-        gradient = 2 * (A * total[:, None] - slopes @ (a_t[:, None] * A))
+        gradient = 2 * (at * total[:, None] - slopes @ (a_t[:, None] * A))
         weighted = shares * gradient
         moment = moment + ((weighted * gradient).sum(0) if by_column else weighted.T @ gradient)
     return moment, certificate
 
 
 def _signed_products(slopes, a, totals, column):
-    """sum_j slopes_ij sign(x_i - x_j) a_j, block by block of rows."""
+    """sum_j slopes_ij sign(x_i - x_j) a_j for the first rows i, block by block."""
     high = column > column.min()
     if not (column[high] < column.max()).any():  # two values: one product without signs
         high = like(high, column)[:, None]
-        return high * totals - slopes @ (high * a)
-    xp, parts = namespace(column), slices(len(column), len(column), BLOCK)
+        return high[: len(slopes)] * totals - slopes @ (high * a)
+    xp, parts = namespace(column), slices(len(slopes), len(column), BLOCK)
     signs = ((xp.sign(column[rows, None] - column), slopes[rows]) for rows in parts)
     return xp.concatenate([(sign * part) @ a for sign, part in signs])
 

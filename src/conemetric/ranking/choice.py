@@ -14,8 +14,6 @@ down; other margins and negatives are tried at the best C only. These solves are
 need no certificate, and those of few queries run in the span of the queries.
 """
 
-from concurrent.futures import ThreadPoolExecutor
-from contextvars import copy_context
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
@@ -26,9 +24,8 @@ from sklearn.model_selection import KFold
 
 from ..core.advice import AdviceError
 from ..core.arrays import is_torch, like, to_numpy
-from ..core.blas import blas_threads
+from ..core.blas import side_by_side
 from ..core.progress import all_or_nothing, emit
-from ..core.threads import n_threads, single_threaded
 from ..solvers.base import relative_gap
 from ..solvers.dual_quasi_newton import DualQuasiNewton
 from .candidates import DEPTH, Candidate, Setting, best_candidate, crossed_mix
@@ -283,15 +280,8 @@ class Choice:
 
     def _side_by_side(self, function, *arguments):
         """``function(fold, *arguments)`` of every fold, on as many cores as there are."""
-        numbers = range(len(self.training))
-        if is_torch(self.data.documents):
-            return [function(fold, *arguments) for fold in numbers]
-        on_one_core = single_threaded()(function)
-        with blas_threads(1), ThreadPoolExecutor(n_threads()) as pool:
-            jobs = [
-                pool.submit(copy_context().run, on_one_core, fold, *arguments) for fold in numbers
-            ]
-            return [job.result() for job in jobs]
+        run = map if is_torch(self.data.documents) else side_by_side
+        return list(run(lambda fold: function(fold, *arguments), range(len(self.training))))
 
     # ---- judging
 

@@ -1,43 +1,34 @@
-"""Kernel ridge regression in a learned distance, with a certificate.
+"""Kernel ridge regression in a learned distance, with a certificate (docs/mathematics.md).
 
-    f(x) = c + sum_i a_i k(x, x_i)
+    f(x) = c + sum_i a_i k(x, x_i),    r = y - c - (K + ridge W^-1) a
 
-    k(x, z) = exp(-t / width) or exp(-sqrt(t / width)),   t = d(x, z)^2 / s
-              or exp(-t / width),                         t = |x - z|_1 / s
+minimises sum_i w_i (y_i - f(x_i))^2 / 2 + ridge/2 a'K a up to 1/2 sum_i w_i r_i^2. Distances are
+relative to their mean over the rows, and c is the mean of y. Beyond MOST_DENSE rows K is held in
+float32 only, as a Cholesky factor that preconditions conjugate gradients, which take the entries of K
+block by block in float64.
 
-    P(a) = 1/2 sum_i w_i (y_i - f(x_i))^2 + ridge/2 a'K a
-    D(a) = ridge (a'(y - c) - 1/2 a'K a - ridge/2 sum_i a_i^2 / w_i)
-
-s is the mean of what it divides over the rows and c the mean of y. The optimum solves
-(K + ridge W^-1) a = y - c, and for every a
-
-    P(a) - D(a) = 1/2 sum_i w_i r_i^2,    r = y - c - (K + ridge W^-1) a
-
-so that the residual of the linear system proves how far a is from the optimum. Beyond MOST_DENSE
-rows K is held in float32 only, as a Cholesky factor that preconditions conjugate gradients, which
-take the entries of K block by block in float64.
-
-Very many rows: f is a sum over m landmarks z_j instead. With R'R = K(z, z), plus JITTER m on the
-diagonal, F = K(x, z) R^-1 and b = R a the program is
-
-    P(b) = 1/2 |W^1/2 (y - c - F b)|^2 + ridge/2 |b|^2
-
-which is strongly convex, so P(b) - P* <= |P'(b)|^2 / (2 ridge). It needs one pass over the rows,
-in blocks, and memory for m^2 numbers.
+Very many rows: f is a sum over m landmarks z_j. With R'R = K(z, z) + JITTER m I, F = K(x, z) R^-1 and
+b = R a, P(b) = 1/2 |W^1/2 (y - c - F b)|^2 + ridge/2 |b|^2 is minimal up to |P'(b)|^2 / (2 ridge). A
+pass over the rows adds up K(x, z)'W K(x, z). R^-1 would magnify the rounding of that sum, so that its
+system in a only preconditions conjugate gradients in b, with a pass for the first residual, which is
+mostly enough, and for every step.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from types import ModuleType
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import get_lapack_funcs, solve_triangular
 from scipy.spatial.distance import cdist
 
 from ..core.arrays import Array, float64, identity, is_torch, like, namespace, on_device, zeros
+from ..core.blas import blas_threads
 from ..core.fields import Number, Stored, Text
 from ..core.slices import slices
+from ..core.threads import threaded
 from ..problems.base import Bounds
 from .base import Certificate, Status
 
@@ -48,6 +39,10 @@ ROUNDING = 16.0
 TOL = 1e-6  # relative gap of a linear system that counts as solved
 MOST_DENSE = 5000  # rows whose kernel matrix is held in float64 on the host: 200 MB
 MOST_STEPS = 20  # of conjugate gradients; two or three are usual
+# kernel values computed at a time where there are more than the second number, and how many of those
+# are held: beyond the cache an entry takes 46 ns instead of 15
+IN_CACHE, AT_ONCE, HELD = 1 << 17, 1 << 21, 1 << 23
+Map = Callable[[Array], Array]
 
 
 @dataclass(frozen=True)
@@ -74,8 +69,11 @@ class KernelSetting(Stored):
 def squared_distances(A: Array, B: Array) -> Array:
     """Squared Euclidean distances between the rows of A and of B; zero where they are rounding."""
     sizes = (A * A).sum(1)[:, None] + (B * B).sum(1)
-    squares = sizes - 2 * (A @ B.T)
-    return squares * (squares > ROUNDING * float(namespace(A).finfo(A.dtype).eps) * sizes)
+    squares = A @ B.T
+    squares *= -2
+    squares += sizes
+    squares *= squares > ROUNDING * float(namespace(A).finfo(A.dtype).eps) * sizes
+    return squares
 
 
 def mean_square(Z: Array) -> float:
@@ -100,7 +98,7 @@ def mean_differences(Z: Array) -> Array:
 
 
 class Kernel(NamedTuple):
-    """What a kernel is a function of, its mean over the rows, the function, its derivative."""
+    """Distances, their mean over the rows, the function, in place of its argument, its derivative."""
 
     distances: Callable[[Array, Array], Array]
     mean: Callable[[Array], float]
@@ -116,9 +114,14 @@ def _mean_city_block(Z: Array) -> float:
     return float(mean_differences(Z).sum()) or 1.0
 
 
+def _exponential(xp: ModuleType, t: Array) -> Array:
+    t *= -1
+    return xp.exp(t, out=t)
+
+
 EUCLIDEAN, CITY_BLOCK = ("gaussian", "laplacian"), "city block"
-EXPONENTIAL = (lambda xp, t: xp.exp(-t)), (lambda xp, t, k: -k)
-OF_ROOT = (lambda xp, t: xp.exp(-xp.sqrt(t))), _slopes_of_root
+EXPONENTIAL = _exponential, (lambda xp, t, k: -k)
+OF_ROOT = (lambda xp, t: _exponential(xp, xp.sqrt(t, out=t))), _slopes_of_root
 KERNELS: dict[str, Kernel] = {
     "gaussian": Kernel(squared_distances, mean_square, *EXPONENTIAL),
     "laplacian": Kernel(squared_distances, mean_square, *OF_ROOT),
@@ -132,7 +135,7 @@ def ridge_solve(K: Array, ridge: float | Array, Y: Array) -> Array | None:
     return None if solve is None else solve(Y)
 
 
-def ridge_solver(K: Array, ridge: float | Array) -> Callable[[Array], Array] | None:
+def ridge_solver(K: Array, ridge: float | Array) -> Map | None:
     """The map from Y to (K + diag(ridge))^-1 Y by a Cholesky factor, which takes the place of K,
     of which the upper half is read; None if the matrix is not positive definite.
     """
@@ -148,10 +151,25 @@ def ridge_solver(K: Array, ridge: float | Array) -> Callable[[Array], Array] | N
     return None if failed else lambda Y: potrs(factor, Y, lower=True)[0]
 
 
+def in_blocks(function: Map, A: Array, width: int, dtype: Any = None) -> Array:
+    """``function`` of the rows of A, ``width`` numbers each: on the host in the cache, on all cores."""
+    if is_torch(A) or len(A) * width <= AT_ONCE:
+        return like(function(A), A, dtype)
+    found, blocks = np.empty((len(A), width), dtype or A.dtype), slices(len(A), width, IN_CACHE)
+
+    def fill(start: int, stop: int) -> None:
+        for rows in blocks[start:stop]:
+            found[rows] = function(A[rows])
+
+    with blas_threads(1):
+        threaded(fill, len(blocks), found.size)
+    return found
+
+
 @dataclass(frozen=True)
 class KernelSum:
     """f(x) = offset + sum_j coefficients_j k(x, points_j), in float64, with distances relative to
-    ``scale``; the points are all training rows or some, ``landmarks``.
+    ``scale``; the points are all training rows or some, ``landmarks``; in their precision.
     """
 
     setting: KernelSetting
@@ -163,8 +181,12 @@ class KernelSum:
 
     def kernel(self, Z: Array) -> Array:
         """Kernel values between the rows of Z and the points."""
-        distances = KERNELS[self.setting.kernel].distances(float64(Z), self.points)
-        return self.setting.values(distances / self.scale)
+        Z, of = like(Z, self.points), KERNELS[self.setting.kernel].distances
+        return in_blocks(
+            lambda rows: self.setting.values(of(rows, self.points) / self.scale),
+            Z,
+            len(self.points),
+        )
 
     def __call__(self, Z: Array) -> Array:
         """f at each row of Z."""
@@ -173,32 +195,33 @@ class KernelSum:
         return namespace(Z).concatenate(values) + self.offset
 
 
-Fitted = tuple[KernelSum, Certificate]
+Fitted = tuple[KernelSum, Certificate | None]
 
 
-def fit_exactly(setting: KernelSetting, Z: Array, Y: Array, weights: Array) -> Fitted:
-    """Kernel ridge regression of Y (n, k) on the rows of Z, and its certificate."""
+def fit_exactly(
+    setting: KernelSetting, Z: Array, Y: Array, weights: Array, certified: bool = True
+) -> Fitted:
+    """Kernel ridge regression of Y (n, k) on the rows of Z; uncertified many in float32 only."""
     Z = float64(Z)
     scale, offset = KERNELS[setting.kernel].mean(Z), (weights[:, None] * Y).sum(0) / weights.sum()
-    model = KernelSum(setting, Z, scale, None, offset)
+    model, Y = KernelSum(setting, Z, scale, None, offset), Y - offset
     if len(Z) <= MOST_DENSE or on_device(Z):
-        a, certificate = solve_exactly(model.kernel(Z), setting.ridge, Y - offset, weights)
-    else:
-        a, certificate = _solve_in_blocks(model, Y - offset, weights)
-    return replace(model, coefficients=a), certificate
+        a, certificate = solve_exactly(model.kernel(Z), setting.ridge, Y, weights)
+        return replace(model, coefficients=a), certificate
+    ridges = setting.ridge / weights
+    system = partial(_product, model), _float32_solver(model, ridges), ridges[:, None]
+    certify = partial(_certified, ridge=setting.ridge, Y=Y, weights=weights) if certified else None
+    a, proof = _conjugate_gradients(Y, *system, certify)
+    return replace(model, coefficients=a), proof
 
 
 def solve_exactly(K: Array, ridge: float, Y: Array, weights: Array) -> tuple[Array, Certificate]:
     """The coefficients for centred targets Y (n, k) and kernel matrix K, and their certificate."""
     ridges = ridge / weights
-    a = _solved(K, ridges, Y)
+    a = ridge_solve(K, ridges, Y)
+    if a is None:  # rounding has made the matrix indefinite
+        a = namespace(K).linalg.lstsq(K + ridges * identity(len(K), K), Y)[0]
     return a, _certified(a, K @ a, ridge, Y, weights)
-
-
-def _solved(K: Array, ridge: float | Array, Y: Array) -> Array:
-    """`ridge_solve`, by least squares if rounding has made the matrix indefinite."""
-    a = ridge_solve(K, ridge, Y)
-    return namespace(K).linalg.lstsq(K + ridge * identity(len(K), K), Y)[0] if a is None else a
 
 
 def _certified(a: Array, fitted: Array, ridge: float, Y: Array, weights: Array) -> Certificate:
@@ -211,78 +234,102 @@ def _certified(a: Array, fitted: Array, ridge: float, Y: Array, weights: Array) 
     return _certificate(primal, gap)
 
 
-def _solve_in_blocks(model: KernelSum, Y: Array, weights: Array) -> tuple[Array, Certificate]:
-    """`solve_exactly` by preconditioned conjugate gradients, target by target."""
-    ridge, ridges = model.setting.ridge, (model.setting.ridge / weights)[:, None]
-    precondition, xp = _float32_solver(model, ridge / weights), namespace(Y)
-    a = precondition(Y)
-    fitted, direction, before = _product(model, a), 0.0, 1.0
+def _conjugate_gradients(
+    Y: Array, product: Map, precondition: Map, ridges: Any, certify: Any
+) -> tuple[Array, Certificate | None]:
+    """The solution of product(x) + ridges x = Y, target by target, and its certificate, by what
+    ``certify`` makes of x and product(x); None: the first solution.
+    """
+    xp, x = namespace(Y), precondition(Y)
+    if certify is None:
+        return x, None
+    fitted, direction, before = product(x), 0.0, 1.0
+    certificate = certify(x, fitted)
     for _ in range(MOST_STEPS):
-        certificate = _certified(a, fitted, ridge, Y, weights)
         if certificate.status is Status.CONVERGED:
             break
-        residual = Y - fitted - ridges * a
+        residual = Y - fitted - ridges * x
         better = precondition(residual)
         size = (residual * better).sum(0)
         direction = better + size / before * direction
-        product = _product(model, direction)
-        curvature = (direction * (product + ridges * direction)).sum(0)
+        change = product(direction)
+        curvature = (direction * (change + ridges * direction)).sum(0)
         step = size / xp.where(curvature > 0, curvature, xp.ones_like(curvature))
-        a, fitted = a + step * direction, fitted + step * product
+        x, fitted = x + step * direction, fitted + step * change
         before = xp.where(size > 0, size, xp.ones_like(size))
-    return a, certificate
+        certificate = certify(x, fitted)
+    return x, certificate
 
 
 def _product(model: KernelSum, a: Array) -> Array:
     """K a, with the entries of K block by block; each off the diagonal serves twice."""
     points, product = model.points, zeros(a.shape, a)
-    for rows in slices(len(points), len(points)):
+    for rows in slices(len(points), len(points), HELD):
         K = replace(model, points=points[rows.start :]).kernel(points[rows])
         product[rows] += K @ a[rows.start :]
         product[rows.stop :] += K[:, rows.stop - rows.start :].T @ a[rows]
     return product
 
 
-def _float32_solver(model: KernelSum, ridges: Array) -> Callable[[Array], Array]:
-    """(K + diag(ridges))^-1 in float32, with larger ridges where rounding makes that indefinite."""
+def _float32_solver(model: KernelSum, ridges: Array) -> Map:
+    """(K + diag(ridges))^-1 in float32."""
     points = model.points - model.points.mean(0)
-    points, kernel = like(points, points, namespace(points).float32), KERNELS[model.setting.kernel]
-    while True:
+    points = like(points, points, namespace(points).float32)
+
+    def upper_half() -> Array:
         K = zeros((len(points), len(points)), points)
-        for rows in slices(len(points), len(points)):  # the upper half
-            distances = kernel.distances(points[rows], points[rows.start :])
-            K[rows, rows.start :] = like(model.setting.values(distances / model.scale), K)
-        solve = ridge_solver(K, like(ridges, K))
-        if solve is not None:
-            return lambda B: float64(solve(like(B, K)))
+        for rows in slices(len(points), len(points), HELD):
+            K[rows, rows.start :] = replace(model, points=points[rows.start :]).kernel(points[rows])
+        return K
+
+    solve = _definite_solver(upper_half, like(ridges, points))
+    return lambda B: float64(solve(like(B, points)))
+
+
+def _definite_solver(matrix: Callable[[], Array], ridges: float | Array) -> Map:
+    """`ridge_solver`, with larger ridges where rounding has made a matrix indefinite."""
+    while (solve := ridge_solver(matrix(), ridges)) is None:
         ridges = 10 * ridges
+    return solve
 
 
 def fit_landmarks(
-    setting: KernelSetting, Z: Array, Y: Array, weights: Array, landmarks: Array
+    setting: KernelSetting, Z: Array, Y: Array, weights: Array, at: Array, certified: bool = True
 ) -> Fitted:
-    """The same with a sum over the rows ``landmarks`` (m, d) only."""
-    landmarks = float64(landmarks)
+    """The same with a sum over the landmarks ``at`` (m, d) only."""
+    points, ridge = float64(at), setting.ridge
     scale = KERNELS[setting.kernel].mean(float64(Z))
     offset = (weights[:, None] * Y).sum(0) / weights.sum()
-    model = KernelSum(setting, landmarks, scale, None, offset, landmarks=True)
-    K = model.kernel(landmarks)
-    m, k = len(K), Y.shape[1]
-    gram, moment = zeros((m, m), K), zeros((m, k), K)
+    model, Y = KernelSum(setting, points, scale, None, offset, landmarks=True), Y - offset
+    K = model.kernel(points)
+    m, roots = len(K), weights[:, None] ** 0.5
     R = namespace(K).linalg.cholesky(K + JITTER * m * identity(m, K)).T
-    for rows in slices(len(Z), len(landmarks)):
-        # row by row, because R^-1 would magnify the rounding of sums over all rows
-        root = weights[rows] ** 0.5
-        F = _solve_upper(R, model.kernel(Z[rows]).T * root, transposed=True)
-        gram += F @ F.T  # NumPy computes one triangle only
-        moment += F @ (root[:, None] * (Y[rows] - offset))
-    b = _solved(gram, setting.ridge, moment)
-    gradient = gram @ b + setting.ridge * b - moment
-    total = float((weights[:, None] * (Y - offset) ** 2).sum())
-    primal = 0.5 * total - float((b * moment).sum()) + 0.5 * float((b * (gram @ b)).sum())
-    primal += 0.5 * setting.ridge * float((b * b).sum())
-    gap = float((gradient**2).sum()) / (2 * setting.ridge)
-    return replace(model, coefficients=_solve_upper(R, b)), _certificate(primal, gap)
+    gram, moment = zeros((m, m), K), zeros((m, Y.shape[1]), K)
+    for rows in slices(len(Z), m):
+        across = roots[rows] * model.kernel(Z[rows])
+        gram += across.T @ across  # NumPy computes one triangle only
+        moment += across.T @ (roots[rows] * Y[rows])
+    moment = _solve_upper(R, moment, transposed=True)
+    solve = _definite_solver(lambda: gram + ridge * K, ridge * JITTER * m)
+    total = float((weights[:, None] * Y**2).sum())
+
+    def product(b: Array) -> Array:
+        """F'W F b."""
+        a, added = _solve_upper(R, b), zeros(b.shape, K)
+        for rows in slices(len(Z), m, HELD):
+            across = model.kernel(Z[rows])
+            added += across.T @ (weights[rows, None] * (across @ a))
+        return _solve_upper(R, added, transposed=True)
+
+    def certify(b: Array, fitted: Array) -> Certificate:
+        gradient = fitted + ridge * b - moment
+        primal = 0.5 * (total + float((b * (gradient - moment)).sum()))
+        return _certificate(primal, float((gradient**2).sum()) / (2 * ridge))
+
+    # (F'W F + ridge I)^-1 = R (K(x, z)'W K(x, z) + ridge R'R)^-1 R'
+    system = product, lambda r: R @ solve(R.T @ r), ridge, certify if certified else None
+    b, certificate = _conjugate_gradients(moment, *system)
+    return replace(model, coefficients=_solve_upper(R, b)), certificate
 
 
 def _certificate(primal: float, gap: float) -> Certificate:
