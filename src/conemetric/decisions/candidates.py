@@ -25,9 +25,7 @@ MOST_WORK = 4e9  # rows^2 x targets x features of a fold's gradients: 0.1 s a ro
 FEWEST_ROWS = 200  # they are learned from
 # rows of a fold that a metric is learned from; for gradients of magic, phoneme, penbased 7,000 are no better
 MOST_LEARNED_FROM = 4000
-N_GRADIENTS = (
-    1000  # rows at which the gradients of a fit are taken: a mean over them is precise enough
-)
+N_GRADIENTS = 1000  # rows at which the gradients of a fit are taken for their mean
 
 
 def families(

@@ -10,11 +10,9 @@ embedding (1 = nearest, n - 1 = farthest),
 
 References
 ----------
-Lee & Verleysen, "Quality assessment of nonlinear dimensionality reduction based on
-K-ary neighborhoods", JMLR W&CP 4, 2008. Lee, Renard, Bernard, Dupont & Verleysen, "Type
-1 and 2 mixtures of Kullback-Leibler divergences as cost functions in dimensionality
-reduction based on similarity preservation", Neurocomputing 112, 2013 (R_nx and its
-area).
+Lee & Verleysen, "Quality assessment of nonlinear dimensionality reduction based on K-ary
+neighborhoods", JMLR W&CP 4, 2008. Lee et al., "Type 1 and 2 mixtures of Kullback-Leibler divergences as
+cost functions in dimensionality reduction", Neurocomputing 112, 2013 (R_nx and its area).
 """
 
 from dataclasses import dataclass

@@ -12,12 +12,8 @@ evaluated from M - M0, and D from S = A*(u) and K_- = [M0 + S]_+ - (M0 + S) if S
 
     1/2 ||M0||^2 - 1/2 ||[M0 + S]_+||^2 = 1/2 ||K_-||^2 - 1/2 ||S||^2 - <M0, S>
 
-With some multipliers fixed at f, the rest have a program of the same kind: of their constraints
-alone, about the prior O = M0 + A*(f). For every M and u
-
-    P(M) >= P_O(M) + c,   D(u) = D_O(u) + c,   c = gain(f) + 1/2 ||M0||^2 - 1/2 ||O||^2,
-
-with equality if f are multipliers of the margins A(M) of their own constraints.
+With some multipliers fixed at f, the rest have a program of the same kind, of their constraints
+alone, about the prior M0 + A*(f) (docs/mathematics.md).
 """
 
 import math

@@ -1,28 +1,13 @@
-"""Smooth loss plus trace: the BoostMetric programs (Shen et al. 2012, eqs. 11, 18, 25, 26).
+"""Smooth loss plus trace: the BoostMetric programs (Shen et al. 2012, eqs. 11, 18, 25, 26;
+docs/mathematics.md).
 
     P(M) = loss(A(M)) + v Tr M,   M psd        D(u) = -loss*(-u),   A*(u) <= v I        u(rho) = -grad loss(rho)
 
-    exponential   loss = log sum_r exp(-rho_r)        u_r = exp(-rho_r) / sum_k exp(-rho_k)
-                  D(u) = -sum u log u,                         u in the simplex
-    logistic      loss = sum_r log(1 + exp(-rho_r))   u_r = 1 / (1 + exp(rho_r))
-                  D(u) = -sum u log u + (1 - u) log(1 - u),    0 <= u <= 1
-
 v keeps the scale of the paper: the same v regularises the logistic program, a sum, about m times
-less. A triplet of weight w_r counts as w_r triplets: its term in either sum is w_r times as large,
-and so is u_r; in D(u), u_r log(u_r / w_r) replaces u_r log u_r (logistic: w_r times the entropy of
-u_r / w_r). If triplets can be satisfied with a margin above v per unit of trace, the exponential
-program has no minimum, and boosting is stopped by its iteration count.
-
-At any M, with u = u(A(M)), tau = Tr M and lambda = lambda_max(A*(u)), convexity gives
-
-    P(N) >= P(M) - [v tau - u'A(M)] - tau max(0, lambda - v)       for every psd N with Tr N <= tau,
-
-the Frank-Wolfe bound. For any N it is lower by at most (Tr N - tau) max(0, lambda - v); without
-that excess it is global. For a sum of losses `certify` returns the better D(s u), s = min(1, v /
-lambda): u scaled until it is feasible, a bound for every metric. The exponential program, whose u
-is in the simplex, has no such bound: there the Frank-Wolfe bound is the dual value and max(0,
-lambda - v) / v, by which u misses its constraint, the violation. If that is above `MAX_EXCESS` it says
-nothing about larger metrics, and the dual value is minus infinity.
+less. A triplet of weight w_r counts as w_r triplets. For a sum of losses `certify` returns D(s u), u
+scaled until it is feasible: a bound for every metric. The exponential program, whose u is in the
+simplex, has the Frank-Wolfe bound as dual value, and what u misses its constraint by as violation. If
+that is above `MAX_EXCESS` it says nothing about larger metrics, and the dual value is minus infinity.
 """
 
 import numpy as np

@@ -9,19 +9,12 @@
 all on the subspace orthogonal to the constant vector, which replaces the constraint K 1 = 0. The
 variance reached is -P, and -D is a proven upper bound on what can be reached.
 
-Rounding is part of the bound. The eigenvalues computed are those of K(u) + E, and ||E||_F <= e with
-e = (what forming A*(u) can lose) + n eps ||K(u)||_F (the decomposition). As [.]_+ is a projection,
-||[K(u)]_+||_F exceeds its computed value by at most e; b'u is summed exactly, and errs by what b and
-the products do. D(u) is lowered by all of it, so a bound is loose, not false, where u is large.
-
-With <= a point is scaled until no distance is exceeded, and has no violation. With = Gauss-Newton
-steps lead to distances that are right to rounding where the edges allow it; what is left is the
-violation, as in `problems.sdp`. If P is beyond the bound for that, the gap is the violation.
-
-With equalities and flat cliques no kernel of full rank is feasible, and D is approached only as |u|
-grows. `UnfoldingOnFace` is the program on the face that holds all feasible kernels
-(`problems.rigidity`), where D is attained. Rounding blurs the face, so what is certified is still
-D, at multipliers of the original program.
+Rounding is part of the bound: D(u) is lowered by what forming A*(u), the decomposition and b'u can
+lose, so a bound is loose, not false, where u is large. With <= a point is scaled until no distance is
+exceeded; with = Gauss-Newton steps make distances right to rounding where the edges allow it, and
+what is left is the violation. With equalities and flat cliques no kernel of full rank is feasible:
+`UnfoldingOnFace` is the program on the face that holds all feasible kernels (`problems.rigidity`).
+What is certified is still D, at multipliers of the original program (docs/mathematics.md).
 """
 
 from collections.abc import Callable
