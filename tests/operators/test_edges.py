@@ -102,7 +102,7 @@ def test_smoother_is_an_inverse(asarray, reduced):
 
 @pytest.mark.parametrize("damping", [0.0, 0.5])
 @pytest.mark.parametrize("which", [None, slice(3, 20)])
-def test_a_move_changes_squared_lengths_to_first_order(asarray, dtype, damping, which):
+def test_a_move_changes_squared_lengths_to_first_order(asarray, damping, which):
     edges, rng = random_graph(2)
     operator = EdgeOperator(edges, 15, asarray(np.zeros(1, np.float64)))
     L, change = rng.normal(size=(15, 6)), 1e-3 * rng.normal(size=len(edges))

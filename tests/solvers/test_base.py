@@ -9,7 +9,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from conemetric.core.progress import all_or_nothing
 from conemetric.problems.base import Bounds, Problem, SpectralDual
-from conemetric.solvers.base import Infeasible, Iterate, Solver, Status, relative_gap
+from conemetric.solvers.base import Certificate, Infeasible, Iterate, Solver, Status, relative_gap
 
 
 class Counting(Problem):
@@ -121,3 +121,10 @@ def test_without_a_bound_the_lowest_value_is_kept():
 
     with pytest.warns(ConvergenceWarning):
         assert Unbounded().solve(Counting()).primal_point == 3
+
+
+def test_a_truncated_point_violates_as_much_unless_said_otherwise():
+    certificate = Certificate.from_bounds(Bounds(1.0, 1.0, 1e-4), Status.CONVERGED)
+    assert certificate.truncated(1.5, 1e-3).violation == 1e-4
+    cut = certificate.truncated(1.5, 1e-3, 0.0)
+    assert (cut.violation, cut.gap, cut.status) == (0.0, 0.5, Status.TRUNCATED)

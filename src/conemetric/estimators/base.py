@@ -152,7 +152,7 @@ class MahalanobisMetric(
             if self._fixed_trace:
                 L, point = self._keep(L, coordinates)(point)
             bounds = problem.certify(point, result.dual_point)
-            missed = bounds.violation if self._fixed_trace else certificate.violation
+            missed = bounds.violation if self._fixed_trace else None
             certificate = certificate.truncated(bounds.primal, self.tol, missed)
         if L.shape[1] == 0:  # the zero metric still needs a column to transform into
             L = like(np.zeros((L.shape[0], 1)), L)

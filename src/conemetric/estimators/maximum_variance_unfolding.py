@@ -224,7 +224,7 @@ class MaximumVarianceUnfolding(
         return min(found, key=lambda result: result.certificate.error)
 
     def _solve(self, problem, whole, basis, feasible, **options):
-        """Solve, from a feasible point where distances are kept; the result keeps a factor of the kernel of all points."""
+        """Solve, with equalities from feasible rows; the result keeps a factor of the whole kernel."""
 
         def keep(L):
             L = spectral.canonical_factor(L - L.mean(0) if basis is None else L)
@@ -235,8 +235,9 @@ class MaximumVarianceUnfolding(
 
         few = problem.operator.n_constraints <= INTERIOR_UP_TO[self.constraint]
         solver = (InteriorPoint if few else LowRankLagrangian)(self.tol, self.max_iter)
-        start = feasible[0] if few and whole.equality else None
-        start = start if start is None or basis is None else basis.T @ start
+        start = None
+        if few and whole.equality:
+            start = feasible[0] if basis is None else basis.T @ feasible[0]
         small = problem.operator.n_constraints <= ONE_THREAD_UP_TO
         with blas_threads(1) if small else nullcontext():
             return self._run(solver, problem, keep=keep, start=start, **options)

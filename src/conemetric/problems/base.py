@@ -14,8 +14,6 @@ from .losses import weighted_sum
 
 Point = Array | tuple[Array, ...]  # primal or dual, as the program has it
 Primal = tuple[float, float]  # objective and relative violation
-
-
 TRACE_ROUNDING = 1e-10  # relative, of a trace computed in float64
 
 

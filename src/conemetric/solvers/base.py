@@ -135,11 +135,12 @@ class Certificate:
         """Whether gap and violation are within ``tol``."""
         return self.error <= tol
 
-    def truncated(self, primal: float, tol: float, violation: float = 0.0) -> "Certificate":
+    def truncated(self, primal: float, tol: float, missed: float | None = None) -> "Certificate":
         """For a truncated point of value ``primal``: the same bound, the gap including the cut."""
+        violation = self.violation if missed is None else missed
         cut = Certificate.from_bounds(Bounds(primal, self.dual, violation), self.status)
-        missed = self.status is Status.CONVERGED and not cut.meets(tol)
-        return replace(cut, status=Status.TRUNCATED) if missed else cut
+        short = self.status is Status.CONVERGED and not cut.meets(tol)
+        return replace(cut, status=Status.TRUNCATED) if short else cut
 
 
 @dataclass(frozen=True)

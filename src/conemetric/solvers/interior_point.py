@@ -49,9 +49,9 @@ class InteriorPoint(Solver):
     solves = ConstrainedProgram
 
     def steps(self, problem: ConstrainedProgram, start: Array | None) -> Steps:
-        state: PathPoint | None = PathPoint.begin(problem)
-        if start is not None:
-            state = PathPoint.near(problem, start)
+        state: PathPoint | None = (
+            PathPoint.begin(problem) if start is None else PathPoint.near(problem, start)
+        )
         proven = last = -math.inf
         primal = lowest = math.inf
         while state is not None:
