@@ -23,12 +23,13 @@ from math import fsum
 from typing import Any
 
 import numpy as np
+from scipy.sparse import eye_array
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator
 
 from ..core import spectral
 from ..core.arrays import Array, Pair, float64, identity, like, to_numpy
 from ..core.vectors import Total
-from ..operators.edges import EdgeOperator, ReducedEdges
+from ..operators.edges import EdgeOperator, ReducedEdges, symmetric_solver
 from .base import Bounds, Evaluation, Point, Primal
 from .rigidity import Face
 from .sdp import ConstrainedProgram
@@ -52,6 +53,7 @@ SMOOTHING = 1e-2  # ridge of the rough smoother: 1e-3 and 1e-4 take more iterati
 CURVATURE = 0.3  # of the objective, in the smoother, where that of the trace is 1
 SPARE = 10  # eigenpairs computed beyond the rank expected
 START_RANK = 8  # columns of a first factor; its rank adapts
+SHIFT = 0.1  # that makes A*(u) definite, where eigenvalues up to 1 are sought
 LANCZOS_TOL = 1e-6  # relative accuracy of leading eigenvalues, which no certificate uses
 
 
@@ -112,8 +114,13 @@ class UnfoldingProgram(ConstrainedProgram):
         if sparse and n > spectral.PARTIAL_FROM and k <= n // spectral.MIN_ORDER_PER_PAIR:
             A = self.operator.sparse_adjoint(u)
             K = LinearOperator((n, n), lambda y: y - 2 * y.mean() - A @ y, dtype=self.b.dtype)
+            if (
+                self.bounded
+            ):  # then A is semidefinite, and its smallest eigenvalues lead its inverse
+                K = inverse_operator(A, SHIFT)
             try:
-                return spectral.leading_eigenpairs(K, k, tol=LANCZOS_TOL)
+                values, vectors = spectral.leading_eigenpairs(K, k, tol=LANCZOS_TOL)
+                return 1 + SHIFT - 1 / values if self.bounded else values, vectors
             except ArpackNoConvergence:
                 pass  # a dense decomposition always works
         return spectral.leading_eigenpairs(self.offset - self.operator.adjoint(u), k)
@@ -213,6 +220,18 @@ class UnfoldingProgram(ConstrainedProgram):
         if np.isfinite(self.sigma):
             return linear - 0.5 * self.sigma * squared_norm
         return linear / (1 - largest) if largest < 1 else -np.inf
+
+
+def inverse_operator(A: Any, shift: float) -> LinearOperator:
+    """(A + shift I)^-1 of centred vectors, for a sparse Laplacian A."""
+    n = A.shape[0]
+    solve = symmetric_solver((A + shift * eye_array(n)).tocsc())
+
+    def product(y: Array) -> Array:
+        y = solve(y)
+        return y - y.mean()
+
+    return LinearOperator((n, n), product, dtype=A.dtype)
 
 
 class UnfoldingOnFace(UnfoldingProgram):
