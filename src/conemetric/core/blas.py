@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import copy_context
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 from threadpoolctl import ThreadpoolController
@@ -59,8 +59,8 @@ def side_by_side(function: Callable[..., Any], items: Iterable[Any]) -> list[Any
     """``function(item)`` of every item, each on one of the cores."""
     with blas_threads(1), ThreadPoolExecutor(n_threads()) as pool:
         on_one_core = single_threaded()(function)
-        jobs = [pool.submit(copy_context().run, on_one_core, item) for item in items]
-        return [job.result() for job in jobs]
+        jobs = [partial(copy_context().run, on_one_core, item) for item in items]
+        return list(pool.map(lambda job: job(), jobs))  # after an error no other one begins
 
 
 def half_the_cores() -> AbstractContextManager[None]:

@@ -162,16 +162,18 @@ def _scorer(rows: "HeldOut", n_rows: int | None) -> Callable[[KernelRule], np.nd
     def matrices(kernel: str, width: float) -> list[list[Array]]:
         return [fold.kernel_matrices(kernel, width, n_rows) for fold in rows.folds]
 
-    known = [(fold.train.Y[:n_rows], fold.train.weights[:n_rows]) for fold in rows.folds]
-    offsets = [np.average(Y, axis=0, weights=weights) for Y, weights in known]
+    known = []
+    for Z, Y, weights, _ in (fold.train for fold in rows.folds):
+        Y, weights = Y[:n_rows], weights[:n_rows]
+        offset = np.average(Y, axis=0, weights=weights)
+        known.append((like(Y - offset, Z, namespace(Z).float32), weights, offset))
 
     def scores(rule: KernelRule) -> np.ndarray:
-        found = []
-        in_folds = zip(known, offsets, matrices(rule.kernel, rule.width), strict=True)
-        for (Y, weights), offset, (K, across) in in_folds:
-            a = kernel_ridge.ridge_solve(K, like(rule.ridge / weights, K), like(Y - offset, K))
-            nothing = np.full((len(across), Y.shape[1]), np.nan)
-            found.append(nothing if a is None else to_numpy(across @ a) + offset)
+        found, by_fold = [], matrices(rule.kernel, rule.width)
+        for (Y, weights, offset), (K, across) in zip(known, by_fold, strict=True):
+            a = kernel_ridge.ridge_solve(K, like(rule.ridge / weights, K), Y)
+            a = like(np.full(Y.shape, np.nan), K) if a is None else a
+            found.append(to_numpy(across @ a) + offset)
         return np.concatenate(found)
 
     return scores
