@@ -83,13 +83,9 @@ class NearProduct:
         """Q_k."""
         return self.basis[:, : len(self.change)]
 
-    def added(self, V: Array) -> Array:
-        """Y, from V = S Q_k."""
-        return self.basis @ (self.change.T * (self.basis.T @ V))
-
     def __call__(self, S: Array) -> Array:
-        half = self.added(S @ self.leading) @ self.leading.T
-        W = self.whole
+        W, Q = self.whole, self.basis
+        half = Q @ (self.change.T * (Q.T @ (S @ self.leading))) @ self.leading.T
         return (W**2 * S if isinstance(W, float) else W @ S @ W) + half + half.T
 
 

@@ -209,7 +209,8 @@ def centred_in_span(Z: Any, *, at_most: float = WORTHWHILE) -> Coordinates:
         return _sparse_span(Z)
     xp, (n, D) = namespace(Z), Z.shape
     if n <= D:
-        basis, R = _qr(Z.T)
+        economic = {"mode": "economic", "overwrite_a": True, "check_finite": False}
+        basis, R = xp.linalg.qr(Z.T) if is_torch(Z) else scipy.linalg.qr(Z.T, **economic)
         left, singular, right = xp.linalg.svd(R)  # Z = R'Q' = V s (Q U)'
         r = _rank(singular)
         return Coordinates(right[:r].T * singular[:r], (Orthonormal((basis, left[:, :r])),))
@@ -271,10 +272,3 @@ def _rank(singular):
     """Singular values, descending, above rounding; at least one."""
     eps = namespace(singular).finfo(singular.dtype).eps
     return max(1, int((singular > len(singular) * eps * singular[0]).sum()))
-
-
-def _qr(A):
-    """Q and R of a matrix that may be overwritten."""
-    if is_torch(A):
-        return namespace(A).linalg.qr(A)
-    return scipy.linalg.qr(A, mode="economic", overwrite_a=True, check_finite=False)

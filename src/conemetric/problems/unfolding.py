@@ -117,7 +117,8 @@ class UnfoldingProgram(ConstrainedProgram):
             if (
                 self.bounded
             ):  # then A is semidefinite, and its smallest eigenvalues lead its inverse
-                K = inverse_operator(A, SHIFT)
+                solve = symmetric_solver((A + SHIFT * eye_array(n)).tocsc())
+                K = LinearOperator((n, n), lambda y: solve(y) - y.mean() / SHIFT, dtype=A.dtype)
             try:
                 values, vectors = spectral.leading_eigenpairs(K, k, tol=LANCZOS_TOL)
                 return 1 + SHIFT - 1 / values if self.bounded else values, vectors
@@ -220,18 +221,6 @@ class UnfoldingProgram(ConstrainedProgram):
         if np.isfinite(self.sigma):
             return linear - 0.5 * self.sigma * squared_norm
         return linear / (1 - largest) if largest < 1 else -np.inf
-
-
-def inverse_operator(A: Any, shift: float) -> LinearOperator:
-    """(A + shift I)^-1 of centred vectors, for a sparse Laplacian A."""
-    n = A.shape[0]
-    solve = symmetric_solver((A + shift * eye_array(n)).tocsc())
-
-    def product(y: Array) -> Array:
-        y = solve(y)
-        return y - y.mean()
-
-    return LinearOperator((n, n), product, dtype=A.dtype)
 
 
 class UnfoldingOnFace(UnfoldingProgram):

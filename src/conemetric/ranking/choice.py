@@ -156,7 +156,7 @@ class Choice:
                 if not LEAST_C <= C <= MOST_C:
                     break
                 tried = self._solved(replace(setting, C=C))
-                if not _worth(tried, best):
+                if tried.sure_gain - best.sure_gain <= FLAT * best.standard_error:
                     break
                 best = tried
         return best
@@ -300,8 +300,3 @@ class Choice:
         unchanged = self.candidates[0].values if self.candidates else values
         self.candidates.append(Candidate.from_values(setting, values, unchanged))
         return self.candidates[-1]
-
-
-def _worth(tried: Candidate, best: Candidate) -> bool:
-    """Whether a candidate gains clearly more than a cheaper one that was tried before."""
-    return tried.sure_gain - best.sure_gain > FLAT * best.standard_error

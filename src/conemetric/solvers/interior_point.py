@@ -33,7 +33,6 @@ LARGE = 0.03  # l_i / sqrt(sigma) from which rows of Phi are exact: l_i l_j / si
 REPAIR_GAP = 3.0  # gap, in units of tol, at which repairing X begins to pay
 # violation, in units of tol, up to which it pays for more than few constraints, whose repair is cheap
 FEASIBLY, FEW_CONSTRAINTS = 5.0, 200
-REFINEMENTS, REFINED = 5, 1e-10  # of one linear system, at most; and the residual that is enough
 SHORT = 0.95  # share of the way to the boundary
 SMALLEST_STEP = 1e-5  # below which rounding dominates
 CENTRING = 1e-4  # smallest share of mu that a step aims at
@@ -50,9 +49,8 @@ class InteriorPoint(Solver):
     solves = ConstrainedProgram
 
     def steps(self, problem: ConstrainedProgram, start: Array | None) -> Steps:
-        state: PathPoint | None = (
-            PathPoint.begin(problem) if start is None else PathPoint.near(problem, start)
-        )
+        first = PathPoint.begin(problem) if start is None else PathPoint.near(problem, start)
+        state: PathPoint | None = first
         proven = last = -math.inf
         primal = lowest = math.inf
         while state is not None:
@@ -166,8 +164,7 @@ class System:
     state: PathPoint
     G: Array
     middle: Array
-    curvature: NearProduct  # W
-    scaled: NearProduct  # the same between scaled matrices: G^-1 W(G^-T . G^-1) G^-T
+    scaled: NearProduct  # W, between scaled matrices: G^-1 W(G^-T . G^-1) G^-T
     missing: Array  # of C + X / sigma + A*(u) = Z, and the same scaled
     missing_scaled: Array
     solve: Callable[[Array], Array]
@@ -193,8 +190,7 @@ class System:
         H[i, i] = xp.linalg.diagonal(H) + slope
         missing = state.Z + p.offset - state.X / p.sigma - operator.adjoint(state.u)
         scaled = NearProduct(1.0, R, half * (share - 1))
-        parts = curvature, scaled, missing, G.T @ missing @ G
-        return cls(state, G, middle, *parts, cholesky_solver(H))
+        return cls(state, G, middle, scaled, missing, G.T @ missing @ G, cholesky_solver(H))
 
     def direction(self, target: Values, predicted: Move | None = None) -> Move:
         """The scaled move towards mu = ``target``, with second-order terms if ``predicted``."""
@@ -213,7 +209,7 @@ class System:
         rhs = (
             A.forward_product(G @ unmoved, G) - (p.b - A.forward(state.X) - state.s) + products / u
         )
-        du = self._refined(rhs, state.s / u)
+        du = self.solve(rhs)
         dX = unmoved - self.scaled(G.T @ A.adjoint_product(du, G))
         dX = (dX + dX.T) / 2
         return dX, wanted - dX, du, (products - state.s * du) / u
@@ -227,24 +223,6 @@ class System:
         dX = (dX + dX.T) / 2
         dZ = dX / p.sigma + p.operator.adjoint(du) - self.missing
         return (dX, dZ, du, ds), self.G.T @ dZ @ self.G
-
-    def _refined(self, rhs: Array, ratio: Array) -> Array:
-        """The solution of the system without the rounding of its matrix, by repeated solves."""
-        xp, A, W = self.state.problem.operator.xp, self.state.problem.operator, self.curvature
-        x, residual = rhs * 0, rhs
-        size = xp.linalg.vector_norm(rhs)
-        for _ in range(REFINEMENTS):
-            trial = x + self.solve(residual)
-            reached = A.forward_product(A.adjoint_product(trial, W.whole).T, W.whole)
-            change = W.added(A.adjoint_product(trial, W.leading))
-            reached = reached + 2 * A.forward_product(change, W.leading)
-            left = rhs - reached - ratio * trial
-            if not xp.linalg.vector_norm(left) < xp.linalg.vector_norm(residual):
-                break
-            x, residual = trial, left
-            if xp.linalg.vector_norm(left) <= REFINED * size:
-                break
-        return x
 
     def reach(self, move: Move) -> float:
         """The largest multiple of the scaled ``move`` that keeps X, Z, u and s in the interior."""
@@ -261,8 +239,7 @@ class System:
     def barrier_after(self, move: Move, step: float) -> Array:
         """mu after a step along the scaled ``move``."""
         dX, dZ, du, ds = move
-        state, diagonal = self.state, self.state.problem.operator.xp.linalg.diagonal
-        first = ((diagonal(dX) + diagonal(dZ)) * self.middle).sum()
-        first = first + (state.s * du + ds * state.u).sum()
+        state, diagonal = self.state, self.state.problem.operator.xp.linalg.diagonal(dX + dZ)
+        first = (diagonal * self.middle).sum() + (state.s * du + ds * state.u).sum()
         second = (dX * dZ).sum() + (ds * du).sum()
         return state.barrier + (step * first + step**2 * second) / state.order
