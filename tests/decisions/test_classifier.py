@@ -86,6 +86,7 @@ def with_a_constant(X, y, rng):
     return Z, y, Z
 
 
+@pytest.mark.full_search
 @pytest.mark.parametrize("change", [shifted, other_units, reordered, with_a_constant])
 @every_metric
 @every_rule
@@ -243,6 +244,7 @@ def test_held_out_scores_are_those_of_the_final_kind_of_rule(rule, seed):
     assert differs == (rule == "kernel")
 
 
+@pytest.mark.full_search
 def test_evidence(seed):
     X, _ = labelled(seed)
     model = of_labelled(seed, LDA)
