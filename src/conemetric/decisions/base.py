@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 from ..core import arrays, fields
 from ..core.advice import AdviceError
 from ..core.arrays import Array, Labels, Rows
-from ..core.blas import blas_threads, half_the_cores
+from ..core.blas import blas_threads, half_the_cores, side_by_side
 from ..core.progress import emit
 from ..core.sklearn_private import Interval, StrOptions
 from ..core.sparse_rows import SparseRows
@@ -218,8 +218,8 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
                     print(f"[{type(self).__name__}] {trial}: held-out loss {trial.loss:.4f}")
             blended = blends[0] if len(blends) == 1 else self._better(blends, judge)
             final = {each.name: each.final for family in candidates for each in family}
-            weighted = zip(blended.trials, blended.weights, strict=True)
-            parts = [(trial, weight, final[trial.metric]()) for trial, weight in weighted]
+            maps = side_by_side(lambda trial: final[trial.metric](), blended.trials, X)
+            parts = list(zip(blended.trials, blended.weights, maps, strict=True))
             self._fit_parts(parts, rows, rng, blended.certificate)
         return replace(blended, scores=blended.scores[once])
 

@@ -1,6 +1,7 @@
 """The choice of a decision by held-out rows: of each kind the best, and their blend."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -8,7 +9,7 @@ from ..core.progress import emit
 from ..estimators.folds import Fold
 from .blend import Blended, blend_trials
 from .candidates import PLAIN
-from .held_out import MOST_ROWS, Candidate, HeldOut
+from .held_out import MOST_ROWS, Candidate, HeldOut, MappedFold, in_folds
 from .kernel import coarse_loss
 from .neighbors import NeighborVote
 from .rule import Judge, Rule, Training, Trial
@@ -43,21 +44,27 @@ def choose(
     largest = max(len(fold.train) for fold in folds)
     again = largest > min(MOST_ROWS, n_landmarks)
 
-    def at_full_size(trial: Trial) -> Trial:
-        """The trial with scores by a rule learned from all rows of the other folds."""
-        in_metric, scores = HeldOut(rows, folds, by_name[trial.metric], None), []
-        for fold in in_metric.folds:
-            landmarks = draw_landmarks(fold.train.keys, n_landmarks, rng)
-            fitted = trial.rule.fit(fold.train, landmarks, certified=False)
-            scores.append(fitted.scores(fold.held_out))
-        return in_metric.trial(trial.rule, np.concatenate(scores), judge)
+    def at_full_size(drawn: tuple[Trial, list[np.ndarray]], f: int) -> np.ndarray:
+        """Scores of the rows of a fold by a rule learned from all rows of the others."""
+        trial, landmarks = drawn
+        fold = MappedFold(rows, folds[f], by_name[trial.metric].maps[f], None)
+        return trial.rule.fit(fold.train, landmarks[f], certified=False).scores(fold.held_out)
 
     blends = []
     for rule, of_rule in contests.items():
         blended = blend_trials(of_rule, judge, held_out, rule.most_parts)
         if again:
             emit("stage", stage="held-out rows judge the rules learned from all others")
-            full = [at_full_size(trial) for trial in blended.trials]
+            drawn = [
+                (each, [draw_landmarks(rows.keys[fold.train], n_landmarks, rng) for fold in folds])
+                for each in blended.trials
+            ]
+            held = min(largest, n_landmarks) ** 2
+            by_trial = map(np.concatenate, in_folds(at_full_size, drawn, len(folds), rows.Z, held))
+            full = [
+                replace(trial, scores=scores, loss=judge(scores))
+                for trial, scores in zip(blended.trials, by_trial, strict=True)
+            ]
             trials += full
             blended = blend_trials([[trial] for trial in full], judge, held_out, rule.most_parts)
         blends.append(blended)
