@@ -4,19 +4,17 @@ Metrics of one family (the rounds of one iteration) compete on few rows; only th
 is searched with all of them.
 """
 
-from collections.abc import Sequence
 from functools import cache, partial
 
 import numpy as np
 
 from ..core.arrays import like, namespace, take, to_numpy
-from ..estimators.folds import CrossFitted, Fold
+from ..estimators.folds import CrossFitted
 from ..estimators.gradient_metric import gradient_rounds
 from ..solvers.kernel_ridge import CITY_BLOCK, EUCLIDEAN
 from .held_out import Candidate, in_folds
 from .rule import Training
 
-Learner = partial[list[np.ndarray]]  # the maps of a family from the numbers of rows
 PLAIN, LEARNED = "plain", "learned"
 MOST_FEATURES = 200  # of rows for which city block distances are tried: each loops over them
 MOST_FEATURES_FULL = 600  # of gradient metrics: a decomposition of that size in every round
@@ -44,27 +42,26 @@ def families(
     found = [[Candidate(PLAIN, [None] * len(folds), lambda: None, (*EUCLIDEAN, *by_axes))]]
     if fitted.maps:
         found.append([Candidate(LEARNED, fitted.maps, lambda: final, EUCLIDEAN)])
-    learners: dict[str, Learner] = {}
+    learners: dict[str, partial[list[np.ndarray]]] = {}
     if gradients and by_axes:
         learners["column weights"] = partial(_rounds, rows, kernel=CITY_BLOCK, blocks=blocks)
     if gradients and n_features <= MOST_FEATURES_FULL:
         learners |= {f"{each} gradient": partial(_rounds, rows, kernel=each) for each in EUCLIDEAN}
-    maps = in_folds(lambda learn, f: learn(folds[f].train), learners.values(), len(folds), rows.Z)
-    learned = zip(learners, learners.values(), maps, strict=True)
-    return found + [_family(name, learn, folds, by_fold) for name, learn, by_fold in learned]
-
-
-def _family(
-    name: str, learn: Learner, folds: Sequence[Fold], by_fold: Sequence[Sequence[np.ndarray]]
-) -> list[Candidate]:
-    # all rows in the order in which they were drawn, any leading part of which represents the rest
-    drawn = np.concatenate([folds[0].train, folds[1].train])
-    every = cache(partial(learn, drawn[np.sort(np.unique(drawn, return_index=True)[1])]))
-    kernels, final = (learn.keywords["kernel"],), lambda r: every()[r]
-    return [
-        Candidate(f"{name}, round {r + 1}", maps, partial(final, r), kernels, votes=False)
-        for r, maps in enumerate(zip(*by_fold, strict=True))
-    ]
+    learned = in_folds(
+        lambda learn, f: learn(folds[f].train), learners.values(), len(folds), rows.Z
+    )
+    for (name, learn), by_fold in zip(learners.items(), learned, strict=True):
+        # all rows in the order in which they were drawn, any leading part of which represents the rest
+        drawn = np.concatenate([folds[0].train, folds[1].train])
+        every = cache(partial(learn, drawn[np.sort(np.unique(drawn, return_index=True)[1])]))
+        after, kernels = partial(lambda every, r: every()[r], every), (learn.keywords["kernel"],)
+        found.append(
+            [
+                Candidate(f"{name}, round {r + 1}", maps, partial(after, r), kernels, votes=False)
+                for r, maps in enumerate(zip(*by_fold, strict=True))
+            ]
+        )
+    return found
 
 
 def _rounds(

@@ -55,16 +55,13 @@ def choose(
         blended = blend_trials(of_rule, judge, held_out, rule.most_parts)
         if again:
             emit("stage", stage="held-out rows judge the rules learned from all others")
+            keys, held = [rows.keys[fold.train] for fold in folds], min(largest, n_landmarks) ** 2
             drawn = [
-                (each, [draw_landmarks(rows.keys[fold.train], n_landmarks, rng) for fold in folds])
-                for each in blended.trials
+                (t, [draw_landmarks(k, n_landmarks, rng) for k in keys]) for t in blended.trials
             ]
-            held = min(largest, n_landmarks) ** 2
             by_trial = map(np.concatenate, in_folds(at_full_size, drawn, len(folds), rows.Z, held))
-            full = [
-                replace(trial, scores=scores, loss=judge(scores))
-                for trial, scores in zip(blended.trials, by_trial, strict=True)
-            ]
+            judged = zip(blended.trials, by_trial, strict=True)
+            full = [replace(trial, scores=each, loss=judge(each)) for trial, each in judged]
             trials += full
             blended = blend_trials([[trial] for trial in full], judge, held_out, rule.most_parts)
         blends.append(blended)

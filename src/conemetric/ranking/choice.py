@@ -280,9 +280,8 @@ class Choice:
 
     def _side_by_side(self, function, *arguments):
         """``function(fold, *arguments)`` of every fold, on as many cores as there are."""
-        folds = range(len(self.training))
-        by_fold = side_by_side(lambda f: function(f, *arguments), folds, self.data.documents)
-        return list(by_fold)
+        folds, X = range(len(self.training)), self.data.documents
+        return list(side_by_side(lambda fold: function(fold, *arguments), folds, X))
 
     # ---- judging
 

@@ -154,7 +154,7 @@ class Study:
             return ""
         return best if self.p_of(than, best) * len(names) <= SIGNIFICANT else ""
 
-    @property
+    @cached_property
     def verdict(self) -> str:
         """What to use, by the whole table, in a sentence or two."""
         distance = self._verdict_on_the_distance()

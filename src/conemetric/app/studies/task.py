@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.stats import binomtest
 
-from ...evaluation.statistics import mcnemar, mean_interval, paired_difference
+from ...evaluation.statistics import mcnemar, mean_interval, randomisation_test
 from ...tables import TableEncoder
 
 
@@ -61,7 +61,7 @@ class Deviation(Judgement):
 
     def p_value(self, after: "Judgement") -> float:
         """A randomisation test of the change in squared error."""
-        return paired_difference(self.wrong, after.wrong).p_value
+        return randomisation_test(after.wrong - self.wrong)
 
 
 def no_items() -> np.ndarray:
