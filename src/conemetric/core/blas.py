@@ -60,9 +60,8 @@ def few_blas_threads(size: int) -> AbstractContextManager[None]:
 def side_by_side(
     function: Callable[..., Any], items: Iterable[Any], X: Any = None
 ) -> Iterator[Any]:
-    """``function(item)`` of every item, in order: each on one of the cores, so that the results are
-    the same for any number of them, and only a few ahead of what is taken. If the data X are tensors,
-    whose operations are parallel themselves, one after the other.
+    """``function(item)`` of every item, in order: each on one of the cores, so that results are the same
+    for any number of them, and few ahead of what is taken. If X are tensors, one after the other.
     """
     if is_torch(X):
         yield from map(function, items)

@@ -47,12 +47,11 @@ def families(
         learners["column weights"] = partial(_rounds, rows, kernel=CITY_BLOCK, blocks=blocks)
     if gradients and n_features <= MOST_FEATURES_FULL:
         learners |= {f"{each} gradient": partial(_rounds, rows, kernel=each) for each in EUCLIDEAN}
-    learned = in_folds(
-        lambda learn, f: learn(folds[f].train), learners.values(), len(folds), rows.Z
-    )
+    train = [fold.train for fold in folds]
+    learned = in_folds(lambda learn, f: learn(train[f]), learners.values(), len(folds), rows.Z)
     for (name, learn), by_fold in zip(learners.items(), learned, strict=True):
         # all rows in the order in which they were drawn, any leading part of which represents the rest
-        drawn = np.concatenate([folds[0].train, folds[1].train])
+        drawn = np.concatenate(train[:2])
         every = cache(partial(learn, drawn[np.sort(np.unique(drawn, return_index=True)[1])]))
         after, kernels = partial(lambda every, r: every()[r], every), (learn.keywords["kernel"],)
         found.append(

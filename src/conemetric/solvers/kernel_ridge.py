@@ -15,6 +15,7 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import get_lapack_funcs, solve_triangular
+from scipy.spatial.distance import cdist
 
 from ..core.arrays import Array, float64, identity, is_torch, like, namespace, on_device, zeros
 from ..core.blas import blas_threads, side_by_side
@@ -92,20 +93,7 @@ def mean_square(Z: Array) -> float:
 
 def city_block_distances(A: Array, B: Array) -> Array:
     """Sums of absolute differences between the rows of A and of B."""
-    if is_torch(A):
-        return namespace(A).cdist(A, B, p=1)
-    found = np.zeros((len(A), len(B)))
-    _add_differences(found, *(np.ascontiguousarray(float64(each)) for each in (A, B.T)))
-    return found
-
-
-@jit
-def _add_differences(found: Array, A: Array, columns: Array) -> None:
-    """Add the absolute differences column by column: the inner loop, over rows of B, vectorises."""
-    for i in range(len(A)):
-        for k in range(len(columns)):
-            for j in range(columns.shape[1]):
-                found[i, j] += abs(A[i, k] - columns[k, j])
+    return namespace(A).cdist(A, B, p=1) if is_torch(A) else cdist(A, B, "cityblock")
 
 
 def mean_differences(Z: Array) -> Array:
@@ -309,13 +297,13 @@ def _float32_solver(model: KernelSum, ridges: Array) -> Map:
 
 def _definite_solver(matrix: Callable[[], Array], ridges: float | Array) -> Map:
     """`ridge_solver`, with larger ridges where rounding has made a matrix indefinite."""
-    solve = None
-    while solve is None:
+    while True:
         K = matrix()
         if not np.isfinite(float((K.diagonal() + ridges).sum())):  # no ridge helps
             raise ValueError("kernel values are not finite; give finite rows and weights.")
-        solve, ridges = ridge_solver(K, ridges), 10 * ridges
-    return solve
+        if solve := ridge_solver(K, ridges):
+            return solve
+        ridges = 10 * ridges
 
 
 def fit_landmarks(
