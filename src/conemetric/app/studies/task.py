@@ -99,7 +99,7 @@ class Task:
     def n_features(self) -> int:
         return self.X.shape[1]
 
-    def fitted(self, prepare: Any) -> Any:
+    def fitted(self: Any, prepare: Any) -> Any:
         return prepare.fit(self.training_rows())
 
     def original(self, rows: np.ndarray) -> np.ndarray:
