@@ -1,6 +1,7 @@
 """Limits of the threads of BLAS, from any number of threads at once."""
 
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -63,8 +64,11 @@ def test_items_side_by_side_keep_their_order_and_one_core_each(monkeypatch):
     with libraries.limit(limits=3):
         assert list(side_by_side(work, range(7))) == [(item, 1, 1) for item in range(7)]
         assert n_threads() == 3
+    begun = []
     with pytest.raises(ZeroDivisionError):
-        list(side_by_side(lambda item: 1 / item, [1, 0]))
+        work = side_by_side(lambda item: (begun.append(item), time.sleep(0.02), 1 / item), [0] * 60)
+        list(work)
+    assert len(begun) < 60  # an error ends the work
 
 
 def test_items_side_by_side_are_not_far_ahead_of_what_is_taken(monkeypatch):

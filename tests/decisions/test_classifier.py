@@ -574,6 +574,17 @@ def test_gradient_metrics_of_all_rows_are_learned_from_every_class(monkeypatch):
     assert (learned_from[-1].sum(0) >= 9).all()
 
 
+def test_the_number_of_cores_changes_no_bit(monkeypatch):
+    X, y = load_iris(return_X_y=True)
+    found = []
+    for cores in ("1", "3"):
+        monkeypatch.setenv("OMP_NUM_THREADS", cores)
+        fitted = MetricClassifier(random_state=0).fit(X[::2], y[::2])
+        found.append((fitted.predict_proba(X), [trial.loss for trial in fitted.trials_]))
+    np.testing.assert_array_equal(found[0][0], found[1][0])
+    assert found[0][1] == found[1][1]
+
+
 @pytest.mark.parametrize("rule", ["neighbors", "kernel"])
 def test_gradient_metrics_are_learned_for_kernels_only(rule, monkeypatch):
     asked = []

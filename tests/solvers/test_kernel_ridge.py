@@ -2,10 +2,12 @@
 
 import numpy as np
 import pytest
+from scipy.linalg import solve
 from scipy.spatial.distance import cdist
 from sklearn.kernel_ridge import KernelRidge
 
 from conemetric.core.arrays import to_numpy
+from conemetric.core.blas import side_by_side
 from conemetric.solvers import kernel_ridge
 from conemetric.solvers.kernel_ridge import (
     JITTER,
@@ -265,3 +267,17 @@ def test_kernel_values_in_blocks(kernel, dtype, monkeypatch, seed):
     parts = kernel_ridge.KernelSum(setting, B, 2.0, None, None).kernel(A)
     assert parts.dtype == whole.dtype == dtype
     np.testing.assert_allclose(parts, whole, rtol=1e-5 if dtype == np.float32 else 1e-12)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_systems_are_solved_as_by_scipy_in_threads_too(dtype, seed):
+    rng = np.random.default_rng(seed)
+    A, Y = rng.normal(size=(40, 50)).astype(dtype), rng.normal(size=(40, 3)).astype(dtype)
+    K, ridge = A @ A.T, np.linspace(0.1, 2, 40, dtype=dtype)
+    expected = solve(np.float64(K) + np.diag(np.float64(ridge)), Y, assume_a="pos")
+    given = [K, np.asfortranarray(K), np.kron(K, np.ones((2, 2), dtype))[::2, ::2]] * 4
+    for found in side_by_side(lambda each: kernel_ridge.ridge_solve(each, ridge, Y), given):
+        np.testing.assert_allclose(found, expected, atol=200 * np.finfo(dtype).eps)
+        assert found.dtype == dtype
+    assert all((each == K).all() for each in given)
+    assert kernel_ridge.ridge_solve(K - 2 * K.max() * np.eye(40, dtype=dtype), ridge, Y) is None

@@ -9,6 +9,7 @@ elsewhere) and works on the arrays of one block. A number may take the place of 
 that are the same for all blocks are keywords.
 """
 
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -117,7 +118,7 @@ ARRAYS = ArraySpace()
 
 def on_host(results: object) -> Any:
     """Scalars of a nested tuple or list as floats, arrays in NumPy: from a device in one transfer."""
-    tensors = list(_tensors(results))
+    tensors = list(_tensors(results)) if "torch" in sys.modules else []
     fetched = []
     if tensors:
         xp = namespace(*tensors)
@@ -135,8 +136,10 @@ def _tensors(results: Any) -> Iterator[Any]:
 
 
 def _rebuilt(results: Any, fetched: Iterator[np.ndarray]) -> Any:
+    if type(results) is float:
+        return results
     if type(results) in (tuple, list):
-        return type(results)(_rebuilt(part, fetched) for part in results)
+        return type(results)([_rebuilt(part, fetched) for part in results])
     leaf = next(fetched).reshape(results.shape) if is_torch(results) else results
     is_array = isinstance(leaf, np.ndarray) and leaf.ndim
     scalar = isinstance(leaf, Number | np.generic | np.ndarray) and not is_array

@@ -74,18 +74,15 @@ def _weighed(
         trials = [min(trials, key=lambda t: judge(t.scores[rows]))]
     else:
         trials = [t for t in trials if np.isfinite(t.scores).all()] or trials[:1]
+    root = np.sqrt(judge.weights)[:, None]
     while True:
-        w, certificate = simplex_weights(_residuals(trials, judge, rows))
+        residuals = [(root * (judge.Y - t.scores[rows])).ravel() for t in trials]
+        w, certificate = simplex_weights(np.stack(residuals, axis=1))
         order = np.argsort(-w, kind="stable")
         kept = [k for k in order[:n_parts] if w[k] >= min(LEAST_WEIGHT, w.max())]
         trials = [trials[k] for k in kept]
         if len(kept) == np.count_nonzero(w):
             return trials, w[kept], certificate
-
-
-def _residuals(trials: Sequence[Trial], judge: Judge, rows: slice | np.ndarray) -> np.ndarray:
-    root = np.sqrt(judge.weights)[:, None]
-    return np.stack([(root * (judge.Y - t.scores[rows])).ravel() for t in trials], axis=1)
 
 
 def _mixture(trials: Sequence[Trial], weights: np.ndarray) -> np.ndarray:

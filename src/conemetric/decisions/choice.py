@@ -2,9 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
+from ..core.blas import side_by_side
 from ..core.progress import emit
 from ..estimators.folds import Fold
 from .blend import Blended, blend_trials
@@ -30,14 +32,18 @@ def choose(
     """
     first = HeldOut(rows, folds, candidates[0][0])
     trials = [NeighborVote.usual(first, judge)]
-    contests: dict[type[Rule], list[list[Trial]]] = {rule: [] for rule in rules}
-    for family in candidates:
+
+    def searched(family: Sequence[Candidate]) -> dict[type[Rule], list[list[Trial]]]:
+        """What each rule finds in the best metric of the family."""
         emit("stage", stage=f"decision in the {family[0].name} metric")
         found = [HeldOut(rows, folds, each) for each in family if each.name != PLAIN] or [first]
-        only = len(found) == 1
-        best = found[0] if only else min(found, key=lambda each: coarse_loss(each, judge))
-        for rule, contest in contests.items():
-            contest += rule.search(best, judge)
+        best = min(found, key=lambda each: coarse_loss(each, judge)) if found[1:] else found[0]
+        return {rule: list(rule.search(best, judge)) for rule in rules}
+
+    # few rows: one BLAS thread for each family, since their factorisations are too short to share
+    run = partial(side_by_side, X=rows.Z) if len(rows.Y) <= MOST_ROWS else map
+    by_family = list(run(searched, candidates))
+    contests = {rule: [each for found in by_family for each in found[rule]] for rule in rules}
     trials += [contest[0] for of_rule in contests.values() for contest in of_rule]
     by_name = {each.name: each for family in candidates for each in family}
     held_out = [fold.held_out for fold in folds]
@@ -56,10 +62,10 @@ def choose(
         if again:
             emit("stage", stage="held-out rows judge the rules learned from all others")
             keys, held = [rows.keys[fold.train] for fold in folds], min(largest, n_landmarks) ** 2
-            drawn = [
+            jobs = [
                 (t, [draw_landmarks(k, n_landmarks, rng) for k in keys]) for t in blended.trials
             ]
-            by_trial = map(np.concatenate, in_folds(at_full_size, drawn, len(folds), rows.Z, held))
+            by_trial = map(np.concatenate, in_folds(at_full_size, jobs, len(folds), rows.Z, held))
             judged = zip(blended.trials, by_trial, strict=True)
             full = [replace(trial, scores=each, loss=judge(each)) for trial, each in judged]
             trials += full

@@ -167,16 +167,19 @@ def _scorer(
     def matrices(f: int, kernel: str, width: float) -> list[Array]:
         return rows.folds[f].kernel_matrices(kernel, width, n_rows)
 
-    def in_fold(rule: KernelRule, f: int) -> np.ndarray:
-        train, (K, across) = rows.folds[f].train, matrices(f, rule.kernel, rule.width)
-        Y, weights = train.Y[:n_rows], train.weights[:n_rows]
+    known = []
+    for Z, Y, weights, _ in (fold.train for fold in rows.folds):
+        Y, weights = Y[:n_rows], weights[:n_rows]
         offset = np.average(Y, axis=0, weights=weights)
-        a = kernel_ridge.ridge_solve(K, like(rule.ridge / weights, K), like(Y - offset, K))
-        nothing = np.full((len(across), Y.shape[1]), np.nan)
-        return nothing if a is None else to_numpy(across @ a) + offset
+        known.append((like(Y - offset, Z, namespace(Z).float32), weights, offset))
 
-    folds, Z = len(rows.folds), rows.folds[0].train.Z
-    return lambda rules: [np.concatenate(each) for each in in_folds(in_fold, rules, folds, Z)]
+    def in_fold(rule: KernelRule, f: int) -> np.ndarray:
+        (Y, weights, offset), (K, across) = known[f], matrices(f, rule.kernel, rule.width)
+        a = kernel_ridge.ridge_solve(K, like(rule.ridge / weights, K), Y)
+        a = like(np.full(Y.shape, np.nan), K) if a is None else a
+        return to_numpy(across @ a) + offset
+
+    return lambda rules: [np.concatenate(e) for e in in_folds(in_fold, rules, len(known), Z)]
 
 
 def _around(rule: KernelRule) -> Sequence[KernelRule]:

@@ -8,13 +8,14 @@ entries of K block by block in float64. With very many rows f is a sum over some
 """
 
 from collections.abc import Callable
+from ctypes import CFUNCTYPE, PYFUNCTYPE, byref, c_char_p, c_int64, c_void_p, py_object, pythonapi
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from types import ModuleType
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
-from scipy.linalg import get_lapack_funcs, solve_triangular
+from scipy.linalg import cython_lapack, get_lapack_funcs, solve_triangular
 from scipy.spatial.distance import cdist
 
 from ..core.arrays import Array, float64, identity, is_torch, like, namespace, on_device, zeros
@@ -115,14 +116,6 @@ class Kernel(NamedTuple):
     slopes: Callable[[ModuleType, Array, Array], Array]
 
 
-def _slopes_of_root(xp: ModuleType, t: Array, k: Array) -> Array:
-    return -0.5 * k / xp.sqrt(xp.where(t > 0, t, xp.ones_like(t)))
-
-
-def _mean_city_block(Z: Array) -> float:
-    return float(mean_differences(Z).sum()) or 1.0
-
-
 def _exponential(xp: ModuleType, t: Array) -> Array:
     t *= -1
     return xp.exp(t, out=t)
@@ -130,11 +123,16 @@ def _exponential(xp: ModuleType, t: Array) -> Array:
 
 EUCLIDEAN, CITY_BLOCK = ("gaussian", "laplacian"), "city block"
 EXPONENTIAL = _exponential, (lambda xp, t, k: -k)
-OF_ROOT = (lambda xp, t: _exponential(xp, xp.sqrt(t, out=t))), _slopes_of_root
+OF_ROOT = (
+    lambda xp, t: _exponential(xp, xp.sqrt(t, out=t)),
+    lambda xp, t, k: -0.5 * k / xp.sqrt(xp.where(t > 0, t, xp.ones_like(t))),
+)
 KERNELS: dict[str, Kernel] = {
     "gaussian": Kernel(squared_distances, mean_square, *EXPONENTIAL),
     "laplacian": Kernel(squared_distances, mean_square, *OF_ROOT),
-    CITY_BLOCK: Kernel(city_block_distances, _mean_city_block, *EXPONENTIAL),
+    CITY_BLOCK: Kernel(
+        city_block_distances, lambda Z: float(mean_differences(Z).sum()) or 1.0, *EXPONENTIAL
+    ),
 }
 
 
@@ -148,16 +146,26 @@ def ridge_solver(K: Array, ridge: float | Array) -> Map | None:
     """The map from Y to (K + diag(ridge))^-1 Y by a Cholesky factor, which takes the place of K,
     of which the upper half is read; None if the matrix is not positive definite.
     """
-    xp = namespace(K)
     if is_torch(K):
+        xp = namespace(K)
         K.diagonal().add_(ridge)
         factor, failed = xp.linalg.cholesky_ex(K, upper=True)
         return None if bool(failed) else lambda Y: xp.cholesky_solve(Y, factor, upper=True)
-    system = K.T  # K is symmetric, and LAPACK wants columns
-    np.einsum("ii->i", system)[:] += ridge  # a view of the diagonal
-    potrf, potrs = get_lapack_funcs(("potrf", "potrs"), (system,))
-    factor, failed = potrf(system, lower=True, overwrite_a=True, clean=False)
-    return None if failed else lambda Y: potrs(factor, Y, lower=True)[0]
+    K = np.ascontiguousarray(K)
+    np.einsum("ii->i", K)[:] += ridge  # a view of the diagonal
+    n, failed = c_int64(len(K)), c_int64()  # read as 32 bits too, where LAPACK's integers are
+    _potrf(K.dtype.char)(b"L", byref(n), K.ctypes.data, byref(n), byref(failed))
+    (potrs,) = get_lapack_funcs(("potrs",), (K,))
+    return None if failed.value else lambda Y: potrs(K.T, Y, lower=True)[0]
+
+
+@cache
+def _potrf(precision: str) -> Callable[..., None]:
+    """LAPACK's function by its address: by SciPy's, which keeps the GIL, threads would take turns."""
+    capsule = cython_lapack.__pyx_capi__[{"f": "spotrf", "d": "dpotrf"}[precision]]
+    name = PYFUNCTYPE(c_char_p, py_object)(("PyCapsule_GetName", pythonapi))(capsule)
+    find = PYFUNCTYPE(c_void_p, py_object, c_char_p)(("PyCapsule_GetPointer", pythonapi))
+    return CFUNCTYPE(None, *[c_void_p] * 5)(find(capsule, name))
 
 
 def in_blocks(function: Map, A: Array, width: int, dtype: Any = None) -> Array:
