@@ -13,6 +13,7 @@ from conemetric.solvers.kernel_ridge import (
     JITTER,
     KERNELS,
     KernelSetting,
+    city_block_distances,
     fit_exactly,
     fit_landmarks,
     mean_square,
@@ -58,6 +59,15 @@ def test_distances_of_equal_rows_are_zero(d, shift, asarray, dtype, seed):
     assert (squares[:50].diagonal() == 0).all() and (squares[50:].diagonal() == 0).all()
     rounding = 20 * np.finfo(dtype).eps * (Z.astype(float) ** 2).sum(1).max()
     assert abs(squares[:50] - expected).max() <= 2 * rounding
+
+
+@pytest.mark.parametrize("d", [1, 40])
+def test_city_block_distances(d, asarray, dtype, seed):
+    rng = np.random.default_rng(seed)
+    A, B = (rng.normal(size=(n, d)).astype(dtype) for n in (7, 12))
+    found = to_numpy(city_block_distances(asarray(A), asarray(B)))
+    np.testing.assert_allclose(found, cdist(A, B, "cityblock"), rtol=20 * np.finfo(dtype).eps)
+    assert (to_numpy(city_block_distances(asarray(A), asarray(A))).diagonal() == 0).all()
 
 
 def kernels_of(model, Z, jitter):
@@ -219,6 +229,30 @@ def test_uncertified_fits_are_close(kernel, monkeypatch, seed):
         other, certificate = fit(setting, Z, Y, weights, *landmarks, certified=False)
         assert certificate is None
         np.testing.assert_allclose(other(Z), one(Z), atol=1e-4)
+
+
+@pytest.mark.parametrize("in_blocks, nan", [(True, "rows"), (True, "weights"), (False, "weights")])
+def test_nan_is_refused(in_blocks, nan, asarray, monkeypatch):
+    """Instead of larger and larger ridges, none of which helps."""
+    monkeypatch.setattr(kernel_ridge, "MOST_DENSE", 0)
+    Z, Y, weights = rows("random", np.random.default_rng(0))
+    landmarks = [] if in_blocks else [Z[:9].copy()]
+    (Z if nan == "rows" else weights)[20] = np.nan
+    fit = fit_exactly if in_blocks else fit_landmarks
+    with pytest.raises(ValueError, match="kernel values are not finite; give"):
+        fit(KernelSetting("gaussian", 0.5, 0.1), *map(asarray, (Z, Y, weights, *landmarks)))
+
+
+@pytest.mark.parametrize("seed", [0])
+@every_kernel
+def test_landmarks_on_any_number_of_cores_give_the_same_bits(kernel, monkeypatch, seed):
+    monkeypatch.setattr(kernel_ridge, "HELD", 40)
+    Z, Y, weights = rows("weights", np.random.default_rng(seed))
+    fitted = []
+    for cores in ("1", "3"):
+        monkeypatch.setenv("OMP_NUM_THREADS", cores)
+        fitted.append(fit_landmarks(KernelSetting(kernel, 0.5, 0.1), Z, Y, weights, Z[:9])[0])
+    assert fitted[0].coefficients.tobytes() == fitted[1].coefficients.tobytes()
 
 
 @every_kernel

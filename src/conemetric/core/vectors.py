@@ -1,9 +1,8 @@
 """Vectors with one entry per constraint: multipliers, margins, gradients.
 
-Solvers and problems never look into such a vector. They *map* a function over vectors, which gives
-another vector, or *sum* one over them, which gives numbers on the host; `Operator.space` is the
-space of an operator's vectors. Here a vector is one array, and both just call the function. In
-`blocks.vectors` it is spread over many memories, and a sum is a visit to all of them.
+Solvers and problems never look into such a vector, they *map* and *sum* functions (docs/design.md);
+`Operator.space` is the space of an operator's vectors. Here a vector is one array, and both just call
+the function. In `blocks.vectors` it is spread over many memories, and a sum is a visit to all of them.
 
 A function that is mapped or summed is pure, defined at the top of a module (so that it can be sent
 elsewhere) and works on the arrays of one block. A number may take the place of a vector; arguments

@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 from ..core import arrays, fields
 from ..core.advice import AdviceError
 from ..core.arrays import Array, Labels, Rows
-from ..core.blas import blas_threads, half_the_cores
+from ..core.blas import blas_threads, half_the_cores, side_by_side
 from ..core.progress import emit
 from ..core.sklearn_private import Interval, StrOptions
 from ..core.sparse_rows import SparseRows
@@ -171,10 +171,6 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
     def _targets(self, y: np.ndarray) -> np.ndarray:
         """What the rules are fitted to (n, n_targets), scaled as in ``fit``."""
 
-    @abstractmethod
-    def _explained(self, X: Rows) -> np.ndarray:
-        """The direction (n_queries, n_targets) of scores that `explain` explains."""
-
     def _fit_decision(
         self, X: Array, y: np.ndarray, Y: np.ndarray, weights: np.ndarray, rules: str
     ) -> Blended | None:
@@ -222,8 +218,8 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
                     print(f"[{type(self).__name__}] {trial}: held-out loss {trial.loss:.4f}")
             blended = blends[0] if len(blends) == 1 else self._better(blends, judge)
             final = {each.name: each.final for family in candidates for each in family}
-            weighted = zip(blended.trials, blended.weights, strict=True)
-            parts = [(trial, weight, final[trial.metric]()) for trial, weight in weighted]
+            maps = side_by_side(lambda trial: final[trial.metric](), blended.trials, X)
+            parts = list(zip(blended.trials, blended.weights, maps, strict=True))
             self._fit_parts(parts, rows, rng, blended.certificate)
         return replace(blended, scores=blended.scores[once])
 
@@ -361,9 +357,13 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
             )
         return n
 
+    @abstractmethod
+    def _direction(self, X: Rows) -> np.ndarray:
+        """What an explanation is of: (n_queries, n_targets), or one for all queries."""
+
     def explain(self, X: Rows, n: int = 5) -> Explanation:
-        """The training rows that moved the decision most: towards the predicted class and away from
-        the next, or away from the mean of y.
+        """The training rows that decided for the predicted class against the next, or that moved the
+        predicted number away from the mean of y.
 
         Parameters
         ----------
@@ -377,7 +377,7 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
         """
         if not isinstance(n, Integral) or n < 1:
             raise ValueError(f"n={n!r} must be an integer, at least 1: the training rows to name.")
-        direction = self._explained(X)
+        direction = self._direction(X)
         X, known = self._scaled(X), arrays.to_numpy(self._kept.Z)
         moved = np.zeros((len(X), len(known)))
         with _threads_for(len(known)):

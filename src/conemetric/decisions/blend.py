@@ -1,15 +1,4 @@
-"""A blend of decisions, weighted by held-out rows.
-
-Each kind of decision (a metric with a rule of one kind) gave the held-out rows scores H_k. The
-weights solve
-
-    min_w  sum_i v_i |y_i - sum_k w_k H_ik|^2,      w >= 0,  sum_k w_k = 1
-
-and since the weights add up to 1 the residual is sum_k w_k R_k, R_k = y - H_k: with the Gram matrix
-G = R'R the program is min w'G w over the simplex, the point of least norm in a polytope. For every w
-there, w'G w - 2 (w'G w - min_k (G w)_k) is a lower bound of the optimum (Frank and Wolfe's gap).
-Scaled, it is the nonnegative least squares problem min_{u >= 0} |R u|^2 + (1'u - 1)^2 = min over w of
-w'G w / (1 + w'G w) at u = w / (1 + w'G w).
+"""A blend of decisions, weighted by held-out rows (docs/mathematics.md).
 
 The settings of each kind and the weights were chosen on the same rows, so the scores that a blend is
 judged by are crossed: those of each fold come from settings and weights chosen on the other folds.

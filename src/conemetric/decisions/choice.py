@@ -1,16 +1,17 @@
 """The choice of a decision by held-out rows: of each kind the best, and their blend."""
 
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
-from ..core.arrays import is_torch
 from ..core.blas import side_by_side
 from ..core.progress import emit
 from ..estimators.folds import Fold
 from .blend import Blended, blend_trials
 from .candidates import PLAIN
-from .held_out import MOST_ROWS, Candidate, HeldOut
+from .held_out import MOST_ROWS, Candidate, HeldOut, MappedFold, in_folds
 from .kernel import coarse_loss
 from .neighbors import NeighborVote
 from .rule import Judge, Rule, Training, Trial
@@ -40,8 +41,8 @@ def choose(
         return {rule: list(rule.search(best, judge)) for rule in rules}
 
     # few rows: one BLAS thread for each family, since their factorisations are too short to share
-    few = len(rows.Y) <= MOST_ROWS and not is_torch(rows.Z)
-    by_family = list((side_by_side if few else map)(searched, candidates))
+    run = partial(side_by_side, X=rows.Z) if len(rows.Y) <= MOST_ROWS else map
+    by_family = list(run(searched, candidates))
     contests = {rule: [each for found in by_family for each in found[rule]] for rule in rules}
     trials += [contest[0] for of_rule in contests.values() for contest in of_rule]
     by_name = {each.name: each for family in candidates for each in family}
@@ -49,21 +50,24 @@ def choose(
     largest = max(len(fold.train) for fold in folds)
     again = largest > min(MOST_ROWS, n_landmarks)
 
-    def at_full_size(trial: Trial) -> Trial:
-        """The trial with scores by a rule learned from all rows of the other folds."""
-        in_metric, scores = HeldOut(rows, folds, by_name[trial.metric], None), []
-        for fold in in_metric.folds:
-            landmarks = draw_landmarks(fold.train.keys, n_landmarks, rng)
-            fitted = trial.rule.fit(fold.train, landmarks, certified=False)
-            scores.append(fitted.scores(fold.held_out))
-        return in_metric.trial(trial.rule, np.concatenate(scores), judge)
+    def at_full_size(drawn: tuple[Trial, list[np.ndarray]], f: int) -> np.ndarray:
+        """Scores of the rows of a fold by a rule learned from all rows of the others."""
+        trial, landmarks = drawn
+        fold = MappedFold(rows, folds[f], by_name[trial.metric].maps[f], None)
+        return trial.rule.fit(fold.train, landmarks[f], certified=False).scores(fold.held_out)
 
     blends = []
     for rule, of_rule in contests.items():
         blended = blend_trials(of_rule, judge, held_out, rule.most_parts)
         if again:
             emit("stage", stage="held-out rows judge the rules learned from all others")
-            full = [at_full_size(trial) for trial in blended.trials]
+            keys, held = [rows.keys[fold.train] for fold in folds], min(largest, n_landmarks) ** 2
+            jobs = [
+                (t, [draw_landmarks(k, n_landmarks, rng) for k in keys]) for t in blended.trials
+            ]
+            by_trial = map(np.concatenate, in_folds(at_full_size, jobs, len(folds), rows.Z, held))
+            judged = zip(blended.trials, by_trial, strict=True)
+            full = [replace(trial, scores=each, loss=judge(each)) for trial, each in judged]
             trials += full
             blended = blend_trials([[trial] for trial in full], judge, held_out, rule.most_parts)
         blends.append(blended)

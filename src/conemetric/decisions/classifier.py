@@ -350,7 +350,7 @@ class MetricClassifier(ClassifierMixin, MetricDecision):
         self.classes_ = fields.labels_from_state(state["classes"])
         self.temperature_, self.unseen_ = float(state["temperature"]), float(state["unseen"])
 
-    def _explained(self, X: Rows) -> np.ndarray:
+    def _direction(self, X: Rows) -> np.ndarray:
         first, second = np.argsort(-self._scores(X), axis=1, kind="stable")[:, :2].T
         units = np.eye(len(self.classes_))
         return units[first] - units[second]

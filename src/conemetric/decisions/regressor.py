@@ -217,7 +217,7 @@ class MetricRegressor(RegressorMixin, MetricDecision):
     def _restore(self, state: State) -> None:
         self._y_mean, self._y_scale = float(state["y_mean"]), float(state["y_scale"])
 
-    def _explained(self, X: Rows) -> np.ndarray:
+    def _direction(self, X: Rows) -> np.ndarray:
         return np.ones((1, 1))
 
 

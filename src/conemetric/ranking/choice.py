@@ -23,7 +23,7 @@ import numpy as np
 from sklearn.model_selection import KFold
 
 from ..core.advice import AdviceError
-from ..core.arrays import is_torch, like, to_numpy
+from ..core.arrays import like, to_numpy
 from ..core.blas import side_by_side
 from ..core.progress import all_or_nothing, emit
 from ..solvers.base import relative_gap
@@ -280,8 +280,8 @@ class Choice:
 
     def _side_by_side(self, function, *arguments):
         """``function(fold, *arguments)`` of every fold, on as many cores as there are."""
-        run = map if is_torch(self.data.documents) else side_by_side
-        return list(run(lambda fold: function(fold, *arguments), range(len(self.training))))
+        folds, X = range(len(self.training)), self.data.documents
+        return list(side_by_side(lambda fold: function(fold, *arguments), folds, X))
 
     # ---- judging
 
