@@ -29,7 +29,7 @@ from .validation import rows_coincide, validate_points
 ROUNDINGS = 8  # of a squared distance, at most, beside one per feature
 SIGMA_FACTOR = 10.0  # sigma="auto" costs at most 1 / (2 * SIGMA_FACTOR) of the variance
 # edges up to which one BLAS thread is used: those of NumPy and SciPy wait for each other longer
-ONE_THREAD_UP_TO = 1500
+ONE_THREAD_UP_TO = {"at_most": 1500, "equal": 0}
 # edges up to which the interior-point method is used: where distances may shrink, the low-rank
 # method is faster beyond; where they must be kept, it is slow, and more edges exceed the memory
 INTERIOR_UP_TO = {"at_most": 450, "equal": 6000}
@@ -238,7 +238,7 @@ class MaximumVarianceUnfolding(
         start = None
         if few and whole.equality:
             start = feasible[0] if basis is None else basis.T @ feasible[0]
-        small = problem.operator.n_constraints <= ONE_THREAD_UP_TO
+        small = problem.operator.n_constraints <= ONE_THREAD_UP_TO[self.constraint]
         with blas_threads(1) if small else nullcontext():
             return self._run(solver, problem, keep=keep, start=start, **options)
 
