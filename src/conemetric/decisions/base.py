@@ -203,7 +203,12 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
                 return None
             searched = list(RULES.values()) if rules == "auto" else [RULES[rules]]
             gradients = self._is_auto() and KernelRule in searched
-            blocks = self._block_numbers()
+            blocks = None  # the number of the block of each feature
+            if self.encoder_ is not None:
+                widths = [
+                    each.features.stop - each.features.start for each in self.encoder_.blocks_
+                ]
+                blocks = np.repeat(np.arange(len(widths)), widths)
             candidates = families(rows, fitted, self._linear_map, blocks, gradients)
             judge = Judge(Y[fitted.judged], weights[fitted.judged], self._row_losses)
             trials, blends = choose(
@@ -401,13 +406,6 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
         for block in self.encoder_.blocks_:
             sums[..., names.index(block.column)] += features[..., block.features].sum(-1)
         return sums
-
-    def _block_numbers(self) -> np.ndarray | None:
-        """The number of the block of each feature."""
-        if self.encoder_ is None:
-            return None
-        widths = [each.features.stop - each.features.start for each in self.encoder_.blocks_]
-        return np.repeat(np.arange(len(widths)), widths)
 
     def _is_auto(self) -> bool:
         return isinstance(self.metric, str) and self.metric == "auto"

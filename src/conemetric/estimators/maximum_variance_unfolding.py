@@ -205,7 +205,9 @@ class MaximumVarianceUnfolding(
         return neighbour_graph.joined_face(self.edges_, lengths, first, points)
 
     def _solve_on_face(self, problem, basis, face, feasible):
-        """Solve on the face that flat cliques leave the kernels, if any, else on all of them."""
+        """Solve on the face that flat cliques leave the kernels, or that joins points which nearly
+        coincide, and on all of them: first on the face if it is small, for it proves less.
+        """
         if face is None:
             return self._solve(problem, problem, basis, feasible)
         on_face = UnfoldingOnFace(problem, face)
@@ -213,8 +215,8 @@ class MaximumVarianceUnfolding(
         if problem.operator.n_constraints > INTERIOR_UP_TO["equal"]:
             del ways[1]
         found: list[Any] = []
-        # where a graph is more rigid than its cliques, the face proves nothing: see `rigidity`
-        for program, columns in ways if on_face.liftable else ways[::-1]:
+        small = 2 * on_face.operator.n_features <= problem.operator.n_features
+        for program, columns in ways if small or not problem.equality else ways[::-1]:
             again = len(found) + 1 < len(ways)
             result = self._solve(program, problem, columns, feasible, retried=again)
             dual_point = on_face.multipliers if program is on_face else result.dual_point

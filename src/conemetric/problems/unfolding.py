@@ -44,7 +44,6 @@ REPAIRED = 1e-13  # relative error of a squared distance that is rounding
 SCALED_AWAY = 1e-6  # relative excess of a squared distance that scaling down may remove
 STRESSES = 0.0, *10.0 ** np.arange(4, 12)  # multiples tried; larger ones are lost in rounding
 STIFFNESS = 1e7  # weight of equal multipliers on the face, against what they lose
-LIFTABLE = 1e-5  # ratio of eigenvalues of A*(w): below it no multiple of w makes up for u outside
 LIFTED = 6000  # edges over which multipliers are spread, at most: a matrix of that order is formed
 EPS = np.finfo(float).eps
 FEW_OPERATIONS = 8  # roundings of a value, beside those of the sums in it
@@ -242,8 +241,6 @@ class UnfoldingOnFace(UnfoldingProgram):
         spread = np.append(face.kept, others)[: max(LIFTED, len(face.kept))]
         int64 = original.operator.xp.int64
         self.kept, self.spread = (like(each, original.b, int64) for each in (face.kept, spread))
-        sizes = (face.outside**2).sum(0)  # 1 / eigenvalues of A*(w)
-        self.liftable = bool(sizes.min(initial=1.0) >= LIFTABLE * sizes.max(initial=1.0))
         operator = ReducedEdges(original.nodes.subset(face.kept), self.basis)
         given = original.sigma, original.equality, original.error
         super().__init__(operator, original.b[self.kept], *given)

@@ -38,7 +38,7 @@ SMALLEST_STEP = 1e-5  # below which rounding dominates
 CENTRING = 1e-4  # smallest share of mu that a step aims at
 FIRST_SIZE, FIRST_SLACK = 0.5, 1e-3  # of X, relative to b; of slacks, relative to the largest b
 # of a start: eigenvalues added to X, relative to b, and its gap, relative to its trace
-ADDED, START_GAP = 1.0, 2.0
+ADDED, START_GAP = 1.0, 100.0
 
 
 @dataclass(frozen=True)
@@ -128,12 +128,8 @@ class PathPoint:
     @property
     def barrier(self) -> Array:
         """mu: the mean product of eigenvalues and of slacks with their multipliers."""
-        return ((self.X * self.Z).sum() + (self.s * self.u).sum()) / self.order
-
-    @property
-    def order(self) -> Array:
-        """The number of eigenvalues and slacks."""
-        return len(self.X) + self.bounded.sum()
+        products = (self.X * self.Z).sum() + (self.s * self.u).sum()
+        return products / (len(self.X) + self.bounded.sum())
 
     def advanced(self) -> Self | None:
         """The point after a predictor and a corrector; None if rounding allows no further step."""
@@ -144,7 +140,7 @@ class PathPoint:
             return None
         predicted = system.direction(0.0)
         left = system.barrier_after(predicted, min(1.0, system.reach(predicted))) / self.barrier
-        centring = min(1.0, max(CENTRING, float(left) ** 3))  # Mehrotra (1992)
+        centring = min(1.0, max(CENTRING, float(left) ** 2))  # Mehrotra (1992)
         scaled = system.direction(centring * self.barrier, predicted)
         move, dZ = system.unscaled(scaled)
         step = min(1.0, SHORT * system.reach((scaled[0], dZ, *scaled[2:])))
@@ -215,9 +211,7 @@ class System:
         return dX, wanted - dX, du, (products - state.s * du) / u
 
     def unscaled(self, move: Move) -> tuple[Move, Array]:
-        """The move of X, Z, u and s, which leaves no residual that a full step would; and that of Z,
-        scaled, which the direction knows as well as W is known.
-        """
+        """The move of X, Z, u and s, and that of Z scaled, which the direction knows as well as W."""
         p, (dX, _, du, ds) = self.state.problem, move
         dX = self.G @ dX @ self.G.T
         dX = (dX + dX.T) / 2
@@ -242,4 +236,5 @@ class System:
         state, diagonal = self.state, self.state.problem.operator.xp.linalg.diagonal(dX + dZ)
         first = (diagonal * self.middle).sum() + (state.s * du + ds * state.u).sum()
         second = (dX * dZ).sum() + (ds * du).sum()
-        return state.barrier + (step * first + step**2 * second) / state.order
+        order = len(state.X) + state.bounded.sum()
+        return state.barrier + (step * first + step**2 * second) / order
