@@ -37,8 +37,9 @@ SHORT = 0.95  # share of the way to the boundary
 SMALLEST_STEP = 1e-5  # below which rounding dominates
 CENTRING = 1e-4  # smallest share of mu that a step aims at
 FIRST_SIZE, FIRST_SLACK = 0.5, 1e-3  # of X, relative to b; of slacks, relative to the largest b
-# of a start: eigenvalues added to X, relative to b, and its gap, relative to its trace
-ADDED, START_GAP = 1.0, 100.0
+# of a start: eigenvalues added to X, relative to b, and its gap, relative to its trace; the wide one
+# saves a quarter of the iterations, but ends too early with 3,568 constraints
+ADDED, WIDE_GAP, START_GAP, WIDE_UP_TO = 1.0, 100.0, 2.0, 2000
 
 
 @dataclass(frozen=True)
@@ -108,7 +109,8 @@ class PathPoint:
         """
         operator, b, one = problem.operator, problem.b, identity(len(factor), problem.b)
         X = factor @ factor.T + ADDED * abs(b).mean() / operator.forward(one).mean() * one
-        Z = START_GAP * (factor**2).sum() / len(one) * operator.xp.linalg.inv(X)
+        gap = WIDE_GAP if len(b) <= WIDE_UP_TO else START_GAP
+        Z = gap * (factor**2).sum() / len(one) * operator.xp.linalg.inv(X)
         plain = NearProduct(one, one[:, :0], one[:0, :0])
         wanted = operator.forward(Z + problem.offset - X / problem.sigma)
         u = cholesky_solver(operator.newton_matrix(plain))(wanted)
@@ -140,7 +142,7 @@ class PathPoint:
             return None
         predicted = system.direction(0.0)
         left = system.barrier_after(predicted, min(1.0, system.reach(predicted))) / self.barrier
-        centring = min(1.0, max(CENTRING, float(left) ** 2))  # Mehrotra (1992)
+        centring = min(1.0, max(CENTRING, float(left) ** 3))  # Mehrotra (1992)
         scaled = system.direction(centring * self.barrier, predicted)
         move, dZ = system.unscaled(scaled)
         step = min(1.0, SHORT * system.reach((scaled[0], dZ, *scaled[2:])))
@@ -176,9 +178,8 @@ class System:
         G = (Lx @ vectors) * middle**-0.5
         scaling, R = (xp.flip(each, (-1,)) for each in xp.linalg.eigh(G.T @ G))
         k = int((scaling > LARGE * p.sigma**0.5).sum())
-        share = 1 / (1 + scaling[:k, None] * scaling / p.sigma)
+        share, B = 1 / (1 + scaling[:k, None] * scaling / p.sigma), G @ R
         half = xp.where(arange(len(G), G) < k, 0.5, 1.0)  # of pairs that are counted twice
-        B = G @ R
         curvature = NearProduct(B[:, k:] @ B[:, k:].T, B, half * share)
         H = operator.newton_matrix(curvature)
         slope = xp.where(state.bounded, state.s / (state.u + ~state.bounded), 0.0)
