@@ -68,6 +68,9 @@ def of_labelled(seed, metric=None, rule="auto"):
     return fitted(*labelled(seed), metric, rule)
 
 
+searched_fully = cache(of_labelled.__wrapped__)  # in tests marked ``full_search``: other models
+
+
 def shifted(X, y, rng):
     return X + 100, y, X + 100
 
@@ -93,7 +96,7 @@ def with_a_constant(X, y, rng):
 @every_rule
 def test_what_changes_no_prediction(change, metric, rule, seed):
     X, y = labelled(seed)
-    before = of_labelled(seed, metric, rule)
+    before = searched_fully(seed, metric, rule)
     Z, z, queries = change(X, y, np.random.default_rng(seed))
     after = fitted(Z, z, metric, rule)
     assert [str(part.trial) for part in after.blend_.parts] == [
@@ -261,7 +264,7 @@ def test_held_out_scores_are_those_of_the_final_kind_of_rule(rule, seed):
 @pytest.mark.full_search
 def test_evidence(seed):
     X, _ = labelled(seed)
-    model = of_labelled(seed, LDA)
+    model = searched_fully(seed, LDA)
     evidence = model.evidence_
     assert evidence.n_rows == len(X)
     assert evidence.chosen == str(model.blend_) and evidence.chosen in evidence.error
