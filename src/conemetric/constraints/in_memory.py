@@ -154,6 +154,11 @@ def triplets_from_values(X: Any, y: Any, n_targets: int = 3, n_impostors: int | 
     return like(np.stack([i[nearer], j[nearer], k[nearer]], 1), X, namespace(X).int64)
 
 
+def pairs_from_labels(X: Any, y: Any, n_targets: int = 3, n_impostors: int | str = 3) -> Any:
+    """`pairs_from_neighbours` of every point's targets and impostors."""
+    return pairs_from_neighbours(*neighbours_by_label(X, encode_labels(y), n_targets, n_impostors))
+
+
 def pairs_from_neighbours(targets: Any, impostors: Any) -> tuple[Any, Any]:
     """Each point with its targets (similar) and its impostors (not), index arrays (n, k) padded with
     -1, as ordered pairs (m, 2) and a mask (m,).
