@@ -71,6 +71,21 @@ def asarray(request):
     return partial(torch.as_tensor, device="cuda" if request.param == "cuda" else "cpu")
 
 
+@pytest.fixture
+def coarse_search(request, monkeypatch):
+    """Decisions from a third of the widths, half of the ridges, two rounds of gradients and one
+    partition into folds, but in tests marked ``full_search``.
+    """
+    from conemetric.decisions import candidates, kernel, regressor
+
+    if not request.node.get_closest_marker("full_search"):
+        few = {name: widths[::3] for name, widths in kernel.WIDTHS.items()}
+        monkeypatch.setattr(kernel, "WIDTHS", few)
+        monkeypatch.setattr(kernel, "RIDGES", kernel.RIDGES[::2])
+        monkeypatch.setattr(candidates, "N_ROUNDS", 2)
+        monkeypatch.setattr(regressor, "MOST_PARTITIONS", 1)
+
+
 @pytest.fixture(params=[np.float64, np.float32], ids=["float64", "float32"])
 def dtype(request):
     return request.param

@@ -14,7 +14,9 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 from conemetric import AutoMetric
-from conemetric.constraints import in_memory as constraints
+from conemetric.constraints.in_memory import pairs_from_neighbours
+from conemetric.constraints.labels import encode_labels
+from conemetric.neighbours.search import neighbours_by_label
 from conemetric.operators.whitening import whiten
 
 from .experiment import Competitor
@@ -51,7 +53,8 @@ class SimilarPairsWhitening(TransformerMixin, BaseEstimator):
     def fit(self, X, y=None, *, pairs=None, similar=None):
         """Learn from labels, or from pairs and which of them are similar."""
         if pairs is None:
-            pairs, similar = constraints.pairs_from_labels(X, y, self.n_targets)
+            lists = neighbours_by_label(X, encode_labels(y), self.n_targets, 3)
+            pairs, similar = pairs_from_neighbours(*lists)
         whitened = whiten(np.asarray(X), np.asarray(pairs)[similar], self.ridge)
         self.components_ = whitened.lift(np.eye(whitened.points.shape[1])).T
         return self

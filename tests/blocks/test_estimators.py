@@ -92,8 +92,8 @@ def test_the_certified_objective_is_that_of_the_fit_in_memory(name, seed):
 
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_the_same_bits_on_any_number_of_workers_and_from_files(name):
-    X, y = labelled(0, n=40, dtype=np.float32)
-    sizes, found = (8, 0, 3, 6, 9, 5, 2, 7), []
+    X, y = labelled(0, n=24, dtype=np.float32)
+    sizes, found = (8, 0, 3, 6, 7), []
     estimator = made(name, tol=1e-2, max_iter=3)
     for workers, limit in ((1, None), (2, 1_000), (5, 0)):
         with Threads(workers=workers, memory_limit=limit):
@@ -209,17 +209,17 @@ def test_weights_of_the_other_estimators(name):
 
 def assert_weighed_alike(estimator):
     """Weights of rows, some of them zero, and of constraints."""
-    X, y = labelled(17, n=90)
-    rng, sizes = np.random.default_rng(17), (40, 50)
+    X, y = labelled(17, n=60)
+    rng, sizes = np.random.default_rng(17), (25, 35)
     weights = rng.integers(0, 4, len(y)) * rng.uniform(size=len(y))
     expected = fit(estimator, X, y, sample_weight=weights).certificate_.primal
     metric = fit(estimator, partitioned(X, sizes), partitioned(y, sizes), sample_weight=weights)
     assert metric.certificate_.primal == pytest.approx(expected, rel=1e-6)
-    given = {"triplets": random_triplets(3, X, 90)}
+    given = {"triplets": random_triplets(3, X, 60)}
     if isinstance(estimator, DMLEig):
-        given = {"pairs": given["triplets"][:, :2], "similar": rng.uniform(size=90) < 0.5}
-    expected = fit(estimator, X, **given, sample_weight=weights[:90]).certificate_.primal
-    metric = fit(estimator, partitioned(X, sizes), **given, sample_weight=weights[:90])
+        given = {"pairs": given["triplets"][:, :2], "similar": rng.uniform(size=60) < 0.5}
+    expected = fit(estimator, X, **given, sample_weight=weights).certificate_.primal
+    metric = fit(estimator, partitioned(X, sizes), **given, sample_weight=weights)
     assert metric.certificate_.primal == pytest.approx(expected, rel=1e-6)
 
 

@@ -9,10 +9,11 @@ from conemetric.constraints.in_memory import (
     check_similar,
     check_triplets,
     find_rows,
-    pairs_from_labels,
+    pairs_from_neighbours,
     triplets_from_labels,
 )
 from conemetric.core.arrays import to_numpy
+from conemetric.neighbours.search import neighbours_by_label
 
 
 def data(seed):
@@ -27,7 +28,8 @@ def test_missing_neighbours_make_no_triplets(asarray):
 
 def test_pairs_are_ordered_and_marked(asarray):
     X, y = data(1)
-    pairs, similar = (to_numpy(part) for part in pairs_from_labels(asarray(X), y, 2, 3))
+    found = pairs_from_neighbours(*neighbours_by_label(asarray(X), y, 2, 3))
+    pairs, similar = map(to_numpy, found)
     assert len(pairs) == 90 * 5
     assert similar.sum() == 90 * 2
     assert_array_equal(y[pairs[:, 0]] == y[pairs[:, 1]], similar)

@@ -1,5 +1,7 @@
 """Limits of the threads of BLAS, from any number of threads at once."""
 
+import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -60,7 +62,28 @@ def test_items_side_by_side_keep_their_order_and_one_core_each(monkeypatch):
         return item, n_threads(), max(each.num_threads for each in libraries.lib_controllers)
 
     with libraries.limit(limits=3):
-        assert side_by_side(work, range(7)) == [(item, 1, 1) for item in range(7)]
+        assert list(side_by_side(work, range(7))) == [(item, 1, 1) for item in range(7)]
         assert n_threads() == 3
+    begun = []
     with pytest.raises(ZeroDivisionError):
-        side_by_side(lambda item: 1 / item, [1, 0])
+        work = side_by_side(lambda item: (begun.append(item), time.sleep(0.02), 1 / item), [0] * 60)
+        list(work)
+    assert len(begun) < 60  # an error ends the work
+
+
+def test_items_side_by_side_are_not_far_ahead_of_what_is_taken(monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    began = []
+    results = side_by_side(lambda item: began.append(item) or item, range(50))
+    for taken in range(20):
+        assert next(results) == taken
+        assert len(began) <= taken + 7  # twice as many as there are cores, after the one taken
+    results.close()
+    assert len(began) < 50
+
+
+def test_items_of_tensors_come_one_after_the_other():
+    torch = pytest.importorskip("torch")
+    here = threading.get_ident()
+    of_threads = side_by_side(lambda _: threading.get_ident(), range(5), torch.zeros(1))
+    assert list(of_threads) == [here] * 5

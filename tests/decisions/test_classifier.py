@@ -23,6 +23,7 @@ from conemetric.decisions.rule import Training
 from conemetric.decisions.rules import RULES
 from conemetric.estimators.folds import CrossFitted, stratified_folds
 from conemetric.estimators.gradient_metric import GradientRound
+from conemetric.solvers import kernel_ridge
 
 LDA = LinearDiscriminantAnalysis()
 every_rule = pytest.mark.parametrize("rule", RULES)
@@ -86,6 +87,7 @@ def with_a_constant(X, y, rng):
     return Z, y, Z
 
 
+@pytest.mark.full_search
 @pytest.mark.parametrize("change", [shifted, other_units, reordered, with_a_constant])
 @every_metric
 @every_rule
@@ -108,6 +110,19 @@ def test_the_order_of_rows_does_not_change_landmarks(rule, seed):
     Z, z, _ = reordered(X, y, np.random.default_rng(seed))
     one, other = (fitted(*rows, None, rule, n_landmarks=20) for rows in ((X, y), (Z, z)))
     np.testing.assert_allclose(other.predict_proba(X), one.predict_proba(X), rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("n_landmarks", [20, "auto"])
+def test_the_number_of_cores_does_not_change_a_bit(n_landmarks, monkeypatch, seed):
+    """Also where a rule is judged again at full size, and where landmarks come in several blocks."""
+    monkeypatch.setattr(kernel_ridge, "HELD", 300)
+    X, y = labelled(seed, 250)
+    scores = []
+    for cores in ("1", "3"):
+        monkeypatch.setenv("OMP_NUM_THREADS", cores)
+        model = fitted(X, y, "auto", "kernel", n_landmarks=n_landmarks)
+        scores.append(model.decision_function(X).tobytes())
+    assert scores[0] == scores[1]
 
 
 @every_rule
@@ -243,6 +258,7 @@ def test_held_out_scores_are_those_of_the_final_kind_of_rule(rule, seed):
     assert differs == (rule == "kernel")
 
 
+@pytest.mark.full_search
 def test_evidence(seed):
     X, _ = labelled(seed)
     model = of_labelled(seed, LDA)
@@ -558,6 +574,17 @@ def test_gradient_metrics_of_all_rows_are_learned_from_every_class(monkeypatch):
     family[0].final()
     assert len(learned_from[-1]) == 40
     assert (learned_from[-1].sum(0) >= 9).all()
+
+
+def test_the_number_of_cores_changes_no_bit(monkeypatch):
+    X, y = load_iris(return_X_y=True)
+    found = []
+    for cores in ("1", "3"):
+        monkeypatch.setenv("OMP_NUM_THREADS", cores)
+        fitted = MetricClassifier(random_state=0).fit(X[::2], y[::2])
+        found.append((fitted.predict_proba(X), [trial.loss for trial in fitted.trials_]))
+    np.testing.assert_array_equal(found[0][0], found[1][0])
+    assert found[0][1] == found[1][1]
 
 
 @pytest.mark.parametrize("rule", ["neighbors", "kernel"])

@@ -57,7 +57,7 @@ def test_kernels(kernel, width, ridge, asarray, seed):
         peer = KernelRidge(alpha=ridge, kernel="precomputed")
         peer.fit(K, Y[fold.train] - offset, sample_weight=weights[fold.train])
         expected.append(peer.predict(across) + offset)
-    found = _scorer(rows, None)(KernelRule(kernel, width, ridge))
+    (found,) = _scorer(rows, None)([KernelRule(kernel, width, ridge)])
     # kernels of held-out rows are in float32
     np.testing.assert_allclose(found, np.concatenate(expected), atol=2e-3)
 
@@ -123,13 +123,13 @@ def test_searches_return_the_least_loss_they_report(seed):
 
 
 def _scored(rule, rows):
-    return _scorer(rows, None)(rule)
+    return _scorer(rows, None)([rule])[0]
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_a_singular_system_gives_no_scores(kernel, seed):
     *_, rows = drawn(seed)
-    assert np.isnan(_scorer(rows, None)(KernelRule(kernel, 1.0, -2.0 * N))).all()
+    assert np.isnan(_scorer(rows, None)([KernelRule(kernel, 1.0, -2.0 * N)])).all()
 
 
 def test_equal_rows_vote_by_the_classes_of_the_other_folds_only(seed):

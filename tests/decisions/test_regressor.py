@@ -53,6 +53,7 @@ def unchanged(rule, seed):
     return fitted(X, y, None, rule).predict(X)
 
 
+@pytest.mark.full_search
 @pytest.mark.parametrize("change", ["order", "shift", "units", "origin of y", "unit of y"])
 @every_rule
 def test_what_changes_no_prediction(change, rule, seed):
@@ -134,6 +135,7 @@ def test_explanations(rule, seed):
     np.testing.assert_allclose(why.nearness.sum(2), expected, atol=1e-8)
 
 
+@pytest.mark.full_search
 @pytest.mark.parametrize("n", [19, 20, 60])
 @pytest.mark.parametrize("alpha", [0.1, 0.25])
 def test_intervals_take_the_quantile_that_counts_the_new_row(n, alpha):
@@ -247,6 +249,7 @@ def test_city_blocks_follow_columns_one_by_one(n_features, asarray, seed):
         assert model.chosen_.rule.kernel == "city block"
 
 
+@pytest.mark.full_search
 @pytest.mark.parametrize("n, n_partitions", [(60, 3), (500, 3), (501, 2), (751, 1)])
 def test_few_rows_are_held_out_in_several_partitions_and_judge_once(n, n_partitions):
     X, y = curve(0, n)

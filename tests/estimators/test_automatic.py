@@ -322,13 +322,13 @@ def test_rows_without_a_label_neither_judge_nor_vote():
 @pytest.mark.parametrize("n_per_class", [2, 4])
 @pytest.mark.parametrize("seed", [0, 1])
 def test_few_labels_of_embeddings_do_not_lose_to_the_plain_distance(n_per_class, seed):
-    """20 classes in 40 dimensions, of which the leading ones carry most of the noise."""
+    """12 classes in 24 dimensions, of which the leading ones carry most of the noise."""
     rng = np.random.default_rng(seed)
-    scale, centres = np.arange(1, 41) ** -0.5, rng.normal(size=(20, 40))
+    scale, centres = np.arange(1, 25) ** -0.5, rng.normal(size=(12, 24))
 
     def draw(n):
-        labels = np.repeat(np.arange(20), n)
-        rows = (0.7 * centres[labels] + rng.normal(size=(20 * n, 40))) * scale
+        labels = np.repeat(np.arange(12), n)
+        rows = (0.7 * centres[labels] + rng.normal(size=(12 * n, 24))) * scale
         return rows / np.linalg.norm(rows, axis=1, keepdims=True), labels
 
     (train, y_train), (test, y_test) = draw(n_per_class), draw(20)

@@ -18,7 +18,7 @@ from conemetric.estimators.neighbour_graph import (
 from conemetric.problems.unfolding import UnfoldingOnFace
 
 
-@parametrize_with_checks([MaximumVarianceUnfolding(n_neighbors=3, tol=0.05)])
+@parametrize_with_checks([MaximumVarianceUnfolding(n_neighbors=3, tol=0.3)])
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
 
@@ -60,7 +60,7 @@ def test_certificate_and_kernel_are_those_of_the_program(arc):
     a, b = model.edges_.T
     excess = K[a, a] + K[b, b] - 2 * K[a, b] - ((X[a] - X[b]) ** 2).sum(1)
     longest = ((X[a] - X[b]) ** 2).sum(1).max()
-    assert excess.max() / longest == pytest.approx(model.certificate_.violation, abs=1e-9)
+    assert max(excess.max(), 0.0) / longest == pytest.approx(model.certificate_.violation, abs=1e-9)
     assert -model.certificate_.dual >= model.objective_ * (1 - 1e-4)
     # the regulariser of sigma="auto" costs at most five per cent
     exact = MaximumVarianceUnfolding(n_neighbors=3, sigma=np.inf, tol=1e-4).fit(X)

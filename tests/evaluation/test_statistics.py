@@ -2,7 +2,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from conemetric.evaluation.statistics import corrected_t_test, mean_interval, paired_difference
+from conemetric.evaluation.statistics import (
+    corrected_t_test,
+    mean_interval,
+    paired_difference,
+    randomisation_test,
+)
 
 
 def test_interval_covers_the_mean_as_often_as_promised():
@@ -55,6 +60,17 @@ def test_differences_without_spread_are_certain(shift, expected):
 def test_the_corrected_test_needs_splits_and_a_share(errors, test_size, message):
     with pytest.raises(ValueError, match=message):
         corrected_t_test(errors, errors, test_size)
+
+
+@pytest.mark.parametrize("n", [2, 13, 14, 60])  # with up to 13 all signs are tried
+@pytest.mark.parametrize("kind", ["numbers", "ties", "zeros"])
+def test_the_randomisation_test_is_that_of_scipy(kind, n, seed):
+    differences = np.random.default_rng(seed).normal(0.1, size=n)
+    differences = np.round(differences) if kind == "ties" else differences
+    differences[::2] *= kind != "zeros"
+    options = {"permutation_type": "samples", "n_resamples": 9999, "random_state": 7}
+    peer = stats.permutation_test((differences,), np.mean, vectorized=True, **options)
+    assert randomisation_test(differences, seed=7) == pytest.approx(peer.pvalue, abs=1e-12)
 
 
 def test_without_a_word_the_interval_is_of_95_percent_from_9999_resamples():

@@ -282,7 +282,7 @@ def test_where_no_column_helps_the_export_is_that_of_the_embedding(data, system)
     """Learned for an engine, an adapter is exported whatever was chosen."""
     queries, documents, relevance, columns = data
     noise = sparse.csr_array(columns["bm25"][np.random.default_rng(0).permutation(N)])
-    adapter = QueryAdapter(target=system, random_state=0)
+    adapter = QueryAdapter(1.0, target=system, random_state=0)
     adapter.fit(queries, documents, relevance, scores={"noise": noise})
     adapter.model_.weights["noise"] = 0.0
     assert to_hybrid_query(adapter)

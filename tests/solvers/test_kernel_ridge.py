@@ -2,15 +2,18 @@
 
 import numpy as np
 import pytest
+from scipy.linalg import solve
 from scipy.spatial.distance import cdist
 from sklearn.kernel_ridge import KernelRidge
 
 from conemetric.core.arrays import to_numpy
+from conemetric.core.blas import side_by_side
 from conemetric.solvers import kernel_ridge
 from conemetric.solvers.kernel_ridge import (
     JITTER,
     KERNELS,
     KernelSetting,
+    city_block_distances,
     fit_exactly,
     fit_landmarks,
     mean_square,
@@ -56,6 +59,15 @@ def test_distances_of_equal_rows_are_zero(d, shift, asarray, dtype, seed):
     assert (squares[:50].diagonal() == 0).all() and (squares[50:].diagonal() == 0).all()
     rounding = 20 * np.finfo(dtype).eps * (Z.astype(float) ** 2).sum(1).max()
     assert abs(squares[:50] - expected).max() <= 2 * rounding
+
+
+@pytest.mark.parametrize("d", [1, 40])
+def test_city_block_distances(d, asarray, dtype, seed):
+    rng = np.random.default_rng(seed)
+    A, B = (rng.normal(size=(n, d)).astype(dtype) for n in (7, 12))
+    found = to_numpy(city_block_distances(asarray(A), asarray(B)))
+    np.testing.assert_allclose(found, cdist(A, B, "cityblock"), rtol=20 * np.finfo(dtype).eps)
+    assert (to_numpy(city_block_distances(asarray(A), asarray(A))).diagonal() == 0).all()
 
 
 def kernels_of(model, Z, jitter):
@@ -219,6 +231,30 @@ def test_uncertified_fits_are_close(kernel, monkeypatch, seed):
         np.testing.assert_allclose(other(Z), one(Z), atol=1e-4)
 
 
+@pytest.mark.parametrize("in_blocks, nan", [(True, "rows"), (True, "weights"), (False, "weights")])
+def test_nan_is_refused(in_blocks, nan, asarray, monkeypatch):
+    """Instead of larger and larger ridges, none of which helps."""
+    monkeypatch.setattr(kernel_ridge, "MOST_DENSE", 0)
+    Z, Y, weights = rows("random", np.random.default_rng(0))
+    landmarks = [] if in_blocks else [Z[:9].copy()]
+    (Z if nan == "rows" else weights)[20] = np.nan
+    fit = fit_exactly if in_blocks else fit_landmarks
+    with pytest.raises(ValueError, match="kernel values are not finite; give"):
+        fit(KernelSetting("gaussian", 0.5, 0.1), *map(asarray, (Z, Y, weights, *landmarks)))
+
+
+@pytest.mark.parametrize("seed", [0])
+@every_kernel
+def test_landmarks_on_any_number_of_cores_give_the_same_bits(kernel, monkeypatch, seed):
+    monkeypatch.setattr(kernel_ridge, "HELD", 40)
+    Z, Y, weights = rows("weights", np.random.default_rng(seed))
+    fitted = []
+    for cores in ("1", "3"):
+        monkeypatch.setenv("OMP_NUM_THREADS", cores)
+        fitted.append(fit_landmarks(KernelSetting(kernel, 0.5, 0.1), Z, Y, weights, Z[:9])[0])
+    assert fitted[0].coefficients.tobytes() == fitted[1].coefficients.tobytes()
+
+
 @every_kernel
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_kernel_values_in_blocks(kernel, dtype, monkeypatch, seed):
@@ -231,3 +267,17 @@ def test_kernel_values_in_blocks(kernel, dtype, monkeypatch, seed):
     parts = kernel_ridge.KernelSum(setting, B, 2.0, None, None).kernel(A)
     assert parts.dtype == whole.dtype == dtype
     np.testing.assert_allclose(parts, whole, rtol=1e-5 if dtype == np.float32 else 1e-12)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_systems_are_solved_as_by_scipy_in_threads_too(dtype, seed):
+    rng = np.random.default_rng(seed)
+    A, Y = rng.normal(size=(40, 50)).astype(dtype), rng.normal(size=(40, 3)).astype(dtype)
+    K, ridge = A @ A.T, np.linspace(0.1, 2, 40, dtype=dtype)
+    expected = solve(np.float64(K) + np.diag(np.float64(ridge)), Y, assume_a="pos")
+    given = [K, np.asfortranarray(K), np.kron(K, np.ones((2, 2), dtype))[::2, ::2]] * 4
+    for found in side_by_side(lambda each: kernel_ridge.ridge_solve(each, ridge, Y), given):
+        np.testing.assert_allclose(found, expected, atol=200 * np.finfo(dtype).eps)
+        assert found.dtype == dtype
+    assert all((each == K).all() for each in given)
+    assert kernel_ridge.ridge_solve(K - 2 * K.max() * np.eye(40, dtype=dtype), ridge, Y) is None

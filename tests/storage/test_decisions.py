@@ -23,6 +23,7 @@ from conemetric.decisions.rules import RULES
 from conemetric.storage import MetricFileError
 from conemetric.storage.checked import digest
 
+pytestmark = pytest.mark.usefixtures("coarse_search")
 X, y = load_wine(return_X_y=True)
 TRAIN, TEST = np.arange(len(y)) % 2 == 0, np.arange(len(y)) % 2 == 1
 CLASSES = {

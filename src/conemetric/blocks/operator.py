@@ -6,10 +6,8 @@ the blocks is a sum,
     A(M) = one vector per block        A*(u) = sum over the blocks of D x D matrices
 
 so only D x D matrices, Gram matrices and scalars ever leave a block. Mapping a function over vectors
-computes nothing yet: the result is a promise. A sum is a *visit* to all blocks. It computes the
-promises it needs, in one task per block, keeps those that are still in use, and joins the results of
-the blocks in a fixed order. A block is computed by one thread, so the same blocks give the same bits
-on any number of workers.
+computes nothing yet: the result is a promise. A sum is a *visit* to all blocks (docs/design.md), which
+computes the promises it needs, in one task per block and thread, and keeps those still in use.
 
 An engine decides where blocks are visited: `blocks.threads` (this process, out of core when memory
 is short, on several devices) or `blocks.cluster` (dask.distributed). Both run the same `Program`.

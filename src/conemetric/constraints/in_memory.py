@@ -154,17 +154,10 @@ def triplets_from_values(X: Any, y: Any, n_targets: int = 3, n_impostors: int | 
     return like(np.stack([i[nearer], j[nearer], k[nearer]], 1), X, namespace(X).int64)
 
 
-def pairs_from_labels(
-    X: Any, y: Any, n_targets: int = 3, n_impostors: int | str = 3
-) -> tuple[Any, Any]:
-    """Each point with its targets (similar) and its impostors (not), as ordered pairs
-    (m, 2) and a mask (m,).
-    """
-    return pairs_from_neighbours(*neighbours_by_label(X, encode_labels(y), n_targets, n_impostors))
-
-
 def pairs_from_neighbours(targets: Any, impostors: Any) -> tuple[Any, Any]:
-    """The same from index arrays (n, k), padded with -1."""
+    """Each point with its targets (similar) and its impostors (not), index arrays (n, k) padded with
+    -1, as ordered pairs (m, 2) and a mask (m,).
+    """
     xp, points = namespace(targets, impostors), arange(len(targets), targets)[:, None]
     near, far = (
         xp.stack([xp.broadcast_to(points, lists.shape), lists], -1).reshape(-1, 2)

@@ -86,16 +86,13 @@ def first_means_none(classes: np.ndarray) -> bool:
 
 def refuse_missing_labels(y: np.ndarray, where: str = "") -> None:
     """Refuse labels that are None, NaN, NaT or pandas' NA, and name the first."""
-    missing = np.array([_is_missing(value) for value in y]) if y.dtype.kind in "OM" else y != y
+    absent = (v is None or type(v).__name__ == "NAType" or v != v for v in y)
+    missing = np.array(list(absent)) if y.dtype.kind in "OM" else y != y
     if missing.any():
         raise ValueError(
             f"y has {int(missing.sum())} missing labels (first: row {int(missing.argmax())}{where}); "
             "drop those rows, or label them -1."
         )
-
-
-def _is_missing(value):
-    return value is None or type(value).__name__ == "NAType" or value != value
 
 
 def is_continuous(y: Any, target: str = "auto", counts: np.ndarray | None = None) -> bool:

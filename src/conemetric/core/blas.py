@@ -2,8 +2,9 @@
 
 import sys
 import threading
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import copy_context
 from functools import lru_cache
@@ -11,6 +12,7 @@ from typing import Any
 
 from threadpoolctl import ThreadpoolController
 
+from .arrays import is_torch
 from .threads import MIN_PARALLEL_WORK, n_threads, single_threaded
 
 # re-entrant, since collecting garbage may close a block of `blas_threads` while another one opens
@@ -55,12 +57,23 @@ def few_blas_threads(size: int) -> AbstractContextManager[None]:
     return blas_threads(1) if size < MIN_PARALLEL_WORK else nullcontext()
 
 
-def side_by_side(function: Callable[..., Any], items: Iterable[Any]) -> list[Any]:
-    """``function(item)`` of every item, each on one of the cores."""
+def side_by_side(
+    function: Callable[..., Any], items: Iterable[Any], X: Any = None
+) -> Iterator[Any]:
+    """``function(item)`` of every item, in order: each on one of the cores, so that results are the same
+    for any number of them, and few ahead of what is taken. If X are tensors, one after the other.
+    """
+    if is_torch(X):
+        yield from map(function, items)
+        return
     with blas_threads(1), ThreadPoolExecutor(n_threads()) as pool:
-        on_one_core = single_threaded()(function)
-        jobs = [pool.submit(copy_context().run, on_one_core, item) for item in items]
-        return [job.result() for job in jobs]
+        on_one_core, jobs = single_threaded()(function), deque[Future[Any]]()
+        for item in items:
+            if len(jobs) == 2 * n_threads():
+                yield jobs.popleft().result()
+            jobs.append(pool.submit(copy_context().run, on_one_core, item))
+        while jobs:
+            yield jobs.popleft().result()
 
 
 def half_the_cores() -> AbstractContextManager[None]:

@@ -6,7 +6,6 @@ leading eigenpairs are needed.
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -71,23 +70,24 @@ class PSDPart:
 
 
 @dataclass(frozen=True)
-class SpectralMap:
-    """S -> Q (Phi o (Q'SQ)) Q', where the symmetric Phi has rows ``leading``, then tail tail'."""
+class NearProduct:
+    """S -> W S W + Q_k Y' + Y Q_k' with Y = Q (change' o (Q'S Q_k)), where Q_k are k columns of Q: for
+    i < k <= j it adds ``change``_ij q_i q_i'S q_j q_j' and its transpose, for i, j < k twice that.
+    """
 
+    whole: Array | float  # W (D, D), or that multiple of the identity
     basis: Array  # Q (D, D)
-    leading: Array  # (k, D)
-    tail: Array  # (D - k,), no entry negative
+    change: Array  # (k, D)
 
-    @cached_property
-    def weights(self) -> Array:
-        """Phi."""
-        k, xp = len(self.leading), namespace(self.tail)
-        lower = xp.concat([self.leading[:, k:].T, self.tail[:, None] * self.tail], 1)
-        return xp.concat([self.leading, lower], 0)
+    @property
+    def leading(self) -> Array:
+        """Q_k."""
+        return self.basis[:, : len(self.change)]
 
     def __call__(self, S: Array) -> Array:
-        Q = self.basis
-        return Q @ (self.weights * (Q.T @ S @ Q)) @ Q.T
+        W, Q = self.whole, self.basis
+        half = Q @ (self.change.T * (Q.T @ (S @ self.leading))) @ self.leading.T
+        return (W**2 * S if isinstance(W, float) else W @ S @ W) + half + half.T
 
 
 def cholesky_solver(H: Array) -> Callable[[Array], Array]:
@@ -225,14 +225,20 @@ def positive_values(S: Array) -> PSDPart:
     return PSDPart(values[positive], None, values[~positive])
 
 
-def psd_derivative(S: Array) -> SpectralMap:
-    """A generalised derivative of [S]_+: divided differences of max(0, .) in the eigenbasis."""
+def psd_derivative(S: Array) -> NearProduct:
+    """A generalised derivative of [S]_+: divided differences of max(0, .) in the eigenbasis, or the
+    identity less those of the negative part if that has the lower rank.
+    """
     xp = namespace(S)
     values, vectors = eigh(S)
-    k = int((values > 0).sum())
+    k, n = int((values > 0).sum()), len(values)
+    most = k > n - k
+    if most:
+        k, values, vectors = n - k, -xp.flip(values, (0,)), xp.flip(vectors, (1,))
     ratio = values[:k, None] / (values[:k, None] - values[k:])
-    ones = xp.ones((k, k), dtype=S.dtype, device=S.device)
-    return SpectralMap(vectors, xp.concatenate([ones, ratio], 1), xp.zeros_like(values[k:]))
+    halves = xp.full((k, k), 0.5, dtype=S.dtype, device=S.device)
+    change = xp.concatenate([halves, ratio], 1)
+    return NearProduct(float(most), vectors, -change if most else change)
 
 
 def eigh(S: Array) -> Pair:

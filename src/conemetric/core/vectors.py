@@ -1,15 +1,15 @@
 """Vectors with one entry per constraint: multipliers, margins, gradients.
 
-Solvers and problems never look into such a vector. They *map* a function over vectors, which gives
-another vector, or *sum* one over them, which gives numbers on the host; `Operator.space` is the
-space of an operator's vectors. Here a vector is one array, and both just call the function. In
-`blocks.vectors` it is spread over many memories, and a sum is a visit to all of them.
+Solvers and problems never look into such a vector, they *map* and *sum* functions (docs/design.md);
+`Operator.space` is the space of an operator's vectors. Here a vector is one array, and both just call
+the function. In `blocks.vectors` it is spread over many memories, and a sum is a visit to all of them.
 
 A function that is mapped or summed is pure, defined at the top of a module (so that it can be sent
 elsewhere) and works on the arrays of one block. A number may take the place of a vector; arguments
 that are the same for all blocks are keywords.
 """
 
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -118,7 +118,7 @@ ARRAYS = ArraySpace()
 
 def on_host(results: object) -> Any:
     """Scalars of a nested tuple or list as floats, arrays in NumPy: from a device in one transfer."""
-    tensors = list(_tensors(results))
+    tensors = list(_tensors(results)) if "torch" in sys.modules else []
     fetched = []
     if tensors:
         xp = namespace(*tensors)
@@ -136,8 +136,10 @@ def _tensors(results: Any) -> Iterator[Any]:
 
 
 def _rebuilt(results: Any, fetched: Iterator[np.ndarray]) -> Any:
+    if type(results) is float:
+        return results
     if type(results) in (tuple, list):
-        return type(results)(_rebuilt(part, fetched) for part in results)
+        return type(results)([_rebuilt(part, fetched) for part in results])
     leaf = next(fetched).reshape(results.shape) if is_torch(results) else results
     is_array = isinstance(leaf, np.ndarray) and leaf.ndim
     scalar = isinstance(leaf, Number | np.generic | np.ndarray) and not is_array

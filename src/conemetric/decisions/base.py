@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 from ..core import arrays, fields
 from ..core.advice import AdviceError
 from ..core.arrays import Array, Labels, Rows
-from ..core.blas import blas_threads, half_the_cores
+from ..core.blas import blas_threads, half_the_cores, side_by_side
 from ..core.progress import emit
 from ..core.sklearn_private import Interval, StrOptions
 from ..core.sparse_rows import SparseRows
@@ -203,7 +203,12 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
                 return None
             searched = list(RULES.values()) if rules == "auto" else [RULES[rules]]
             gradients = self._is_auto() and KernelRule in searched
-            blocks = self._block_numbers()
+            blocks = None  # the number of the block of each feature
+            if self.encoder_ is not None:
+                widths = [
+                    each.features.stop - each.features.start for each in self.encoder_.blocks_
+                ]
+                blocks = np.repeat(np.arange(len(widths)), widths)
             candidates = families(rows, fitted, self._linear_map, blocks, gradients)
             judge = Judge(Y[fitted.judged], weights[fitted.judged], self._row_losses)
             trials, blends = choose(
@@ -218,8 +223,8 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
                     print(f"[{type(self).__name__}] {trial}: held-out loss {trial.loss:.4f}")
             blended = blends[0] if len(blends) == 1 else self._better(blends, judge)
             final = {each.name: each.final for family in candidates for each in family}
-            weighted = zip(blended.trials, blended.weights, strict=True)
-            parts = [(trial, weight, final[trial.metric]()) for trial, weight in weighted]
+            maps = side_by_side(lambda trial: final[trial.metric](), blended.trials, X)
+            parts = list(zip(blended.trials, blended.weights, maps, strict=True))
             self._fit_parts(parts, rows, rng, blended.certificate)
         return replace(blended, scores=blended.scores[once])
 
@@ -357,8 +362,27 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
             )
         return n
 
-    def _explain(self, X: Rows, n: int, direction: np.ndarray) -> Explanation:
-        """The rows that moved the targets most in a ``direction`` (n_queries, n_targets)."""
+    @abstractmethod
+    def _direction(self, X: Rows) -> np.ndarray:
+        """What an explanation is of: (n_queries, n_targets), or one for all queries."""
+
+    def explain(self, X: Rows, n: int = 5) -> Explanation:
+        """The training rows that decided for the predicted class against the next, or that moved the
+        predicted number away from the mean of y.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or tensor (n_queries, n_features)
+        n : int, default=5
+            Training rows per query.
+
+        Returns
+        -------
+        Explanation
+        """
+        if not isinstance(n, Integral) or n < 1:
+            raise ValueError(f"n={n!r} must be an integer, at least 1: the training rows to name.")
+        direction = self._direction(X)
         X, known = self._scaled(X), arrays.to_numpy(self._kept.Z)
         moved = np.zeros((len(X), len(known)))
         with _threads_for(len(known)):
@@ -382,13 +406,6 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
         for block in self.encoder_.blocks_:
             sums[..., names.index(block.column)] += features[..., block.features].sum(-1)
         return sums
-
-    def _block_numbers(self) -> np.ndarray | None:
-        """The number of the block of each feature."""
-        if self.encoder_ is None:
-            return None
-        widths = [each.features.stop - each.features.start for each in self.encoder_.blocks_]
-        return np.repeat(np.arange(len(widths)), widths)
 
     def _is_auto(self) -> bool:
         return isinstance(self.metric, str) and self.metric == "auto"
@@ -496,12 +513,6 @@ def _needs_encoding(X: Rows) -> bool:
     size, largest = abs(values).max(0), LARGEST_EXTENT.get(values.dtype.itemsize, 1e15)
     extreme = (size > largest) | ((size > 0) & (size < 1 / largest))
     return bool(np.isnan(size).any() or (extreme & np.isfinite(size)).any())
-
-
-def check_n_explained(n: object) -> None:
-    """Refuse a number of training rows to name that is not a positive integer."""
-    if not isinstance(n, Integral) or n < 1:
-        raise ValueError(f"n={n!r} must be an integer, at least 1: the training rows to name.")
 
 
 def check_metric(metric: object) -> None:

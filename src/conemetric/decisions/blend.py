@@ -1,15 +1,4 @@
-"""A blend of decisions, weighted by held-out rows.
-
-Each kind of decision (a metric with a rule of one kind) gave the held-out rows scores H_k. The
-weights solve
-
-    min_w  sum_i v_i |y_i - sum_k w_k H_ik|^2,      w >= 0,  sum_k w_k = 1
-
-and since the weights add up to 1 the residual is sum_k w_k R_k, R_k = y - H_k: with the Gram matrix
-G = R'R the program is min w'G w over the simplex, the point of least norm in a polytope. For every w
-there, w'G w - 2 (w'G w - min_k (G w)_k) is a lower bound of the optimum (Frank and Wolfe's gap).
-Scaled, it is the nonnegative least squares problem min_{u >= 0} |R u|^2 + (1'u - 1)^2 = min over w of
-w'G w / (1 + w'G w) at u = w / (1 + w'G w).
+"""A blend of decisions, weighted by held-out rows (docs/mathematics.md).
 
 The settings of each kind and the weights were chosen on the same rows, so the scores that a blend is
 judged by are crossed: those of each fold come from settings and weights chosen on the other folds.
@@ -85,18 +74,15 @@ def _weighed(
         trials = [min(trials, key=lambda t: judge(t.scores[rows]))]
     else:
         trials = [t for t in trials if np.isfinite(t.scores).all()] or trials[:1]
+    root = np.sqrt(judge.weights)[:, None]
     while True:
-        w, certificate = simplex_weights(_residuals(trials, judge, rows))
+        residuals = [(root * (judge.Y - t.scores[rows])).ravel() for t in trials]
+        w, certificate = simplex_weights(np.stack(residuals, axis=1))
         order = np.argsort(-w, kind="stable")
         kept = [k for k in order[:n_parts] if w[k] >= min(LEAST_WEIGHT, w.max())]
         trials = [trials[k] for k in kept]
         if len(kept) == np.count_nonzero(w):
             return trials, w[kept], certificate
-
-
-def _residuals(trials: Sequence[Trial], judge: Judge, rows: slice | np.ndarray) -> np.ndarray:
-    root = np.sqrt(judge.weights)[:, None]
-    return np.stack([(root * (judge.Y - t.scores[rows])).ravel() for t in trials], axis=1)
 
 
 def _mixture(trials: Sequence[Trial], weights: np.ndarray) -> np.ndarray:

@@ -4,17 +4,15 @@ Metrics of one family (the rounds of one iteration) compete on few rows; only th
 is searched with all of them.
 """
 
-from collections.abc import Callable, Sequence
 from functools import cache, partial
 
 import numpy as np
 
-from ..core.arrays import Array, is_torch, like, namespace, take, to_numpy
-from ..core.blas import side_by_side
-from ..estimators.folds import CrossFitted, Fold
+from ..core.arrays import like, namespace, take, to_numpy
+from ..estimators.folds import CrossFitted
 from ..estimators.gradient_metric import gradient_rounds
 from ..solvers.kernel_ridge import CITY_BLOCK, EUCLIDEAN
-from .held_out import Candidate
+from .held_out import Candidate, in_folds
 from .rule import Training
 
 PLAIN, LEARNED = "plain", "learned"
@@ -44,28 +42,25 @@ def families(
     found = [[Candidate(PLAIN, [None] * len(folds), lambda: None, (*EUCLIDEAN, *by_axes))]]
     if fitted.maps:
         found.append([Candidate(LEARNED, fitted.maps, lambda: final, EUCLIDEAN)])
-    if gradients:
-        if by_axes:
-            learn = partial(_rounds, rows, kernel=CITY_BLOCK, blocks=blocks)
-            found.append(_family("column weights, round", learn, folds, CITY_BLOCK, rows.Z))
-        if n_features <= MOST_FEATURES_FULL:
-            for kernel in EUCLIDEAN:
-                learn = partial(_rounds, rows, kernel=kernel)
-                found.append(_family(f"{kernel} gradient, round", learn, folds, kernel, rows.Z))
+    learners: dict[str, partial[list[np.ndarray]]] = {}
+    if gradients and by_axes:
+        learners["column weights"] = partial(_rounds, rows, kernel=CITY_BLOCK, blocks=blocks)
+    if gradients and n_features <= MOST_FEATURES_FULL:
+        learners |= {f"{each} gradient": partial(_rounds, rows, kernel=each) for each in EUCLIDEAN}
+    train = [fold.train for fold in folds]
+    learned = in_folds(lambda learn, f: learn(train[f]), learners.values(), len(folds), rows.Z)
+    for (name, learn), by_fold in zip(learners.items(), learned, strict=True):
+        # all rows in the order in which they were drawn, any leading part of which represents the rest
+        drawn = np.concatenate(train[:2])
+        every = cache(partial(learn, drawn[np.sort(np.unique(drawn, return_index=True)[1])]))
+        after, kernels = partial(lambda every, r: every()[r], every), (learn.keywords["kernel"],)
+        found.append(
+            [
+                Candidate(f"{name}, round {r + 1}", maps, partial(after, r), kernels, votes=False)
+                for r, maps in enumerate(zip(*by_fold, strict=True))
+            ]
+        )
     return found
-
-
-def _family(
-    name: str, learn: Callable[..., list[np.ndarray]], folds: Sequence[Fold], kernel: str, Z: Array
-) -> list[Candidate]:
-    by_fold = (map if is_torch(Z) else side_by_side)(learn, [fold.train for fold in folds])
-    # all rows in the order in which they were drawn, any leading part of which represents the rest
-    drawn = np.concatenate([folds[0].train, folds[1].train])
-    every = cache(partial(learn, drawn[np.sort(np.unique(drawn, return_index=True)[1])]))
-    return [
-        Candidate(f"{name} {r + 1}", maps, partial(lambda r: every()[r], r), (kernel,), votes=False)
-        for r, maps in enumerate(zip(*by_fold, strict=True))
-    ]
 
 
 def _rounds(

@@ -24,10 +24,9 @@ from ..estimators.folds import CrossFitted, excess, n_folds_for, stratified_fold
 from ..evaluation.knn import evenly_by_class
 from ..evaluation.statistics import mcnemar
 from ..neighbours.ties import canonical_order
-from .base import DECISION_PARAMETERS, OF_RULES, MetricDecision, check_n_explained
+from .base import DECISION_PARAMETERS, OF_RULES, MetricDecision
 from .blend import Blended
 from .candidates import MOST_LEARNED_FROM
-from .parts import Explanation
 from .rule import Judge
 
 __all__ = ["DecisionEvidence", "MetricClassifier"]
@@ -351,24 +350,10 @@ class MetricClassifier(ClassifierMixin, MetricDecision):
         self.classes_ = fields.labels_from_state(state["classes"])
         self.temperature_, self.unseen_ = float(state["temperature"]), float(state["unseen"])
 
-    def explain(self, X: Rows, n: int = 5) -> Explanation:
-        """The training rows that decided for the predicted class against the next.
-
-        Parameters
-        ----------
-        X : array-like, sparse matrix or tensor (n_queries, n_features)
-        n : int, default=5
-            Training rows per query.
-
-        Returns
-        -------
-        Explanation
-        """
-        check_n_explained(n)
-        scores = self._scores(X)
-        first, second = np.argsort(-scores, axis=1, kind="stable")[:, :2].T
+    def _direction(self, X: Rows) -> np.ndarray:
+        first, second = np.argsort(-self._scores(X), axis=1, kind="stable")[:, :2].T
         units = np.eye(len(self.classes_))
-        return self._explain(X, n, units[first] - units[second])
+        return units[first] - units[second]
 
 
 def _calibration_error(probability: np.ndarray, truth: np.ndarray) -> float:

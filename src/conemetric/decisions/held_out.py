@@ -6,19 +6,24 @@ them. Leave-one-out in the metrics of the other folds would cost ten times as mu
 factorisation of all rows for every setting and fold, and chose no better (docs/defaults.md).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..core.arrays import Array, namespace, take
+from ..core.blas import side_by_side
+from ..core.threads import n_threads
 from ..estimators.folds import Fold
 from ..solvers.kernel_ridge import KERNELS, in_blocks
 from .rule import Judge, Rule, Training, Trial, mapped
 
 MOST_ROWS = 2000  # rows of each fold that a rule learns from in the search
+# numbers of kernel matrices that folds side by side may hold: as many as the system of 20,000 rows has
+MOST_HELD = 4e8
 
 
 @dataclass(frozen=True)
@@ -32,6 +37,16 @@ class Candidate:
     final: Callable[[], np.ndarray | None]  # the map learned from all rows, once it is chosen
     kernels: tuple[str, ...]
     votes: bool = True
+
+
+def in_folds(
+    function: Callable[..., Any], items: Collection[Any], n_folds: int, Z: Array, held: int = 0
+) -> list[list[Any]]:
+    """``function(item, fold)``, which holds so many numbers, for every item a list with its folds."""
+    jobs = list(product(items, range(n_folds)))
+    run = map if min(n_threads(), len(jobs)) * held > MOST_HELD else partial(side_by_side, X=Z)
+    found = list(run(lambda job: function(*job), jobs))
+    return [found[i : i + n_folds] for i in range(0, len(found), n_folds)]
 
 
 class Near(NamedTuple):

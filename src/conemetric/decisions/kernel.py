@@ -16,6 +16,7 @@ from ..core import fields
 from ..core.arrays import Array, like, namespace, to_numpy
 from ..solvers import kernel_ridge
 from ..solvers.base import Certificate
+from .held_out import in_folds
 from .rule import Judge, Training, Trial
 
 if TYPE_CHECKING:
@@ -138,7 +139,8 @@ def _coarse(rows: "HeldOut", kernel: str, judge: Judge) -> dict[KernelRule, floa
         scores = _scorer(rows, N_COARSE)
         grid = product((kernel,), WIDTHS[kernel][::COARSE], RIDGES[::COARSE])
         settings = [KernelRule(*each) for each in grid]
-        rows.coarse[kernel] = {rule: judge(scores(rule)) for rule in settings}
+        found = zip(settings, scores(settings), strict=True)
+        rows.coarse[kernel] = {rule: judge(each) for rule, each in found}
     return rows.coarse[kernel]
 
 
@@ -148,33 +150,36 @@ def _search_kernel(rows: "HeldOut", kernel: str, judge: Judge) -> list[Trial]:
     scores, tried = _scorer(rows, None), {}
     following = sorted(coarse, key=coarse.__getitem__)[:N_TRIED]
     while following:
-        for rule in sorted(following, key=lambda rule: rule.width):
-            tried[rule] = rows.trial(rule, scores(rule), judge)
+        following = sorted(following, key=lambda rule: rule.width)
+        for rule, found in zip(following, scores(following), strict=True):
+            tried[rule] = rows.trial(rule, found, judge)
         best = min(tried, key=lambda rule: tried[rule].loss)
         following = [rule for rule in _around(best) if rule not in tried]
     return sorted(tried.values(), key=lambda trial: trial.loss)[:N_KEPT]
 
 
-def _scorer(rows: "HeldOut", n_rows: int | None) -> Callable[[KernelRule], np.ndarray]:
-    """The function from a setting to the scores of held-out rows; NaN where it is singular."""
+def _scorer(
+    rows: "HeldOut", n_rows: int | None
+) -> Callable[[Sequence[KernelRule]], list[np.ndarray]]:
+    """The function from settings to the scores of held-out rows; NaN where one is singular."""
 
-    @lru_cache(N_HELD)
-    def matrices(kernel: str, width: float) -> list[list[Array]]:
-        return [fold.kernel_matrices(kernel, width, n_rows) for fold in rows.folds]
+    @lru_cache(N_HELD * len(rows.folds))
+    def matrices(f: int, kernel: str, width: float) -> list[Array]:
+        return rows.folds[f].kernel_matrices(kernel, width, n_rows)
 
-    known = [(fold.train.Y[:n_rows], fold.train.weights[:n_rows]) for fold in rows.folds]
-    offsets = [np.average(Y, axis=0, weights=weights) for Y, weights in known]
+    known = []
+    for Z, Y, weights, _ in (fold.train for fold in rows.folds):
+        Y, weights = Y[:n_rows], weights[:n_rows]
+        offset = np.average(Y, axis=0, weights=weights)
+        known.append((like(Y - offset, Z, namespace(Z).float32), weights, offset))
 
-    def scores(rule: KernelRule) -> np.ndarray:
-        found = []
-        in_folds = zip(known, offsets, matrices(rule.kernel, rule.width), strict=True)
-        for (Y, weights), offset, (K, across) in in_folds:
-            a = kernel_ridge.ridge_solve(K, like(rule.ridge / weights, K), like(Y - offset, K))
-            nothing = np.full((len(across), Y.shape[1]), np.nan)
-            found.append(nothing if a is None else to_numpy(across @ a) + offset)
-        return np.concatenate(found)
+    def in_fold(rule: KernelRule, f: int) -> np.ndarray:
+        (Y, weights, offset), (K, across) = known[f], matrices(f, rule.kernel, rule.width)
+        a = kernel_ridge.ridge_solve(K, like(rule.ridge / weights, K), Y)
+        a = like(np.full(Y.shape, np.nan), K) if a is None else a
+        return to_numpy(across @ a) + offset
 
-    return scores
+    return lambda rules: [np.concatenate(e) for e in in_folds(in_fold, rules, len(known), Z)]
 
 
 def _around(rule: KernelRule) -> Sequence[KernelRule]:

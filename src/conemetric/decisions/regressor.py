@@ -16,9 +16,8 @@ from ..estimators.folds import MOST_JUDGED, TOL, CrossFitted, Fold, n_folds_for
 from ..estimators.frobmetric import FrobMetric
 from ..estimators.validation import check_size, rows_coincide
 from ..neighbours.ties import canonical_order
-from .base import DECISION_PARAMETERS, OF_RULES, MetricDecision, check_n_explained
+from .base import DECISION_PARAMETERS, OF_RULES, MetricDecision
 from .blend import Blended
-from .parts import Explanation
 
 __all__ = ["MetricRegressor", "RegressionEvidence"]
 
@@ -218,21 +217,8 @@ class MetricRegressor(RegressorMixin, MetricDecision):
     def _restore(self, state: State) -> None:
         self._y_mean, self._y_scale = float(state["y_mean"]), float(state["y_scale"])
 
-    def explain(self, X: Rows, n: int = 5) -> Explanation:
-        """The training rows that moved the prediction away from the mean of y.
-
-        Parameters
-        ----------
-        X : array-like, sparse matrix or tensor (n_queries, n_features)
-        n : int, default=5
-            Training rows per query.
-
-        Returns
-        -------
-        Explanation
-        """
-        check_n_explained(n)
-        return self._explain(X, n, np.ones((1, 1)))
+    def _direction(self, X: Rows) -> np.ndarray:
+        return np.ones((1, 1))
 
 
 def _numbers(y: Labels) -> np.ndarray:

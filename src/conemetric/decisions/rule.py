@@ -119,7 +119,7 @@ class Judge:
 
     def __call__(self, scores: np.ndarray) -> float:
         """Weighted mean loss; infinite where there are no scores."""
-        loss = float(np.average(self.row_losses(scores, self.Y), weights=self.weights))
+        loss = float((self.weights * self.row_losses(scores, self.Y)).sum() / self.weights.sum())
         return np.inf if np.isnan(loss) else loss
 
     def among(self, rows: np.ndarray) -> "Judge":

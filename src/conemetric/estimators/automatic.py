@@ -2,12 +2,10 @@
 
     M = sum over methods k and folds f of a_k M_kf / s_kf        (docs/mathematics.md)
 
-Method k learns M_kf without the rows of fold f, which then judge it by the vote of their nearest
-neighbours and give its scale s_kf. The weight a_k falls with the distance to the best method, in
-standard errors: the best alone would follow noise on small data; equal weights would let a bad one
-spoil the mean. The blend's own error on held-out rows decides how much of the plain distance, one of
-the candidates, is kept. Nothing is refitted: the mean of three metrics learned from two thirds of the
-rows each was found to err no more than one learned from all rows.
+Method k learns M_kf without the rows of fold f, which then judge it and give its scale s_kf. The best
+alone would follow noise on small data; equal weights would let a bad one spoil the mean. Nothing is
+refitted: the mean of three metrics learned from two thirds of the rows each was found to err no more
+than one learned from all rows.
 """
 
 from dataclasses import KW_ONLY, dataclass

@@ -72,8 +72,13 @@ def gradient_rounds(
     Y = Y - (weights[:, None] * Y).sum(0) / weights.sum()
     setting, D = KernelSetting(kernel, width, ridge), Z.shape[1]
     weighs_columns = diagonal is not False or kernel == CITY_BLOCK
-    L = zeros(D, Z) + 1 if weighs_columns else _isometry(Z)
-    blocks = None if isinstance(diagonal, bool) else _averages(diagonal, Z)
+    L = zeros(D, Z) + 1 if weighs_columns else identity(D, Z)
+    if not weighs_columns and len(Z) < D:  # a basis of the span of the rows is enough
+        L = namespace(Z).linalg.svd(Z, full_matrices=False)[2].T
+    blocks = None  # the matrix that replaces each column's entry by the mean over its block
+    if not isinstance(diagonal, bool):
+        same = np.asarray(diagonal)[:, None] == np.asarray(diagonal)
+        blocks = like(same / same.sum(1, keepdims=True), Z)
     rounds: list[GradientRound] = []
     for _ in range(n_rounds):
         A = Z * L if weighs_columns else Z @ L
@@ -89,19 +94,6 @@ def gradient_rounds(
             L = grown / size
         rounds.append(GradientRound(L, certificate))
     return rounds
-
-
-def _isometry(Z):
-    """A basis of the span of centred rows if they are fewer than columns; else the identity."""
-    if Z.shape[1] <= len(Z):
-        return identity(Z.shape[1], Z)
-    return namespace(Z).linalg.svd(Z, full_matrices=False)[2].T
-
-
-def _averages(blocks, Z):
-    """The matrix that replaces each column's entry by the mean over its block."""
-    same = np.asarray(blocks)[:, None] == np.asarray(blocks)
-    return like(same / same.sum(1, keepdims=True), Z)
 
 
 def _gradient_moment(setting, A, Y, weights, by_column, n_gradients=None):

@@ -29,7 +29,7 @@ from .validation import rows_coincide, validate_points
 ROUNDINGS = 8  # of a squared distance, at most, beside one per feature
 SIGMA_FACTOR = 10.0  # sigma="auto" costs at most 1 / (2 * SIGMA_FACTOR) of the variance
 # edges up to which one BLAS thread is used: those of NumPy and SciPy wait for each other longer
-ONE_THREAD_UP_TO = 1500
+ONE_THREAD_UP_TO = {"at_most": 1500, "equal": 0}
 # edges up to which the interior-point method is used: where distances may shrink, the low-rank
 # method is faster beyond; where they must be kept, it is slow, and more edges exceed the memory
 INTERIOR_UP_TO = {"at_most": 450, "equal": 6000}
@@ -205,7 +205,9 @@ class MaximumVarianceUnfolding(
         return neighbour_graph.joined_face(self.edges_, lengths, first, points)
 
     def _solve_on_face(self, problem, basis, face, feasible):
-        """Solve on the face that flat cliques leave the kernels, if any, else on all of them."""
+        """Solve on the face that flat cliques leave the kernels, or that joins points which nearly
+        coincide, and on all of them: first on the face if it is small, for it proves less.
+        """
         if face is None:
             return self._solve(problem, problem, basis, feasible)
         on_face = UnfoldingOnFace(problem, face)
@@ -213,8 +215,8 @@ class MaximumVarianceUnfolding(
         if problem.operator.n_constraints > INTERIOR_UP_TO["equal"]:
             del ways[1]
         found: list[Any] = []
-        # where a graph is more rigid than its cliques, the face proves nothing: see `rigidity`
-        for program, columns in ways if on_face.liftable else ways[::-1]:
+        small = 2 * on_face.operator.n_features <= problem.operator.n_features
+        for program, columns in ways if small or not problem.equality else ways[::-1]:
             again = len(found) + 1 < len(ways)
             result = self._solve(program, problem, columns, feasible, retried=again)
             dual_point = on_face.multipliers if program is on_face else result.dual_point
@@ -238,7 +240,7 @@ class MaximumVarianceUnfolding(
         start = None
         if few and whole.equality:
             start = feasible[0] if basis is None else basis.T @ feasible[0]
-        small = problem.operator.n_constraints <= ONE_THREAD_UP_TO
+        small = problem.operator.n_constraints <= ONE_THREAD_UP_TO[self.constraint]
         with blas_threads(1) if small else nullcontext():
             return self._run(solver, problem, keep=keep, start=start, **options)
 

@@ -14,7 +14,7 @@ from sklearn.utils import check_array, check_random_state
 
 from ..constraints.in_blocks import Constraints
 from ..core import spectral
-from ..core.arrays import Array, like, namespace, take, to_numpy
+from ..core.arrays import Array, like, namespace, take, to_numpy, zeros
 from ..core.sklearn_private import Interval, StrOptions
 from ..operators import from_triplets
 from ..operators.span import Coordinates
@@ -150,8 +150,10 @@ class RelativeComparisons(TripletMetric):
         kept = w > 0 if w.any() else np.arange(len(w)) == 0
         self.feature_weights_ = like(w, X)
         if A is None:
-            rounding = len(w) * float(namespace(X).finfo(X.dtype).eps)
-            L = like(_diagonal_factor(w, rounding * w.max()), X)
+            rounding = len(w) * float(namespace(X).finfo(X.dtype).eps) * w.max()
+            chosen = np.argsort(-w, kind="stable")[: np.count_nonzero(w > rounding)]
+            L = zeros((len(w), len(chosen)), X)
+            L[like(chosen, X, namespace(X).int64), range(len(chosen))] = like(w[chosen] ** 0.5, X)
         else:
             L = spectral.canonical_factor(like(A[:, kept] * np.sqrt(w[kept]), X))
         if not callable(self.basis):
@@ -217,11 +219,3 @@ class RelativeComparisons(TripletMetric):
                 "pair_distance or get_metric."
             )
         return super().get_mahalanobis_matrix()
-
-
-def _diagonal_factor(w, least):
-    """`spectral.factor` of diag(w), from the entries above ``least``."""
-    chosen = np.argsort(-w, kind="stable")[: np.count_nonzero(w > least)]
-    columns = np.zeros((len(w), len(chosen)))
-    columns[chosen, np.arange(len(chosen))] = np.sqrt(w[chosen])
-    return columns

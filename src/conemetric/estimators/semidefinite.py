@@ -127,7 +127,10 @@ def solve_frobenius_sdp(
         shape = tuple(np.shape(values))
         if values is not None and shape not in shapes:
             raise ValueError(f"{name} has shape {shape}; give {wanted}.")
-    equality = np.zeros(m, dtype=bool) | _check_truth(equality)
+    truth = np.asarray(to_numpy(equality))
+    if truth.dtype != bool and not (truth.dtype.kind in "iuf" and np.isin(truth, (0, 1)).all()):
+        raise ValueError(f"equality={equality!r} must be True or False, or hold only those.")
+    equality = np.zeros(m, dtype=bool) | truth.astype(bool)
     problem = SemidefiniteProgram(operator, (C + C.T) / 2, b, sigma, equality)
     solver = DualQuasiNewton(tol=tol, max_iter=max_iter)
     result = solver.solve(problem, start=start, callback=callback)
@@ -143,13 +146,6 @@ def _check_numbers(values, name):
         raise TypeError(f"{name} has dtype {array.dtype}; give real numbers.")
     if not np.isfinite(array).all():
         raise ValueError(f"{name} contains numbers that are not finite; drop such constraints.")
-
-
-def _check_truth(equality):
-    values = np.asarray(to_numpy(equality))
-    if values.dtype != bool and not (values.dtype.kind in "iuf" and np.isin(values, (0, 1)).all()):
-        raise ValueError(f"equality={equality!r} must be True or False, or hold only those.")
-    return values.astype(bool)
 
 
 def _check_matrices(A, C):

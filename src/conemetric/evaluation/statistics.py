@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import stats
 
+from ..core.slices import slices
 from .thresholds import check_share
 
 __all__ = ["PairedDifference", "corrected_t_test", "mcnemar", "paired_difference"]
@@ -137,14 +138,28 @@ def paired_difference(
     difference = (after - before)[~np.isnan(after - before)]
     if len(difference) < 2:
         raise ValueError(f"{len(difference)} queries have a value for both; at least 2 are needed.")
+    options = {"n_resamples": n_resamples, "random_state": random_state, "method": "percentile"}
     batch = max(1, RESAMPLED // len(difference))
-    options = {"n_resamples": n_resamples, "batch": batch, "random_state": random_state}
-    test = stats.permutation_test(
-        (difference,), np.mean, permutation_type="samples", vectorized=True, **options
-    )
     spread = stats.bootstrap(
-        (difference,), np.mean, confidence_level=confidence, method="percentile", **options
+        (difference,), np.mean, confidence_level=confidence, batch=batch, **options
     )
     low, high = (float(end) for end in spread.confidence_interval)
-    p_value = float(test.pvalue)
+    p_value = randomisation_test(difference, n_resamples, random_state)
     return PairedDifference(float(difference.mean()), low, high, p_value, len(difference))
+
+
+def randomisation_test(differences: np.ndarray, n_resamples: int = 9999, seed: int = 0) -> float:
+    """Two-sided p-value of a mean among those with random signs, or with all signs if these are few.
+    The draws, and so the p-value, are those of SciPy's `permutation_test`, which sorts each pair.
+    """
+    n, rng, mean = len(differences), np.random.RandomState(seed), differences.mean()
+    exact = 2**n <= n_resamples
+    if exact:
+        flipped: Any = [np.arange(2**n)[:, None] >> np.arange(n) & 1 == 1]
+    else:
+        sizes = [part.stop - part.start for part in slices(n_resamples, n, RESAMPLED >> 4)]
+        flipped = (np.diff(rng.random_sample((size, n, 2)))[..., 0] < 0 for size in sizes)
+    means = np.concatenate([np.where(each, -differences, differences).mean(1) for each in flipped])
+    rounding = 1e-14 * abs(mean)
+    extreme = min(np.sum(means <= mean + rounding), np.sum(means >= mean - rounding)) + (not exact)
+    return float(min(1.0, 2 * extreme / (len(means) + (not exact))))

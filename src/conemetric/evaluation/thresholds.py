@@ -1,12 +1,8 @@
 """Thresholds of a distance with a promise: a bound on the rate of false alarms, or of
 misses, that holds for new pairs with a given confidence.
 
-With k errors among n independent pairs, the Clopper-Pearson bound U(k) on the error rate is
-the p at which P(Binomial(n, p) <= k) = 1 - confidence. Let k be the most errors with U(k) <=
-alpha; it depends on n, alpha and confidence alone. Any threshold with at most k errors keeps
-the promise, however it was chosen among these: the count of errors is monotone in the
-threshold, so an error rate above U(k) needs at most k errors at the one fixed threshold where
-the rate passes U(k), and that has probability 1 - confidence or less (docs/certificates.md).
+Any threshold keeps the promise that has at most as many errors among n independent pairs as the
+Clopper-Pearson bound allows at rate alpha, however it was chosen among these (docs/certificates.md).
 
 C. J. Clopper and E. S. Pearson, The use of confidence or fiducial limits illustrated in the
 case of the binomial, Biometrika 26 (1934), 404-413.

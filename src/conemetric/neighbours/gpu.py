@@ -103,9 +103,11 @@ class DeviceSearch:
         """
         Z = self._centred(self.X[self.order]).float()
         Z_reference = self._centred(self.R[self.reference_order]).float()
-        choices = []
+        choices, least = [], torch.finfo(torch.float64).tiny
         for format in FORMATS:
-            rho = max(_rounded_away(part, format) for part in (Z, Z_reference))
+            # the largest share of a point's length that is lost in the format
+            lost = (_lengths(A - A.to(format)) / _lengths(A).clamp(least) for A in (Z, Z_reference))
+            rho = max(float(shares.max()) for shares in lost)
             gamma = product_gamma(Z.shape[1], torch.finfo(torch.float32).eps) + rho * (1 + rho / 2)
             choices.append((gamma, format))
         self.gamma, self.format = min(choices, key=lambda choice: choice[0])
@@ -226,12 +228,6 @@ def _sums_in_float32():
 
 def _lengths(X):
     return torch.linalg.vector_norm(X, dim=1, dtype=torch.float64)
-
-
-def _rounded_away(Z, format):
-    """Largest share of a point's length that is lost in ``format``."""
-    lengths = _lengths(Z).clamp(min=torch.finfo(torch.float64).tiny)
-    return float((_lengths(Z - Z.to(format)) / lengths).max())
 
 
 def _in_three(squares, format):

@@ -1,18 +1,10 @@
 """A search for neighbours, and how its candidates are ranked: bounds on rounding, and ties.
 
-Points z are those of X about a centre, in a unit of length that is a power of two. A search forms
-squared distances |z_i|^2 + |z_j|^2 - 2 z_i'z_j in low precision; each is wrong by at most gamma
-(|z_i| + |z_j|)^2, and |z_j| <= |z_i| + d. So the computed square of a reference at distance d from
-query i is at most
-
-    d^2 + gamma (2 |z_i| + d)^2
-
-and looking at all references below that misses none as near as d. X itself is rounded, which moves
-a distance from x_i by up to eps (|x_i| + d), and its sum in float64 by less than sqrt(D) eps d.
-Distances that differ by no more than a few of these are ties: the ties of the nearest reference are
-those within that distance of it, the nearest of the rest has its own, and so on. `ties` decides
-which of them comes first. So neither a change of units nor another order of rows changes
-neighbours, and no result depends on how a search groups its sums.
+Points z are those of X about a centre, in a unit of length that is a power of two. The square that a
+search computes in low precision for a reference at distance d from query i is at most d^2 + gamma (2
+|z_i| + d)^2: looking at all below that misses none as near (docs/neighbours.md). The ties of the nearest
+reference are those whose distances differ from its by no more than a few roundings, the nearest of the
+rest has its own, and so on; `ties` decides which comes first.
 """
 
 from typing import Any, NamedTuple

@@ -99,7 +99,11 @@ def exact_search(query: SearchQuery) -> Nearest:
         from . import gpu
 
         return gpu.search(query)
-    xp, found = namespace(X), exact.search(_on_host(query))
+    # NumPy arrays in rows, for which alone kernels are compiled
+    queries, references = (LabelledRows(np.ascontiguousarray(to_numpy(X)), y) for X, y in query[:2])
+    if query.references is query.queries:
+        references = queries
+    xp, found = namespace(X), exact.search(query._replace(queries=queries, references=references))
     return Nearest(*(Found(like(i, X, xp.int64), like(d, X, xp.float64)) for i, d in found))
 
 
@@ -128,14 +132,6 @@ def _unlabelled(X):
         X = check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32])
         X = SparseRows(X) if issparse(X) else X
     return LabelledRows(X, np.zeros(X.shape[0], np.int64))
-
-
-def _on_host(query):
-    """The query with NumPy arrays in rows, for which alone kernels are compiled."""
-    queries, references = (LabelledRows(np.ascontiguousarray(to_numpy(X)), y) for X, y in query[:2])
-    if query.references is query.queries:
-        references = queries
-    return query._replace(queries=queries, references=references)
 
 
 # ---- among a sample

@@ -1,13 +1,10 @@
 """Which of several neighbours at the same distance comes first.
 
-Not the lower row number: in a file sorted by class all ties would go to one class. Instead every
-row has a key, a hash of its values, and the lower key comes first; of equal rows the class that most
-of them are of. The order of rows and the names of classes do not affect it.
-
-The hash is of the position of each value between the minimum and the maximum of its column, on a
-grid that is coarse compared with rounding. So keys do not change with units or origin, or if the
-same scaling is computed in another order of rows. On the grid rows are whole numbers, whose
-products with whole numbers are exact in float64, in any library and any order of summation.
+Every row has a key, a hash of its values, and the lower key comes first; of equal rows the class that
+most of them are of. The order of rows and the names of classes do not affect it (docs/neighbours.md).
+The hash is of the position of each value between the minimum and the maximum of its column, on a grid.
+On it rows are whole numbers, whose products with whole numbers are exact in float64, in any library and
+any order of summation.
 """
 
 from collections.abc import Callable

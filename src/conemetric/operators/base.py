@@ -17,7 +17,7 @@ from typing import Any, Self
 from ..core.arrays import arange, is_torch, like, namespace, zeros
 from ..core.slices import slices
 from ..core.sparse_rows import SparseRows
-from ..core.spectral import SpectralMap
+from ..core.spectral import NearProduct
 from ..core.vectors import ARRAYS, Total, VectorSpace
 
 DIFFERENCES = 1 << 20  # numbers of pairs' differences held at a time
@@ -55,7 +55,15 @@ class Operator(ABC):
         """The operator of the constraints ``index``, with only the points and pairs they need."""
         raise NotImplementedError(f"{type(self).__name__} has no subsets.")
 
-    def newton_matrix(self, curvature: SpectralMap) -> Any:
+    def adjoint_product(self, u: Any, Y: Any) -> Any:
+        """A*(u) Y."""
+        return self.adjoint(u) @ Y
+
+    def forward_product(self, B: Any, C: Any) -> Any:
+        """A(B C')."""
+        return self.forward(B @ C.T)
+
+    def newton_matrix(self, curvature: NearProduct) -> Any:
         """The m x m matrix of <A_r, W(A_s)>, with W = ``curvature``."""
         raise NotImplementedError(f"{type(self).__name__} has no Newton matrix.")
 

@@ -16,9 +16,10 @@ from scipy import sparse
 from scipy.sparse.linalg import splu
 
 from ..core.arrays import identity, like, zeros
-from ..core.spectral import SpectralMap, cholesky_solver
+from ..core.spectral import NearProduct, cholesky_solver
 from .base import Operator, kernels_of
 
+AT_ONCE = 16  # matrices of the size of the kernel that a Newton matrix holds
 LEAST_DAMPING = 1e-14  # keeps a system with redundant edges regular
 
 
@@ -33,17 +34,8 @@ class DistanceOperator(Operator):
     def adjoint_product(self, u: Any, Y: Any) -> Any:
         """A*(u) Y without forming A*(u)."""
 
-    def newton_matrix(self, curvature: SpectralMap) -> Any:
-        # one product of all rows with all rows per leading row of Phi, and one for the tail
-        rows, k = self.differences(curvature.basis), len(curvature.leading)
-        tail = rows[:, k:] * curvature.tail**0.5
-        H = (tail @ tail.T) ** 2
-        for i in range(k):
-            weight = (2 * curvature.leading[i]) ** 0.5
-            weight[:k] = weight[:k] / 2**0.5
-            weighted = rows * weight  # times its own transpose: half of the work
-            H += (rows[:, i : i + 1] * rows[:, i]) * (weighted @ weighted.T)
-        return H
+    def forward_product(self, B: Any, C: Any) -> Any:
+        return (self.differences(B) * self.differences(C)).sum(1)
 
     def moved(self, L: Any, change: Any, which: Any = None, damping: float = 0.0) -> Any:
         """L + A*(y) L whose distances differ by ``change``, to first order: all, or ``which``; with
@@ -165,6 +157,16 @@ class EdgeOperator(DistanceOperator):
     def differences(self, Y: Any) -> Any:
         return Y[self._a] - Y[self._b]
 
+    def newton_matrix(self, curvature: NearProduct) -> Any:
+        W, Q, leading = curvature.whole, curvature.basis, self.differences(curvature.leading)
+        H: Any = 0.0
+        for start in range(0, max(len(curvature.change), 1), AT_ONCE):
+            part = slice(start, start + AT_ONCE)
+            M = self.xp.stack([W, *((Q * (2 * change)) @ Q.T for change in curvature.change[part])])
+            H = H + kernels_of(W).edge_products(M, leading[:, part], self._a, self._b)
+            W = 0 * W
+        return H
+
     def sparse_adjoint(self, u: Any) -> Any:
         """A*(u) as a SciPy sparse matrix (on the host only)."""
         degrees = sparse.dia_array((self._degrees(u)[None], [0]), (self.n_points,) * 2)
@@ -228,6 +230,10 @@ class ReducedEdges(DistanceOperator):
 
     def differences(self, Y: Any) -> Any:
         return self.edges.differences(self.Q @ Y)
+
+    def newton_matrix(self, curvature: NearProduct) -> Any:
+        whole, basis = self.Q @ curvature.whole @ self.Q.T, self.Q @ curvature.basis
+        return self.edges.newton_matrix(NearProduct(whole, basis, curvature.change))
 
     def astype(self, dtype: Any) -> "ReducedEdges":
         return ReducedEdges(self.edges.astype(dtype), like(self.Q, self.Q, dtype))

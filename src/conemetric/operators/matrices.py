@@ -7,7 +7,7 @@ import numpy as np
 from scipy import sparse
 
 from ..core.arrays import like, namespace, zeros
-from ..core.spectral import SpectralMap
+from ..core.spectral import NearProduct
 from .base import Operator
 
 
@@ -40,11 +40,10 @@ class MatrixOperator(Operator):
     def adjoint(self, u: Any) -> Any:
         return (self._flat_transposed @ u).reshape(self.n_features, self.n_features)
 
-    def newton_matrix(self, curvature: SpectralMap) -> Any:
-        D, Q = self.n_features, curvature.basis
+    def newton_matrix(self, curvature: NearProduct) -> Any:
         flat = self._flat.toarray() if sparse.issparse(self._flat) else self._flat
-        rotated = (Q.T @ flat.reshape(-1, D, D) @ Q).reshape(-1, D * D)
-        return (rotated * curvature.weights.reshape(-1)) @ rotated.T
+        matrices = flat.reshape(-1, self.n_features, self.n_features)
+        return self.xp.stack([self.forward(curvature(A)) for A in matrices])
 
     def astype(self, dtype: Any) -> Self:
         flat, other = self._flat, copy(self)

@@ -108,6 +108,13 @@ def _per_pair(kernel, a, b, *arrays):
     return out
 
 
+def edge_products(M: np.ndarray, w: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """(d_r'M_0 d_s)^2 + sum_i w_ri w_si d_r'M_i d_s of all pairs d_r = e_a - e_b, d_s (M_i symmetric)."""
+    out = np.empty((len(a), len(a)), M.dtype)
+    threaded(edge_product_rows, len(a), len(a) ** 2 * len(M), M, np.ascontiguousarray(w), a, b, out)
+    return out
+
+
 def weighted_sums(w: np.ndarray, Z: np.ndarray, b: np.ndarray, first: np.ndarray) -> np.ndarray:
     """For each i the sum of w[p] Z[b[p]], p in ``first[i]:first[i + 1]``."""
     out = np.empty((len(first) - 1, Z.shape[1]), Z.dtype)
@@ -131,6 +138,24 @@ def pair_squared_distances(start, stop, Y, a, b, out):
         for c in range(body, r):
             s0 += (Y[i, c] - Y[j, c]) ** 2
         out[p] = (s0 + s1) + (s2 + s3)
+
+
+@jit
+def edge_product_rows(start, stop, M, w, a, b, out):
+    """Rows start:stop of `edge_products`."""
+    k, n = M.shape[0], M.shape[1]
+    along = np.empty((n, k), M.dtype)  # M_i d_r, times w_ri
+    for r in range(start, stop):
+        for i in range(k):
+            weight = w[r, i - 1] if i > 0 else M.dtype.type(1)
+            for c in range(n):
+                along[c, i] = weight * (M[i, a[r], c] - M[i, b[r], c])
+        for s in range(len(a)):
+            p, q = a[s], b[s]
+            total = (along[p, 0] - along[q, 0]) ** 2
+            for i in range(1, k):
+                total += w[s, i - 1] * (along[p, i] - along[q, i])
+            out[r, s] = total
 
 
 @jit

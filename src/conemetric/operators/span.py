@@ -1,18 +1,9 @@
 """Points in as few coordinates as their differences need, and the map back to the features.
 
-Constraints see differences of rows of X, and these lie in the span of the centred rows. With Q (D x
-r) an orthonormal basis of it and x - mean = Q z,
-
-    (x - x')' M (x - x') = (z - z')' (Q'MQ) (z - z')      for every M,
-
-and neither the trace nor the Frobenius norm of Q'MQ is larger than that of M. So a program that
-depends on differences and is regularised by either has its optimum at Q N Q', with N the optimum of
-the same program over the coordinates z. The multipliers are the same, and every bound proven over z
-holds in all D dimensions. Nothing here is D x D unless X has more rows than features.
-
-The basis of dense rows comes from a QR factorisation. For sparse rows it is Q = X_c' W, with W from
-the eigenvectors of the Gram matrix X_c X_c', and is never formed; there, directions below about
-1e-6 of the largest are rounding.
+Constraints see differences of rows of X, and these lie in the span of the centred rows: a program that
+is regularised by trace or Frobenius norm has its optimum at Q N Q', with Q (D x r) an orthonormal basis
+of the span and N the optimum over the coordinates z, x - mean = Q z, for the same multipliers and bounds
+(docs/mathematics.md). Nothing here is D x D unless X has more rows than features.
 """
 
 from dataclasses import dataclass, replace
@@ -209,7 +200,8 @@ def centred_in_span(Z: Any, *, at_most: float = WORTHWHILE) -> Coordinates:
         return _sparse_span(Z)
     xp, (n, D) = namespace(Z), Z.shape
     if n <= D:
-        basis, R = _qr(Z.T)
+        economic = {"mode": "economic", "overwrite_a": True, "check_finite": False}
+        basis, R = xp.linalg.qr(Z.T) if is_torch(Z) else scipy.linalg.qr(Z.T, **economic)
         left, singular, right = xp.linalg.svd(R)  # Z = R'Q' = V s (Q U)'
         r = _rank(singular)
         return Coordinates(right[:r].T * singular[:r], (Orthonormal((basis, left[:, :r])),))
@@ -271,10 +263,3 @@ def _rank(singular):
     """Singular values, descending, above rounding; at least one."""
     eps = namespace(singular).finfo(singular.dtype).eps
     return max(1, int((singular > len(singular) * eps * singular[0]).sum()))
-
-
-def _qr(A):
-    """Q and R of a matrix that may be overwritten."""
-    if is_torch(A):
-        return namespace(A).linalg.qr(A)
-    return scipy.linalg.qr(A, mode="economic", overwrite_a=True, check_finite=False)

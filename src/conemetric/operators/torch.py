@@ -52,6 +52,19 @@ def squared_distances(Y: Any, a: Any, b: Any) -> Any:
     return _in_blocks(lambda i, j: norm(Y[i].sub_(Y[j]), dim=1).square(), Y, a, b)
 
 
+def edge_products(M: Any, w: Any, a: Any, b: Any) -> Any:
+    """(d_r'M_0 d_s)^2 + sum_i w_ri w_si d_r'M_i d_s of all pairs d_r = e_a - e_b, d_s (M_i symmetric)."""
+
+    def between(M: Any) -> Any:
+        along = M[a] - M[b]
+        return along[:, a] - along[:, b]
+
+    out = between(M[0]) ** 2
+    for weights, each in zip(w.T, M[1:], strict=True):
+        out += torch.outer(weights, weights) * between(each)
+    return out
+
+
 def inner_products(Y: Any, Z: Any, a: Any, b: Any) -> Any:
     """<Y_a, Z_b> of every pair."""
     vecdot = torch.linalg.vecdot

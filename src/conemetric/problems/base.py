@@ -273,7 +273,7 @@ class Hessian:
     """The map d -> sigma A(W(A*(d))) + curvature d, W the derivative of the positive part."""
 
     problem: SpectralDual
-    derivative: spectral.SpectralMap  # W
+    derivative: spectral.NearProduct  # W
     curvature: Array | None  # of the gain, one per constraint; None where all are zero
 
     def __call__(self, d: Array) -> Array:

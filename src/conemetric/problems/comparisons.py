@@ -8,13 +8,8 @@ Baets 2015, 2.3 and 3.8).
 with L = (A'A) o (A'A), z_i = (A'x_i - A'x_k)^2 - (A'x_i - A'x_j)^2 for triplet (i, j, k), the
 metric M = A diag(w) A', and c_i = C times the weight of the triplet.
 
-L is never inverted. With y = L^-1 (Z'lam + t) in place of t the dual reads
-
-    D(lam, y) = 1'lam - 1/2 y'Ly,                            0 <= lam <= c, Ly >= Z'lam
-
-which also holds for a singular L. No entry of L is negative, so any y becomes feasible by adding
-max(0, Z'lam - Ly) / diag(L) to it. For all w >= 0 and all such (lam, y), P(w) >= D(lam, y), and
-both are the optimum at the solution, where y = w.
+L is never inverted and may be singular: y = L^-1 (Z'lam + t) takes the place of t, and becomes feasible
+by adding max(0, Z'lam - Ly) / diag(L) to it (docs/mathematics.md). At the solution y = w.
 """
 
 from functools import cached_property

@@ -4,10 +4,8 @@
     D(u) = b'u,                                       0 <= u_r <= c_r,  A*(u) <= w I
     any u >= 0, times min(1 / max_r u_r / c_r, w / lambda_max(A*(u))), is dual feasible
 
-For b = 1 and all c_r = c this is the paper's "maximise min_r (xi_r + A(S)_r) over w Tr S + c 1'xi =
-1" (Lemma 2): a point of value delta there, divided by delta, is a point of value 1/delta here, and
-the paper's bound max(max u / c, lambda_max(A*(u)) / w) over the simplex is one over the bound
-above. The proximal subproblem
+For b = 1 and all c_r = c a point of value delta of the paper's program (Lemma 2; docs/mathematics.md),
+divided by delta, is one of value 1/delta here, and so for bounds. The proximal subproblem
 
     min P(S) + ||S - S_k||_F^2 / (2 sigma)
 

@@ -1,16 +1,9 @@
 """The face of the cone that every kernel with given distances along a graph lies on.
 
-Points of a clique whose coordinates span fewer dimensions than its size allows (four points in a
-plane, three on a line) are rigid: every kernel with these distances has the same Gram matrix on
-them. So K P = 0 for the projection P onto the vectors of the clique that are orthogonal to its
-coordinates and to the constant one, and
-
-    <sum of P, K> = 0   for every feasible K,      hence   K = U Z U',  U a basis of the null space of sum of P
-
-(facial reduction, Krislock & Wolkowicz 2010). A projection orthogonal to constants that is
-supported on a clique is the Laplacian of weights on its edges: the sum is A*(w), and w is a
-multiplier of value b'w = 0, the proof that the face holds all feasible kernels. The ends of an edge
-far shorter than the others count as a flat clique too: then b'w is not zero, but next to nothing.
+Cliques of points that span fewer dimensions than their size allows (four points in a plane, three on a
+line) are rigid, and give weights w of edges with A*(w) psd and b'w = 0: every feasible kernel is U Z U',
+U a basis of the null space of A*(w) (docs/mathematics.md; facial reduction, Krislock & Wolkowicz 2010).
+The ends of an edge far shorter than the others count as a flat clique too: b'w is then next to nothing.
 
 A graph can be more rigid than its cliques. Then no kernel on this face is definite either,
 multipliers grow until rounding hides the bound, and the program over all kernels is the better one.

@@ -80,7 +80,12 @@ class SemidefiniteProgram(ConstrainedProgram):
         reach = OUT_OF_REACH * max(self._size_of_X, self.sigma * float(point.part.values.sum()))
         if not forced > slack * reach:
             slack = eps * len(point.combined) * float(abs(point.combined).max())
-            if (slack and forced <= slack * reach) or not _is_psd(-point.combined, slack):
+            if slack and forced <= slack * reach:
+                return None
+            # Cholesky's method fails for zero
+            ridge = slack + self.operator.xp.finfo(point.combined.dtype).tiny
+            one = identity(len(point.combined), point.combined)
+            if spectral.definite_part(ridge * one - point.combined) is None:
                 return None
         need = f"a trace of at least {forced / slack:.1e}" if slack > 0 else "an infinite trace"
         return f"the constraints are infeasible: an X that met them would need {need}"
@@ -95,13 +100,6 @@ class SemidefiniteProgram(ConstrainedProgram):
         norm = float((self.operator.adjoint(self.b) ** 2).sum()) ** 0.5
         square = float((self.b**2).sum())
         return self.C.shape[0] ** 0.5 * square / norm if norm > 0 else math.inf
-
-
-def _is_psd(A: Array, slack: float) -> bool:
-    """Whether A + ``slack`` I is positive semidefinite."""
-    xp = namespace(A)
-    slack = slack + xp.finfo(A.dtype).tiny  # Cholesky's method fails for zero
-    return spectral.definite_part(A + slack * identity(len(A), A)) is not None
 
 
 def _misses(margins: Array, b: Array, equality: Array | bool) -> Array:

@@ -23,12 +23,13 @@ from math import fsum
 from typing import Any
 
 import numpy as np
+from scipy.sparse import eye_array
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator
 
 from ..core import spectral
 from ..core.arrays import Array, Pair, float64, identity, like, to_numpy
 from ..core.vectors import Total
-from ..operators.edges import EdgeOperator, ReducedEdges
+from ..operators.edges import EdgeOperator, ReducedEdges, symmetric_solver
 from .base import Bounds, Evaluation, Point, Primal
 from .rigidity import Face
 from .sdp import ConstrainedProgram
@@ -43,7 +44,6 @@ REPAIRED = 1e-13  # relative error of a squared distance that is rounding
 SCALED_AWAY = 1e-6  # relative excess of a squared distance that scaling down may remove
 STRESSES = 0.0, *10.0 ** np.arange(4, 12)  # multiples tried; larger ones are lost in rounding
 STIFFNESS = 1e7  # weight of equal multipliers on the face, against what they lose
-LIFTABLE = 1e-5  # ratio of eigenvalues of A*(w): below it no multiple of w makes up for u outside
 LIFTED = 6000  # edges over which multipliers are spread, at most: a matrix of that order is formed
 EPS = np.finfo(float).eps
 FEW_OPERATIONS = 8  # roundings of a value, beside those of the sums in it
@@ -52,6 +52,7 @@ SMOOTHING = 1e-2  # ridge of the rough smoother: 1e-3 and 1e-4 take more iterati
 CURVATURE = 0.3  # of the objective, in the smoother, where that of the trace is 1
 SPARE = 10  # eigenpairs computed beyond the rank expected
 START_RANK = 8  # columns of a first factor; its rank adapts
+SHIFT = 0.1  # that makes A*(u) definite, where eigenvalues up to 1 are sought
 LANCZOS_TOL = 1e-6  # relative accuracy of leading eigenvalues, which no certificate uses
 
 
@@ -112,8 +113,14 @@ class UnfoldingProgram(ConstrainedProgram):
         if sparse and n > spectral.PARTIAL_FROM and k <= n // spectral.MIN_ORDER_PER_PAIR:
             A = self.operator.sparse_adjoint(u)
             K = LinearOperator((n, n), lambda y: y - 2 * y.mean() - A @ y, dtype=self.b.dtype)
+            if (
+                self.bounded
+            ):  # then A is semidefinite, and its smallest eigenvalues lead its inverse
+                solve = symmetric_solver((A + SHIFT * eye_array(n)).tocsc())
+                K = LinearOperator((n, n), lambda y: solve(y) - y.mean() / SHIFT, dtype=A.dtype)
             try:
-                return spectral.leading_eigenpairs(K, k, tol=LANCZOS_TOL)
+                values, vectors = spectral.leading_eigenpairs(K, k, tol=LANCZOS_TOL)
+                return 1 + SHIFT - 1 / values if self.bounded else values, vectors
             except ArpackNoConvergence:
                 pass  # a dense decomposition always works
         return spectral.leading_eigenpairs(self.offset - self.operator.adjoint(u), k)
@@ -234,8 +241,6 @@ class UnfoldingOnFace(UnfoldingProgram):
         spread = np.append(face.kept, others)[: max(LIFTED, len(face.kept))]
         int64 = original.operator.xp.int64
         self.kept, self.spread = (like(each, original.b, int64) for each in (face.kept, spread))
-        sizes = (face.outside**2).sum(0)  # 1 / eigenvalues of A*(w)
-        self.liftable = bool(sizes.min(initial=1.0) >= LIFTABLE * sizes.max(initial=1.0))
         operator = ReducedEdges(original.nodes.subset(face.kept), self.basis)
         given = original.sigma, original.equality, original.error
         super().__init__(operator, original.b[self.kept], *given)

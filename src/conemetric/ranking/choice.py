@@ -23,7 +23,7 @@ import numpy as np
 from sklearn.model_selection import KFold
 
 from ..core.advice import AdviceError
-from ..core.arrays import is_torch, like, to_numpy
+from ..core.arrays import like, to_numpy
 from ..core.blas import side_by_side
 from ..core.progress import all_or_nothing, emit
 from ..solvers.base import relative_gap
@@ -156,7 +156,7 @@ class Choice:
                 if not LEAST_C <= C <= MOST_C:
                     break
                 tried = self._solved(replace(setting, C=C))
-                if not _worth(tried, best):
+                if tried.sure_gain - best.sure_gain <= FLAT * best.standard_error:
                     break
                 best = tried
         return best
@@ -280,8 +280,8 @@ class Choice:
 
     def _side_by_side(self, function, *arguments):
         """``function(fold, *arguments)`` of every fold, on as many cores as there are."""
-        run = map if is_torch(self.data.documents) else side_by_side
-        return list(run(lambda fold: function(fold, *arguments), range(len(self.training))))
+        folds, X = range(len(self.training)), self.data.documents
+        return list(side_by_side(lambda fold: function(fold, *arguments), folds, X))
 
     # ---- judging
 
@@ -300,8 +300,3 @@ class Choice:
         unchanged = self.candidates[0].values if self.candidates else values
         self.candidates.append(Candidate.from_values(setting, values, unchanged))
         return self.candidates[-1]
-
-
-def _worth(tried: Candidate, best: Candidate) -> bool:
-    """Whether a candidate gains clearly more than a cheaper one that was tried before."""
-    return tried.sure_gain - best.sure_gain > FLAT * best.standard_error

@@ -6,10 +6,8 @@ trials: the promise counts queries. A query is *missed* at k if more than the sh
 ``confidence`` at most the share ``alpha`` of new queries is missed; with nothing tolerated, a
 query then misses at most the share alpha of its relevant documents on average.
 
-Fewer queries are missed as k grows. Let e be the most errors whose exact binomial bound is
-within alpha; the smallest k with at most e is returned. If its rate were above alpha, then at
-most e queries would be missed at the largest k whose rate is above alpha. That k is fixed, so
-this has probability 1 - confidence or less, and trying many k needs no correction.
+Fewer queries are missed as k grows, so the smallest k is returned with at most as many missed as the
+exact binomial bound allows, and trying many k needs no correction (docs/certificates.md, thresholds).
 """
 
 from dataclasses import dataclass

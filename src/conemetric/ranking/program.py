@@ -70,7 +70,9 @@ class RankingProgram:
         """
         values = data.columns.normalized(setting.normalization)
         if data.columns.embedding == "range":  # dividing the embedding's scores does the same
-            values = values * self._ranges(data)[data.columns.query, None]
+            scores = self._unchanged(data, data.columns.window).scores
+            ranges = to_numpy(scores[:, 0] - scores[:, -1])  # of the nearest documents, by query
+            values = values * np.where(ranges > 0, ranges, 1.0)[data.columns.query, None]
         query, better, worse = made.triplets.T
         columns = data.columns.at(values, query, better) - data.columns.at(values, query, worse)
         scale = made.scale
@@ -80,12 +82,6 @@ class RankingProgram:
             size = np.sqrt(made.weights @ (columns / most) ** 2 / made.weights.sum())
             scale = most * np.where(size > 0, size, 1.0) * (STIFFNESS * len(made.T)) ** 0.5
         return replace(made, columns=columns / scale, scale=scale)
-
-    def _ranges(self, data):
-        """By how much the embedding's own scores of its nearest documents differ, by query."""
-        scores = self._unchanged(data, data.columns.window).scores
-        ranges = to_numpy(scores[:, 0] - scores[:, -1])
-        return np.where(ranges > 0, ranges, 1.0)
 
     def _unchanged(self, data, k, **options):
         """The k nearest documents by the embedding as it is."""

@@ -1,7 +1,6 @@
 """Dual coordinate ascent for the relative-comparison program (FastQP: Nguyen, Morell & De Baets
 2015), finished by Newton steps.
 
-    P(w) = 1/2 w'Lw + sum_i c_i max(0, 1 - z_i'w),  w >= 0        D(lam, y) = 1'lam - 1/2 y'Ly,  0 <= lam <= c, Ly >= Z'lam
     w(lam) = max(0, Z'lam) / diag(L)     for diagonal L           dD/dlam_i = 1 - z_i'w
 
 (problems.comparisons). A sweep maximises D over each multiplier in turn, in random order, keeping w

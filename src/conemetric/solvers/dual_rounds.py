@@ -43,7 +43,9 @@ class Rounds:
         operator = problem.operator
         worth = problem.restrictable and not on_device(operator.reference)
         self.possible = worth and operator.n_constraints >= MIN_CONSTRAINTS
-        self.single = self.possible and _fits_single(problem)
+        sizes, self.single = problem.sizes, False  # whether it pays to solve in single precision
+        if self.possible and operator.eps <= FULL_PRECISION and not isinstance(sizes, float):
+            self.single = float(sizes.max()) < WITHIN and float(sizes.min()) > 1 / WITHIN
         self.stuck = False  # whether the last round made no progress
         self.n_iterations = 0  # of all rounds
         self.mixture: Mixture | None = None
@@ -141,14 +143,6 @@ class Rounds:
             moved = like(moved, u)
             moved = namespace(u).where(moved >= upper * (1 - AT_BOUND), upper, moved)
         return moved if index is None else placed(u + 0, index, moved)
-
-
-def _fits_single(problem: FrobeniusProgram) -> bool:
-    """Whether there are digits to save, and all constraints fit in single precision."""
-    sizes = problem.sizes
-    if problem.operator.eps > FULL_PRECISION or isinstance(sizes, float):
-        return False
-    return float(sizes.max()) < WITHIN and float(sizes.min()) > 1 / WITHIN
 
 
 def few_are_free(problem: FrobeniusProgram, point: Evaluation) -> bool:

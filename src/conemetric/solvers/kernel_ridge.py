@@ -1,31 +1,26 @@
 """Kernel ridge regression in a learned distance, with a certificate (docs/mathematics.md).
 
-    f(x) = c + sum_i a_i k(x, x_i),    r = y - c - (K + ridge W^-1) a
+    f(x) = c + sum_i a_i k(x, x_i),    (K + ridge W^-1) a = y - c
 
-minimises sum_i w_i (y_i - f(x_i))^2 / 2 + ridge/2 a'K a up to 1/2 sum_i w_i r_i^2. Distances are
-relative to their mean over the rows, and c is the mean of y. Beyond MOST_DENSE rows K is held in
-float32 only, as a Cholesky factor that preconditions conjugate gradients, which take the entries of K
-block by block in float64.
-
-Very many rows: f is a sum over m landmarks z_j. With R'R = K(z, z) + JITTER m I, F = K(x, z) R^-1 and
-b = R a, P(b) = 1/2 |W^1/2 (y - c - F b)|^2 + ridge/2 |b|^2 is minimal up to |P'(b)|^2 / (2 ridge). A
-pass over the rows adds up K(x, z)'W K(x, z). R^-1 would magnify the rounding of that sum, so that its
-system in a only preconditions conjugate gradients in b, with a pass for the first residual, which is
-mostly enough, and for every step.
+Distances are relative to their mean over the rows, and c is the mean of y. Beyond MOST_DENSE rows K
+is held in float32 only, as a Cholesky factor that preconditions conjugate gradients, which take the
+entries of K block by block in float64. With very many rows f is a sum over some of them, landmarks.
 """
 
 from collections.abc import Callable
+from ctypes import CFUNCTYPE, PYFUNCTYPE, byref, c_char_p, c_int64, c_void_p, py_object, pythonapi
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from types import ModuleType
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
-from scipy.linalg import get_lapack_funcs, solve_triangular
+from scipy.linalg import cython_lapack, get_lapack_funcs, solve_triangular
 from scipy.spatial.distance import cdist
 
 from ..core.arrays import Array, float64, identity, is_torch, like, namespace, on_device, zeros
-from ..core.blas import blas_threads
+from ..core.blas import blas_threads, side_by_side
+from ..core.compiled import jit
 from ..core.fields import Number, Stored, Text
 from ..core.slices import slices
 from ..core.threads import threaded
@@ -40,7 +35,7 @@ TOL = 1e-6  # relative gap of a linear system that counts as solved
 MOST_DENSE = 5000  # rows whose kernel matrix is held in float64 on the host: 200 MB
 MOST_STEPS = 20  # of conjugate gradients; two or three are usual
 # kernel values computed at a time where there are more than the second number, and how many of those
-# are held: beyond the cache an entry takes 46 ns instead of 15
+# are held: beyond the cache an entry takes three times as long
 IN_CACHE, AT_ONCE, HELD = 1 << 17, 1 << 21, 1 << 23
 Map = Callable[[Array], Array]
 
@@ -56,9 +51,10 @@ class KernelSetting(Stored):
     def __str__(self) -> str:
         return f"{self.kernel} kernel, width {self.width:g}, ridge {self.ridge:g}"
 
-    def values(self, distances: Array) -> Array:
-        """Kernel of distances (or their squares) that are relative to their mean."""
-        return KERNELS[self.kernel].values(namespace(distances), distances / self.width)
+    def values(self, distances: Array, scale: float = 1.0) -> Array:
+        """Kernel of distances (or their squares), in their place; ``scale``: their mean."""
+        distances /= scale * self.width
+        return KERNELS[self.kernel].values(namespace(distances), distances)
 
     def slopes(self, distances: Array, values: Array) -> Array:
         """Derivative of the kernel with respect to these distances; 0 where rows coincide."""
@@ -68,12 +64,26 @@ class KernelSetting(Stored):
 
 def squared_distances(A: Array, B: Array) -> Array:
     """Squared Euclidean distances between the rows of A and of B; zero where they are rounding."""
-    sizes = (A * A).sum(1)[:, None] + (B * B).sum(1)
-    squares = A @ B.T
-    squares *= -2
-    squares += sizes
-    squares *= squares > ROUNDING * float(namespace(A).finfo(A.dtype).eps) * sizes
+    squares, of_A, of_B = (-2 * A) @ B.T, (A * A).sum(1), (B * B).sum(1)
+    rounding = ROUNDING * namespace(A).finfo(A.dtype).eps
+    if is_torch(A):
+        sizes = of_A[:, None] + of_B
+        squares += sizes
+        squares *= squares > rounding * sizes
+    else:
+        _complete_squares(squares, of_A, of_B, A.dtype.type(rounding))
     return squares
+
+
+@jit
+def _complete_squares(squares: Array, of_rows: Array, of_columns: Array, rounding: float) -> None:
+    """Add both sizes to each entry, in place; what is rounding becomes zero."""
+    zero = rounding - rounding  # a literal would be of double precision
+    for i in range(len(of_rows)):
+        for j in range(len(of_columns)):
+            size = of_rows[i] + of_columns[j]
+            square = squares[i, j] + size
+            squares[i, j] = zero if square <= rounding * size else square
 
 
 def mean_square(Z: Array) -> float:
@@ -106,14 +116,6 @@ class Kernel(NamedTuple):
     slopes: Callable[[ModuleType, Array, Array], Array]
 
 
-def _slopes_of_root(xp: ModuleType, t: Array, k: Array) -> Array:
-    return -0.5 * k / xp.sqrt(xp.where(t > 0, t, xp.ones_like(t)))
-
-
-def _mean_city_block(Z: Array) -> float:
-    return float(mean_differences(Z).sum()) or 1.0
-
-
 def _exponential(xp: ModuleType, t: Array) -> Array:
     t *= -1
     return xp.exp(t, out=t)
@@ -121,11 +123,16 @@ def _exponential(xp: ModuleType, t: Array) -> Array:
 
 EUCLIDEAN, CITY_BLOCK = ("gaussian", "laplacian"), "city block"
 EXPONENTIAL = _exponential, (lambda xp, t, k: -k)
-OF_ROOT = (lambda xp, t: _exponential(xp, xp.sqrt(t, out=t))), _slopes_of_root
+OF_ROOT = (
+    lambda xp, t: _exponential(xp, xp.sqrt(t, out=t)),
+    lambda xp, t, k: -0.5 * k / xp.sqrt(xp.where(t > 0, t, xp.ones_like(t))),
+)
 KERNELS: dict[str, Kernel] = {
     "gaussian": Kernel(squared_distances, mean_square, *EXPONENTIAL),
     "laplacian": Kernel(squared_distances, mean_square, *OF_ROOT),
-    CITY_BLOCK: Kernel(city_block_distances, _mean_city_block, *EXPONENTIAL),
+    CITY_BLOCK: Kernel(
+        city_block_distances, lambda Z: float(mean_differences(Z).sum()) or 1.0, *EXPONENTIAL
+    ),
 }
 
 
@@ -139,16 +146,26 @@ def ridge_solver(K: Array, ridge: float | Array) -> Map | None:
     """The map from Y to (K + diag(ridge))^-1 Y by a Cholesky factor, which takes the place of K,
     of which the upper half is read; None if the matrix is not positive definite.
     """
-    xp = namespace(K)
     if is_torch(K):
+        xp = namespace(K)
         K.diagonal().add_(ridge)
         factor, failed = xp.linalg.cholesky_ex(K, upper=True)
         return None if bool(failed) else lambda Y: xp.cholesky_solve(Y, factor, upper=True)
-    system = K.T  # K is symmetric, and LAPACK wants columns
-    np.einsum("ii->i", system)[:] += ridge  # a view of the diagonal
-    potrf, potrs = get_lapack_funcs(("potrf", "potrs"), (system,))
-    factor, failed = potrf(system, lower=True, overwrite_a=True, clean=False)
-    return None if failed else lambda Y: potrs(factor, Y, lower=True)[0]
+    K = np.ascontiguousarray(K)
+    np.einsum("ii->i", K)[:] += ridge  # a view of the diagonal
+    n, failed = c_int64(len(K)), c_int64()  # read as 32 bits too, where LAPACK's integers are
+    _potrf(K.dtype.char)(b"L", byref(n), K.ctypes.data, byref(n), byref(failed))
+    (potrs,) = get_lapack_funcs(("potrs",), (K,))
+    return None if failed.value else lambda Y: potrs(K.T, Y, lower=True)[0]
+
+
+@cache
+def _potrf(precision: str) -> Callable[..., None]:
+    """LAPACK's function by its address: by SciPy's, which keeps the GIL, threads would take turns."""
+    capsule = cython_lapack.__pyx_capi__[{"f": "spotrf", "d": "dpotrf"}[precision]]
+    name = PYFUNCTYPE(c_char_p, py_object)(("PyCapsule_GetName", pythonapi))(capsule)
+    find = PYFUNCTYPE(c_void_p, py_object, c_char_p)(("PyCapsule_GetPointer", pythonapi))
+    return CFUNCTYPE(None, *[c_void_p] * 5)(find(capsule, name))
 
 
 def in_blocks(function: Map, A: Array, width: int, dtype: Any = None) -> Array:
@@ -183,7 +200,7 @@ class KernelSum:
         """Kernel values between the rows of Z and the points."""
         Z, of = like(Z, self.points), KERNELS[self.setting.kernel].distances
         return in_blocks(
-            lambda rows: self.setting.values(of(rows, self.points) / self.scale),
+            lambda rows: self.setting.values(of(rows, self.points), self.scale),
             Z,
             len(self.points),
         )
@@ -288,9 +305,13 @@ def _float32_solver(model: KernelSum, ridges: Array) -> Map:
 
 def _definite_solver(matrix: Callable[[], Array], ridges: float | Array) -> Map:
     """`ridge_solver`, with larger ridges where rounding has made a matrix indefinite."""
-    while (solve := ridge_solver(matrix(), ridges)) is None:
+    while True:
+        K = matrix()
+        if not np.isfinite(float((K.diagonal() + ridges).sum())):  # no ridge helps
+            raise ValueError("kernel values are not finite; give finite rows and weights.")
+        if solve := ridge_solver(K, ridges):
+            return solve
         ridges = 10 * ridges
-    return solve
 
 
 def fit_landmarks(
@@ -302,24 +323,31 @@ def fit_landmarks(
     offset = (weights[:, None] * Y).sum(0) / weights.sum()
     model, Y = KernelSum(setting, points, scale, None, offset, landmarks=True), Y - offset
     K = model.kernel(points)
-    m, roots = len(K), weights[:, None] ** 0.5
+    m, roots, held = len(K), weights[:, None] ** 0.5, slices(len(Z), len(K), HELD)
     R = namespace(K).linalg.cholesky(K + JITTER * m * identity(m, K)).T
     gram, moment = zeros((m, m), K), zeros((m, Y.shape[1]), K)
-    for rows in slices(len(Z), m):
-        across = roots[rows] * model.kernel(Z[rows])
-        gram += across.T @ across  # NumPy computes one triangle only
-        moment += across.T @ (roots[rows] * Y[rows])
+
+    def products(rows: slice) -> tuple[Array, Array]:
+        across = model.kernel(Z[rows])
+        across *= roots[rows]
+        return across.T @ across, across.T @ (roots[rows] * Y[rows])  # one triangle of the first
+
+    for each, with_targets in side_by_side(products, held, Z):
+        gram += each
+        moment += with_targets
     moment = _solve_upper(R, moment, transposed=True)
     solve = _definite_solver(lambda: gram + ridge * K, ridge * JITTER * m)
     total = float((weights[:, None] * Y**2).sum())
 
     def product(b: Array) -> Array:
         """F'W F b."""
-        a, added = _solve_upper(R, b), zeros(b.shape, K)
-        for rows in slices(len(Z), m, HELD):
+        a = _solve_upper(R, b)
+
+        def term(rows: slice) -> Array:
             across = model.kernel(Z[rows])
-            added += across.T @ (weights[rows, None] * (across @ a))
-        return _solve_upper(R, added, transposed=True)
+            return across.T @ (weights[rows, None] * (across @ a))
+
+        return _solve_upper(R, sum(side_by_side(term, held, Z)), transposed=True)
 
     def certify(b: Array, fitted: Array) -> Certificate:
         gradient = fitted + ridge * b - moment

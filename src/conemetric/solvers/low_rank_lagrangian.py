@@ -178,8 +178,7 @@ class Section:
     """The augmented Lagrangian at Y + t Z as a function of t.
 
     The margins are A0 + t A1 + t^2 A2. The derivative of <C, X> + ||X||_F^2 / (2 sigma) is a cubic
-    in t (``cubic``, its coefficients), by products of Y, Z and C Z; so is that of the rest if
-    multipliers are free.
+    in t (``cubic``, its coefficients), by products of Y, Z and C Z.
     """
 
     def __init__(self, line: Line, Z: Array, gradient: Array):
@@ -189,24 +188,16 @@ class Section:
         self.A1 = forward(Y + Z) - self.A0 - self.A2
         self.multipliers = line.u + self.mu * (self.A0 - line.problem.b)
         columns = xp.concat([Y, Z, line.problem.cost_product(Z)], 1)
-        rows = xp.stack([self.multipliers, self.A1, self.A2])
         # all products that need the device, in one transfer
-        parts = [columns.T @ columns, rows @ rows.T, (gradient * Z).sum()[None]]
-        products = to_numpy(xp.concat([part.reshape(-1) for part in parts]))
+        parts = (columns.T @ columns).reshape(-1), (gradient * Z).sum()[None]
+        *gram, self.slope_at_zero = to_numpy(xp.concat(parts)).tolist()
         r = Y.shape[1]
-        self.cubic = _objective_slope(products[:-10].reshape(3 * r, 3 * r), 1 / self.problem.sigma)
-        if not self.problem.bounded:
-            # d/dt of ||u + mu (A - b)||^2 / (2 mu)
-            (_, m1, m2), (_, a11, a12), (_, _, a22) = products[-10:-1].reshape(3, 3)
-            self.cubic += [m1, 2 * m2 + self.mu * a11, 3 * self.mu * a12, 2 * self.mu * a22]
-        self.slope_at_zero = float(products[-1])
+        self.cubic = _objective_slope(np.reshape(gram, (3 * r, 3 * r)), 1 / self.problem.sigma)
 
     def slopes(self, t: float) -> tuple[float, float]:
         """First and second derivative at t."""
         first = self.cubic @ t ** np.arange(4)
         second = self.cubic[1:] @ (np.arange(1, 4) * t ** np.arange(3))
-        if not self.problem.bounded:
-            return float(first), float(second)
         xp = self.problem.operator.xp
         unclipped = self.multipliers + (self.mu * t) * (self.A1 + t * self.A2)
         rate = self.A1 + (2 * t) * self.A2

@@ -1,21 +1,11 @@
 """Semismooth Newton steps on the augmented Lagrangian of the relative-comparison program.
 
-    P(w) = 1/2 w'Lw + sum_i c_i max(0, 1 - z_i'w),  w >= 0        D(lam, y) = 1'lam - 1/2 y'Ly,  0 <= lam <= c, Ly >= Z'lam
-
-(problems.comparisons). With multipliers a for the margins s = 1 - Zw, the augmented Lagrangian
-
     phi(w) = 1/2 w'Lw + sum_i max over 0 <= l <= c_i of (l s_i - (l - a_i)^2 / (2 sigma)),      w >= 0
 
-is piecewise quadratic and once differentiable: the l that attain it are lam(w) = clip(a + sigma s,
-0, c), its gradient is Lw - Z'lam(w), and its Hessian L + sigma Z_F'Z_F, F the triplets with lam_i
-strictly inside. Each step minimises that quadratic model over w >= 0 exactly (an active set on the
-few weights), then phi along the segment. Once phi is minimised well enough, a becomes lam(w) and
-sigma grows. At the minimum of phi, w is itself the dual's y, so that
-
-    P - D = sum_i (c_i max(0, s_i) - lam_i s_i)  +  (1/2 w'Lw + 1/2 y'Ly - w'Z'lam),      y = w raised until Ly >= Z'lam
-
-splits the gap into a part due to the multipliers and a part due to the steps; "well enough" means
-that the second is below `MAX_STEP_RATIO` times the first. L may be singular: it is never inverted.
+with multipliers a for the margins s = 1 - Zw (docs/mathematics.md). Each step minimises the quadratic
+model of phi over w >= 0 exactly (an active set on the few weights), then phi along the segment. Once the
+part of the gap due to the steps is below `MAX_STEP_RATIO` times that due to the multipliers, a becomes
+lam(w) and sigma grows. L may be singular: it is never inverted.
 
 Stops when (P - D) / max(|P|, |D|) <= tol.
 """

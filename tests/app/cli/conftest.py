@@ -1,11 +1,13 @@
 """Files to learn from, and a way to run the command line in this process."""
 
 import json
+from functools import cache
 from types import SimpleNamespace
 
 import numpy as np
 import polars as pl
 import pytest
+import typer.main
 from sklearn.datasets import load_wine
 
 from conemetric.app.cli import main
@@ -14,11 +16,15 @@ X, y = load_wine(return_X_y=True)
 KINDS = np.array(["Barolo", "Grignolino", "Barbera"])[y]
 
 
+commands = cache(typer.main.get_command)  # of the app: as long to make as a short command takes
+
+
 @pytest.fixture
-def run(capsys):
+def run(capsys, monkeypatch):
     """``run("learn", ...)`` gives exit code, stdout, stderr, and the JSON answer where
     there is one.
     """
+    monkeypatch.setattr(typer.main, "get_command", commands)
 
     def call(*arguments):
         with pytest.raises(SystemExit) as end:

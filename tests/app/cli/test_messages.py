@@ -44,7 +44,7 @@ def arguments(command, path, pairs, metric, out):
     return {
         "learn": ("learn", path, *label, "--method", "frob", "--no-decision", "--out", out),
         "compare": ("compare", path, *label, "--method", "frob", "--out", out),
-        "compress": ("compress", path, *label, "--max-rows", "40", "--out", out),
+        "compress": ("compress", path, *label, "--max-rows", "40", "--delta", "0.6", "--out", out),
         "embed": ("embed", path, *used, "--out", out.with_suffix(".csv")),
         "neighbors": ("neighbors", path, *used),
         "verify": ("verify", pairs, "--data", path, *used, "--id", "bottle"),

@@ -1,15 +1,20 @@
 """``conemetric learn`` from many files, in this process and on clusters."""
 
+from itertools import pairwise
+
 import numpy as np
 import polars as pl
 import pytest
+from sklearn.decomposition import PCA
+from sklearn.pipeline import make_pipeline
 
 from conemetric import FrobMetric, load_metric
 from conemetric.app.cli import partitions as module
 from conemetric.app.cli.options import Reading
 from conemetric.app.cli.partitions import find_partitions
-from conemetric.app.studies import Options
+from conemetric.app.studies import Options, partitioned
 from conemetric.app.studies.partitioned import Partitioned
+from conemetric.app.studies.task import table_encoder
 
 pytest.importorskip("dask.array")
 
@@ -140,6 +145,34 @@ def test_words_and_gaps_are_learned_from(run, frame, tmp_path, vectors):
     metric_file = tmp_path / "out" / "metric.safetensors"
     assert run("embed", part, "--metric", metric_file, "--out", out).code == 0
     assert np.isfinite(np.load(out)).all() and len(np.load(out)) == 78
+
+
+@pytest.mark.parametrize("n_pca", [None, 2])
+@pytest.mark.parametrize("n_files", [1, 4])
+def test_the_encoding_is_that_of_all_training_rows(frame, tmp_path, n_files, n_pca, monkeypatch):
+    """Though a sample of 40 rows votes: rare words and all moments count."""
+    monkeypatch.setattr(partitioned, "VOTING", 40)
+    rows = pl.int_range(len(frame))
+    table = frame.with_columns(
+        colour=pl.when(rows % 50 == 0).then(pl.lit("rosé")).otherwise(pl.lit("red")),
+        f3=pl.when(rows % 9 > 0).then("f3"),
+    ).sample(fraction=1.0, shuffle=True, seed=0)
+    ends = np.linspace(0, len(table), n_files + 1).astype(int)
+    for k, (start, stop) in enumerate(pairwise(ends.tolist())):
+        table[start:stop].write_parquet(tmp_path / f"part-{k}.parquet")
+    parts = find_partitions(str(tmp_path / "part-*.parquet"), Reading(label="kind"))
+    options = Options(test_size=0.25)
+    task = Partitioned.of(parts.read, parts.sizes, options)
+    task = task.split(options, np.random.default_rng(0))
+    steps = [table_encoder(task.X), *([] if n_pca is None else [PCA(n_pca)])]
+    prepare = task.fitted(make_pipeline(*steps))
+    assert len(task.train) == 40 and len(task.test) == 44
+    kept = np.delete(np.arange(178), task.sampled[task.test])
+    whole = pl.concat([read()[0] for read in parts.read])
+    expected = table_encoder(task.X).fit(whole[kept])
+    np.testing.assert_allclose(prepare[0].transform(whole), expected.transform(whole), atol=1e-12)
+    assert "colour=rosé" in " ".join(prepare[0].get_feature_names_out())
+    assert prepare.transform(whole).shape[1] == (n_pca or expected.transform(whole).shape[1])
 
 
 def test_gaps_in_numbers_alone(run, frame, tmp_path):

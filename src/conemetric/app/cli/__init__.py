@@ -24,12 +24,6 @@ def _line(message):
     return " ".join(in_options(message).split())
 
 
-def _is_expected(error: Exception) -> bool:
-    polars = sys.modules.get("polars")  # an error of Polars only if it was imported
-    more = () if polars is None else (polars.exceptions.PolarsError,)
-    return isinstance(error, (*EXPECTED, *more))
-
-
 def main(args: list[str] | None = None) -> None:
     """Run the command line; an error is one line on stderr and exit code 2 (1 for a
     bug), a traceback with ``--debug``.
@@ -42,7 +36,9 @@ def main(args: list[str] | None = None) -> None:
     except Exception as error:
         if state.debug:
             raise
-        expected = _is_expected(error)
+        polars = sys.modules.get("polars")  # an error of Polars only if it was imported
+        more = () if polars is None else (polars.exceptions.PolarsError,)
+        expected = isinstance(error, (*EXPECTED, *more))
         text = _line(error) or type(error).__name__
         if not expected:
             text = f"internal error, {type(error).__name__}: {text}; run again with --debug for the traceback"

@@ -200,7 +200,14 @@ def _answer(found: "Adaptation", name: str, files: dict[str, str], out: Path) ->
     headings = ("", "before", "after", "difference", "95 % interval", "p")
     shown = [grid(title, headings, (_row(found, *change) for change in changes.items()))]
     if found.contributions:
-        values["scores"] = {each.name: _contribution(found, each) for each in found.contributions}
+        values["scores"] = {
+            each.name: {
+                "weight": each.weight,
+                "rescued": _named(found, found.held_out[each.rescued]),
+                "lost": _named(found, found.held_out[each.lost]),
+            }
+            for each in found.contributions
+        }
         shown.append(grid("Every score alone, and together", SCORES_HEADINGS, scores_table(found)))
     tried = ", ".join(
         f"{MAPPED[key]} {found.mean(MAIN, key):.1f} ({found.seconds[key]:.1f} s)"
@@ -231,13 +238,6 @@ def _row(found, measure, change):
         f"{100 * change.low:+.1f} to {100 * change.high:+.1f}",
         f"{change.p_value:.2g}",
     )
-
-
-def _contribution(found, score):
-    """The weight of a score, and the queries that it rescued and lost."""
-    queries = {"rescued": score.rescued, "lost": score.lost}
-    named = {kind: _named(found, found.held_out[rows]) for kind, rows in queries.items()}
-    return {"weight": score.weight, **named}
 
 
 def _why_unsure(change):

@@ -54,7 +54,11 @@ def export(given: Export) -> None:
     from ...storage import load_metric
 
     if weights:
-        return _export_weights(_read_weights(metric), to, out)
+        try:
+            learned = json.loads(metric.read_text(encoding="utf-8"))
+        except ValueError as error:
+            raise ValueError(f"'{metric}' is not a JSON file: {error}") from error
+        return _export_weights(learned, to, out)
     learned = load_metric(metric)
     if to not in FORMATS:
         if learned.scores is None:
@@ -70,13 +74,6 @@ def export(given: Export) -> None:
         f"{plural(n_features, 'feature')} to {plural(rank, 'dimension')}, for {to}, in "
         f"{escape(str(out))}",
     )
-
-
-def _read_weights(path):
-    try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise ValueError(f"'{path}' is not a JSON file: {error}") from error
 
 
 def _export_weights(learned, to, out):

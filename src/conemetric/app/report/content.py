@@ -35,7 +35,11 @@ def shown_rows(study: Study) -> tuple[np.ndarray, np.ndarray]:
         rows = np.sort(rng.permutation(np.unique(task.indices))[:SHOWN])
         return rows, np.full(len(rows), "rows")
     rows = task.sample(task.test, SHOWN, rng)
-    return rows, task.y[rows].astype(str) if task.kind == "labels" else _quarters(task.y[rows])
+    y = task.y[rows]
+    if task.kind == "labels":
+        return rows, y.astype(str)
+    names = np.array(["1: lowest quarter", "2", "3", "4: highest quarter"])
+    return rows, names[np.searchsorted(np.quantile(y, (0.25, 0.5, 0.75)), y)]
 
 
 def projection(study: Study) -> Picture:
@@ -53,12 +57,6 @@ def projection(study: Study) -> Picture:
         panels.append((title, list(marks)))
     legend = list(zip(colours, map(str, names), strict=True))
     return Picture(panels, legend if len(names) > 1 else [])
-
-
-def _quarters(y):
-    """Which quarter of the values each is in, in words."""
-    names = np.array(["1: lowest quarter", "2", "3", "4: highest quarter"])
-    return names[np.searchsorted(np.quantile(y, (0.25, 0.5, 0.75)), y)]
 
 
 @dataclass(frozen=True)

@@ -131,7 +131,12 @@ def adapt(collection: Collection, options: AdaptOptions | None = None) -> Adapta
         emit("stage", stage=f"learning a map of {sides}")
         began = time.perf_counter()
         with collected_warnings() as collected:
-            fitted[name] = _estimator(name, options).fit(*_part(collection, train))
+            own = {key: getattr(options, key) for key in ("n_components", "tol", "normalization")}
+            own["random_state"] = options.seed
+            if name == "queries":
+                own |= {"similarity": options.similarity, "target": options.target}
+            estimator = QueryAdapter if name == "queries" else RelevanceMetric
+            fitted[name] = estimator(**own).fit(*_part(collection, train))
         seconds[name] = time.perf_counter() - began
         notes += [f"Map of {name}: {in_options(warning)}" for warning in collected]
     chosen, *others = fitted  # queries first: a map of both has to be surely better
@@ -181,14 +186,6 @@ def check_options(options: AdaptOptions) -> tuple[str, ...]:
     if options.map != "auto":
         return (options.map,)
     return MAPS if options.similarity == "cosine" else ("queries",)
-
-
-def _estimator(name, options):
-    shared = {name: getattr(options, name) for name in ("n_components", "tol", "normalization")}
-    shared["random_state"] = options.seed
-    if name == "queries":
-        return QueryAdapter(similarity=options.similarity, target=options.target, **shared)
-    return RelevanceMetric(**shared)
 
 
 def _split(collection, options):

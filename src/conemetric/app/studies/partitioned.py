@@ -1,15 +1,17 @@
-"""Labelled rows in partitions that together may exceed memory: a sample is split, scaled and
-judged like any other rows; the metric is learned from all rows but the held-out ones.
+"""Labelled rows in partitions that together may exceed memory: a sample is split, scaled and judged
+like any other rows; the encoding of a table and the metric are learned from all but the held-out ones.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
 from ...core.extras import require
 from ...neighbours.search import sample_size
+from ...tables import TableEncoder
 from ..options import Options
 from .supervision import Labelled, sample_by_class
 
@@ -62,12 +64,28 @@ class Partitioned(Labelled):
         notes = [
             f"Learned from all {n_learned:,} training rows, in {len(self.partitions)} partitions.",
             f"Judged on {len(test):,} held-out rows; {len(train):,} training rows, drawn at random, "
-            "vote, and decide how columns are scaled.",
+            "vote, and decide on scaling and principal components.",
         ]
         n_references = sample_size("auto", n_learned)
         if n_references is not None:
             notes.append(f"Neighbours searched among {n_references:,} training rows.")
         return replace(self, train=train, learn=train, test=test, notes=tuple(notes))
+
+    def fitted(self, prepare: Any) -> Any:
+        """An encoder takes one pass over the training rows of all partitions, other steps the sample."""
+        if not isinstance(prepare[0], TableEncoder):
+            return super().fitted(prepare)
+        others = require("dask", "cluster").delayed(_others, nout=2)
+        rows = [others(*part)[0] for part in self._parts()]
+        prepare[0].fit(SimpleNamespace(to_delayed=lambda: rows))
+        if len(prepare) > 1:
+            prepare[1:].fit(prepare[0].transform(self.training_rows()))
+        return prepare
+
+    def _parts(self):
+        """The partitions, each with the numbers of its held-out rows."""
+        held_out = _by_partition(self.sampled[self.original(self.test)], self.sizes)
+        return zip(self.partitions, held_out, strict=True)
 
     def prepared(self, prepare: Any) -> "Partitioned":
         return replace(super().prepared(prepare), prepare=prepare)
@@ -79,10 +97,7 @@ class Partitioned(Labelled):
         """Dask arrays of the prepared training rows and of their labels."""
         dask, da = require("dask", "cluster"), require("dask.array", "cluster")
         X, y = [], []
-        held_out = _by_partition(self.sampled[self.original(self.test)], self.sizes)
-        for partition, size, out in zip(
-            self.partitions, self.sizes.tolist(), held_out, strict=True
-        ):
+        for (partition, out), size in zip(self._parts(), self.sizes.tolist(), strict=True):
             rows, labels = dask.delayed(_others, nout=2)(partition, out, self.prepare)
             shape = size - len(out), self.n_features
             X.append(da.from_delayed(rows, shape, self.X.dtype))
@@ -106,7 +121,7 @@ def _rows(partition, chosen):
     return X[chosen], y[chosen]
 
 
-def _others(partition, out, prepare):
+def _others(partition, out, prepare=None):
     X, y = partition()
     kept = np.delete(np.arange(len(y)), out)
-    return prepare.transform(X[kept]), y[kept]
+    return X[kept] if prepare is None else prepare.transform(X[kept]), y[kept]

@@ -154,7 +154,7 @@ class Study:
             return ""
         return best if self.p_of(than, best) * len(names) <= SIGNIFICANT else ""
 
-    @property
+    @cached_property
     def verdict(self) -> str:
         """What to use, by the whole table, in a sentence or two."""
         distance = self._verdict_on_the_distance()
@@ -302,7 +302,7 @@ def _study(task, options, on_metric, names, decide):
     task = task.split(options, np.random.default_rng(options.seed))
     notes = list(task.notes)
     with _stage("scaling", seconds):
-        prepare = make_pipeline(*_preprocessing(task, options, notes)).fit(task.training_rows())
+        prepare = task.fitted(make_pipeline(*_preprocessing(task, options, notes)))
         task = task.prepared(prepare)
     decision = deciding.new_decision(task, options, names, notes) if decide else None
     with _stage("learning", seconds):
@@ -360,7 +360,7 @@ def _refitted(task, study, on_metric):
     again = decided is None or decided.decision.estimator.metric_ is not study.estimator
     with labelled(method="all rows"), _stage("learning from all rows", study.seconds):
         if again:
-            prepare = clone(study.prepare).fit(whole.training_rows())
+            prepare = whole.fitted(clone(study.prepare))
             whole = whole.prepared(prepare)
             estimator, _ = _learned(whole, prepare, options, None, [])
             metric = _folded(prepare, estimator, whole, options, data_id(task), study.names)

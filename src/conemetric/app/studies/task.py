@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.stats import binomtest
 
-from ...evaluation.statistics import mcnemar, mean_interval, paired_difference
+from ...evaluation.statistics import mcnemar, mean_interval, randomisation_test
 from ...tables import TableEncoder
 
 
@@ -61,7 +61,7 @@ class Deviation(Judgement):
 
     def p_value(self, after: "Judgement") -> float:
         """A randomisation test of the change in squared error."""
-        return paired_difference(self.wrong, after.wrong).p_value
+        return randomisation_test(after.wrong - self.wrong)
 
 
 def no_items() -> np.ndarray:
@@ -73,7 +73,7 @@ class Task:
     """Rows and their supervision. Every kind can
 
     - hold some of its items (rows, pairs, triplets) out, ``split``, or take all of them, ``whole``;
-    - give the rows to fit the preprocessing on, ``training_rows``, and go through it, ``prepared``;
+    - have preprocessing ``fitted`` to its ``training_rows``, and go through it, ``prepared``;
     - ``fit`` an estimator to the training items, and ``judge`` it on the held-out ones (None: the
       Euclidean distance); ``validation`` splits some training items again, to judge choices on.
     """
@@ -98,6 +98,9 @@ class Task:
     @property
     def n_features(self) -> int:
         return self.X.shape[1]
+
+    def fitted(self: Any, prepare: Any) -> Any:
+        return prepare.fit(self.training_rows())
 
     def original(self, rows: np.ndarray) -> np.ndarray:
         """Row numbers in the original data."""
