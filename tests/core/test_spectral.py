@@ -51,12 +51,6 @@ def test_the_partial_path_gives_the_same_part(guess, asarray, monkeypatch):
     assert_allclose(to_numpy(part.matrix()), positive_part(S), atol=1e-6)
 
 
-def test_shrinkage_is_the_proximal_map_of_the_trace(asarray):
-    S = symmetric(15, 9)
-    shrunk = to_numpy(spectral.psd_split(asarray(S), threshold=0.7).matrix())
-    assert_allclose(shrunk, positive_part(S - 0.7 * np.eye(15)), atol=1e-12)
-
-
 @pytest.mark.parametrize("n", [12, 400])
 def test_leading_eigenpair(n, asarray, dtype):
     S = symmetric(n, 3).astype(dtype)
@@ -103,23 +97,24 @@ def test_a_factor_of_any_size_keeps_its_rank(asarray, size):
 
 @pytest.mark.parametrize("positive", [0, 1, 7, 19, 20])
 @pytest.mark.parametrize("spread", [1.0, 1e-1, 1e-3])
-def test_the_sign_gives_the_same_part(positive, spread):
+@pytest.mark.parametrize(("dtype", "error"), [("float32", 1e-6), ("float64", 2e-10)])
+def test_the_sign_gives_the_same_part(positive, spread, dtype, error):
     """Of eigenvalues over six decades, and of a matrix that is only positive or negative."""
     torch = pytest.importorskip("torch")
     S = symmetric(20, positive)
     scale = np.geomspace(1, spread, 20)
-    S = torch.as_tensor(scale[:, None] * S * scale, dtype=torch.float32)
+    S = torch.as_tensor(scale[:, None] * S * scale, dtype=getattr(torch, dtype))
     part = spectral.by_sign(S)
     P = positive_part(S.double().numpy())
     size = np.linalg.norm(S)
     assert part.factor.dtype == S.dtype
-    assert_allclose(part.matrix(), P, atol=1e-6 * size)
+    assert_allclose(part.matrix(), P, atol=error * size)
     assert_allclose(part.squared_norm, (P**2).sum(), rtol=1e-10, atol=1e-13 * size**2)
 
 
 def test_where_the_sign_is_in_doubt_eigenvalues_decide():
     torch = pytest.importorskip("torch")
-    S = torch.diag(torch.tensor([1.0, -1.0, 1.001 * 2**0.5 * spectral.NEGLIGIBLE]))
+    S = torch.diag(torch.tensor([1.0, -1.0, 1.001 * 2**0.5 * spectral.NEGLIGIBLE[4]]))
     assert spectral.by_sign(S) is None
     assert spectral.by_sign(torch.zeros(3, 3)) is None
 

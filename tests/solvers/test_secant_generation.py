@@ -14,7 +14,7 @@ from conemetric import NuMax
 from conemetric.core.arrays import to_numpy
 from conemetric.operators.secants import ONCE, AllSecants, ListedSecants
 from conemetric.problems.isometry import Multipliers, SecantIsometryProgram
-from conemetric.solvers import admm
+from conemetric.solvers import admm, secant_generation
 from conemetric.solvers.admm import ADMM, CG_TOL
 from conemetric.solvers.base import Status
 from conemetric.solvers.secant_generation import SecantGeneration, _cut
@@ -85,22 +85,89 @@ def test_either_factorisation_solves_the_least_squares(few, asarray):
     A = secants.operator(every_pair(secants))
     assert (A.n_symmetric > A.n_constraints) == few
     r = asarray(rng.normal(size=A.n_constraints))
-    z, rest = ADMM(rho=0.7)._least_squares(A)(r)
+    z, step, rest = ADMM(rho=0.7)._least_squares(A)(r)
     assert_allclose(to_numpy(A.gram() @ z + 0.7 * z), to_numpy(r), atol=1e-10)
-    z, rest = ADMM(rho=0.7, max_direct=1)._least_squares(A)(r)
+    assert_allclose(to_numpy(A.adjoint(z)), to_numpy(step), atol=1e-12)
+    assert rest == 0
+    z, step, rest = ADMM(rho=0.7, max_direct=1)._least_squares(A)(r)
     assert_allclose(to_numpy(A.gram() @ z + 0.7 * z + rest), to_numpy(r), atol=1e-10)
+    assert_allclose(to_numpy(A.adjoint(z)), to_numpy(step), atol=1e-12)
     assert np.linalg.norm(to_numpy(rest)) <= CG_TOL * np.linalg.norm(to_numpy(r))
 
 
-def test_many_steps_are_solved_by_a_factorisation_the_first_by_conjugate_gradients(asarray):
+@pytest.mark.parametrize("size", [1e-12, 1.0, 1e12])
+def test_conjugate_gradients_in_half_precision_report_the_exact_residual(size, monkeypatch):
+    torch = pytest.importorskip("torch")
+    monkeypatch.setattr(admm, "on_device", lambda array: True)
     rng = np.random.default_rng(0)
-    secants = AllSecants(asarray(rng.normal(size=(5, 5))))
+    secants = AllSecants(torch.as_tensor(rng.normal(size=(40, 5)) * [1, 1, 0.1, 0.1, 0.01]))
     A = secants.operator(every_pair(secants))
-    solve, r = admm._patient(A, 0.7, 2), asarray(rng.normal(size=A.n_constraints))
-    for number in range(4):
-        z, rest = solve(r)
-        assert_allclose(to_numpy(A.gram() @ z + 0.7 * z + rest), to_numpy(r), atol=1e-10)
-        assert np.abs(to_numpy(rest)).max() > 1e-8 if number < 2 else rest == 0
+    r = size * torch.as_tensor(rng.normal(size=A.n_constraints))
+    z, step, rest = ADMM(rho=0.7, max_direct=1)._least_squares(A)(r)
+    assert_allclose(A.forward(step) + 0.7 * z + rest, r, atol=1e-9 * size)
+    assert 1e-8 < rest.norm() / r.norm() < 2 * CG_TOL
+    assert not any(part.any() for part in ADMM(max_direct=1)._least_squares(A)(0 * r))
+
+
+def advance(past, step, x):
+    return past.extrapolated(past.add(x, step(x)).tolist())
+
+
+def test_steps_of_a_linear_map_are_extrapolated_to_its_fixed_point(asarray, dtype):
+    """In little more steps than it has dimensions; 100 plain ones leave a third of the way."""
+    slow = asarray(np.diag([0.99, 0.8, 0.4, 0.1]).astype(dtype))
+    goal = asarray(np.array([1, 2, 3, 4], dtype))
+    past, x = admm._Past(0 * goal + 1), 0 * goal
+    for _ in range(8):
+        x = advance(past, lambda x: goal + slow @ (x - goal), x)
+    known = slice(dtype == np.float32, None)  # the slowest is noise in single precision
+    assert_allclose(
+        to_numpy(x)[known], to_numpy(goal)[known], rtol=1e-5 if known.start == 0 else 1e-3
+    )
+
+
+def test_an_extrapolation_that_fails_is_taken_back():
+    past, x = admm._Past(np.ones(2)), np.zeros(2)
+    x = advance(past, lambda x: 0.9 * x + 1, x)
+    jump = advance(past, lambda x: 0.9 * x + 1, x)
+    assert_allclose(jump, 10)
+    back = advance(past, lambda x: x + 5, jump)  # a residual five times the first one
+    assert_allclose(back, 0.9 * x + 1)
+    assert_allclose(advance(past, lambda x: x + 3, back), back + 3)
+
+
+def test_steps_that_stay_the_same_up_to_rounding_are_not_extrapolated():
+    """As ADMM's far from the optimum; differences that are noise point anywhere."""
+    rng, past, x = np.random.default_rng(0), admm._Past(np.ones(50)), np.zeros(50)
+    direction = rng.normal(size=50)
+    for number in range(1, 20):
+        x = advance(past, lambda x: x + direction * (1 + 1e-16 * rng.normal(size=50)), x)
+        assert_allclose(x, number * direction, rtol=1e-2)
+
+
+def test_extrapolated_steps_are_fewer(monkeypatch):
+    X = np.random.default_rng(0).normal(size=(60, 12)) * np.geomspace(1, 0.05, 12)
+    secants = AllSecants(X)
+    program = SecantIsometryProgram(secants, 0.1).restrict(every_pair(secants))
+    fast = ADMM(tol=1e-4).solve(program)
+    monkeypatch.setattr(admm, "MEMORY", 1)
+    plain = ADMM(tol=1e-4).solve(program)
+    assert_allclose(fast.certificate.primal, plain.certificate.primal, rtol=2e-4)
+    assert fast.n_iter < 0.7 * plain.n_iter
+
+
+@pytest.mark.parametrize(("delta", "change"), [(0.05, -1), (0.9, 1)])
+def test_the_ratio_of_penalties_follows_what_lags_behind(delta, change, monkeypatch):
+    """Violations in units of a small delta, the gap for a large one."""
+    monkeypatch.setattr(secant_generation, "FIRST_RATIO", 1 / delta)
+    ratios, steps = [], ADMM.steps
+    monkeypatch.setattr(
+        ADMM, "steps", lambda self, *args: ratios.append(self.rho) or steps(self, *args)
+    )
+    X = np.random.default_rng(0).normal(size=(60, 12)) * np.geomspace(1, 0.05, 12)
+    solver = SecantGeneration(first=200, add=100)
+    assert solver.solve(SecantIsometryProgram(AllSecants(X), delta)).status is Status.CONVERGED
+    assert ratios[0] == 1 and change * (ratios[-1] - 1) > 0
 
 
 @settings(max_examples=20, deadline=None)

@@ -14,7 +14,7 @@ from scipy.linalg import cho_solve
 from scipy.sparse import issparse
 from scipy.sparse.linalg import ArpackNoConvergence, eigsh
 
-from .arrays import Array, DType, Pair, float64, is_torch, like, namespace, to_numpy
+from .arrays import Array, DType, Pair, float64, is_torch, like, namespace, on_device, to_numpy
 from .blas import half_the_cores
 
 if TYPE_CHECKING:
@@ -24,8 +24,9 @@ if TYPE_CHECKING:
 PARTIAL_FROM = 300
 SINGLE_FROM = 384  # rows from which the host decomposes single precision without widening it
 SIGN_FROM = 300  # rows from which a GPU computes a positive part faster by the sign function
-NEGLIGIBLE = 1e-7  # relative to the norm, what is rounding in single precision
-SIGN_STEPS = 21  # iterations after which eigenvalues as small as NEGLIGIBLE have their sign
+# relative to the norm, by bytes of a number: what is rounding in single precision, and near it in double
+NEGLIGIBLE = {4: 1e-7, 8: 1e-10}
+DECIDED = 1 - 1e-13  # size at which an eigenvalue counts as its sign: 21 and 29 iterations
 ABOVE = 1.001  # times the norm: above every eigenvalue, also after the shift by NEGLIGIBLE
 UNDECIDED = 1e-3  # distance of a trace from an integer that reveals an eigenvalue without sign
 MIN_ORDER_PER_PAIR = 10  # order of a matrix over the leading eigenpairs that LOBPCG may find
@@ -144,30 +145,32 @@ def definite_part(S: Array) -> FactoredPart | None:
         return None
 
 
-def positive_factor(S: Array, rank_guess: int | None = None) -> PSDPart | FactoredPart:
-    """[S]_+ by a factor; on a GPU a large one in single precision needs no eigenvalues."""
-    single = is_torch(S) and S.is_cuda and S.dtype.itemsize == 4
-    part = by_sign(S) if single and len(S) >= SIGN_FROM else None
-    return psd_split(S, rank_guess) if part is None else part
+def positive_factor(
+    S: Array, rank_guess: int | None = None, rough: bool = False
+) -> PSDPart | FactoredPart:
+    """[S]_+ by a factor; on a GPU a large one in single precision, or if it may be ``rough`` (by
+    1e-10 of its norm), needs no eigenvalues.
+    """
+    fast = on_device(S) and len(S) >= SIGN_FROM and (rough or S.dtype.itemsize == 4)
+    return (by_sign(S) if fast else None) or psd_split(S, rank_guess)
 
 
 def by_sign(S: "torch.Tensor") -> FactoredPart | None:
-    """[S]_+ of a tensor in single precision by matrix products in double; None if that fails.
+    """[S]_+ of a tensor by matrix products in double precision; None if that fails.
 
     sign(S) is the limit of the Newton-Schulz iteration, scaled so that the least eigenvalue grows
     the most (Chen & Chow 2014, "A stable scaling of Newton-Schulz for improving the sign function
     computation of a Hermitian matrix"). Eigenvalues below `NEGLIGIBLE` times ||S||_F count as
-    negative: to single precision they are zero.
+    negative.
     """
     xp = namespace(S)
     size = ABOVE * float(xp.linalg.matrix_norm(S, dtype=xp.float64))
     if not 0 < size < np.inf:
         return None
     A = S.double() / size
-    sign = A.clone()
-    sign.diagonal().sub_(NEGLIGIBLE)
-    least = NEGLIGIBLE
-    for _ in range(SIGN_STEPS):
+    sign, least = A.clone(), NEGLIGIBLE[S.dtype.itemsize]
+    sign.diagonal().sub_(least)
+    while least < DECIDED:
         scale = (3 / (1 + least + least**2)) ** 0.5
         sign = xp.addmm(sign, sign, sign @ sign, beta=1.5 * scale, alpha=-0.5 * scale**3)
         least = 0.5 * scale * least * (3 - (scale * least) ** 2)
@@ -188,8 +191,8 @@ def by_sign(S: "torch.Tensor") -> FactoredPart | None:
     return FactoredPart(factor.to(S.dtype), float((core**2).sum()) * size**2)
 
 
-def psd_split(S: Array, rank_guess: int | None = None, threshold: float = 0.0) -> PSDPart:
-    """[S - threshold I]_+, the proximal map of ``threshold * trace`` over the cone.
+def psd_split(S: Array, rank_guess: int | None = None) -> PSDPart:
+    """[S]_+ by eigenvalues.
 
     If ``rank_guess``, the expected number of positive eigenvalues, is a small part of a large D,
     only the leading ones are computed, and more if the guess was low; the result does not depend
@@ -200,11 +203,10 @@ def psd_split(S: Array, rank_guess: int | None = None, threshold: float = 0.0) -
         k = rank_guess + SPARE
         while k <= n // MIN_ORDER_PER_PAIR:
             values, vectors = leading_eigenpairs(S, k)
-            if float(values[-1]) <= threshold:
-                return replace(_positive(values - threshold, vectors), tail=None)
+            if float(values[-1]) <= 0:
+                return replace(_positive(values, vectors), tail=None)
             k *= 2
-    values, vectors = eigh(S)
-    return _positive(values - threshold, vectors)
+    return _positive(*eigh(S))
 
 
 def _positive(values: Array, vectors: Array) -> PSDPart:

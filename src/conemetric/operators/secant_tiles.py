@@ -62,12 +62,11 @@ def _worst_on_device(squared, embedded, shift, classes, limit):
     short = skip.sum() if shift >= len(skip) else skip.triu(1 - shift).sum()
     if shift < len(skip):
         skip |= torch.ones_like(skip).tril_(-shift)
-    ratio = embedded.div_(squared.masked_fill_(skip, 1)).masked_fill_(skip, 1)
-    low = high = ratio
-    if classes is not None:
-        same = classes[0][:, None] == classes[1]
-        low, high = ratio.masked_fill(same, 1), ratio.masked_fill(~same, 1)
-    smallest, largest = low.min(1), high.max(1)
+    ratio = embedded.div_(squared)
+    if classes is not None:  # the bound that a pair does not have
+        skip |= (ratio < 1) == (classes[0][:, None] == classes[1])
+    ratio.masked_fill_(skip, 1)
+    smallest, largest = ratio.min(1), ratio.max(1)
     column = torch.stack([smallest.indices, largest.indices], 1)
     return column, torch.stack([1 - smallest.values, largest.values - 1], 1), short
 

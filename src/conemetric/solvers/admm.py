@@ -8,44 +8,52 @@ One step, with y the multipliers of A(L) = q, Z = A*(y) those of P = L, and rho 
     q  = clip(A(L) - rho y / beta, lower, upper)   truncation, eq. 10
     z  = (rho I + A A*)^-1 (q - A(P))              least squares, eq. 13, by the Woodbury identity
     L  = P + A*(z)            A(L) = q - rho z
-    y += eta beta z           Z += eta beta A*(z)
+    y += beta z               Z += beta A*(z)
 
 which is the paper's iteration with its invariant Lambda = A*(y) / beta_1 substituted: one product
 with A* serves L and Z, and beta may change without a new factorisation. The matrix rho I + A A* is
 factorised once (with more secants than entries of a symmetric matrix, rho I + A* A instead), or,
 above ``max_direct`` rows, solved by conjugate gradients, whose residual is carried in A(L).
 
-The multipliers y + beta z of a full step are nearly dual feasible: A*(y + beta z) <= I + beta
-(L_new - L_old). Every `RENEW` steps they are made so, for a new bound on the optimum.
+The step is extrapolated from the last ones (`_Past`). The paper's longer step of y, 1.618 beta z,
+is of no use then: it can lengthen the residual in the norm of Douglas-Rachford splitting, in which
+the steps above never do,
 
-Stops when the gap between Tr P and that bound, and the violation of P, are within tol. The paper's
-own rule, max(e1, e2) < 5e-5 on P = L and A(L) = q, is in the history as ``residual``.
+    beta ||L||^2 + beta / rho ||A(L)||^2 + ||Z||^2 / beta + rho / beta ||y||^2
+
+The new multipliers y are nearly dual feasible: A*(y) <= I + beta (L_new - L_old). Every `RENEW`
+steps they are made so, for a new bound on the optimum: no bound depends on the extrapolation.
+
+Stops when the gap between Tr P and that bound, and the violation of P, are within tol.
 """
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
 
+import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
 from ..core import spectral
-from ..core.arrays import Array, Pair, Values, arange, identity, is_torch, namespace, on_device
+from ..core.arrays import Array, Pair, arange, identity, is_torch, like, namespace, on_device, zeros
 from ..operators.secants import SecantOperator
 from ..problems.isometry import NearIsometryProgram
 from .base import Iterate, Solver, Steps
 
 # steps between changes of beta, and the last to change it: the theory needs a fixed beta in the end
-BALANCE_EVERY, BALANCE_UNTIL = 10, 500
-BALANCE_FACTOR = 2.0  # by which beta changes at most
-DIRECT_ON_CPU, DIRECT_ON_GPU = 12_000, 40_000  # secants: 1.2 and 13 GB for a Gram matrix in float64
-CG_TOL, CG_STEPS = 0.1, 100  # 1e-3 took twice the time on all of MNIST at delta = 0.1
-ETA = 1.618  # length of the multiplier step, the paper's
+BALANCE_EVERY, BALANCE_UNTIL = 5, 500
+LEAST_CHANGE, MOST_CHANGE = 2.0, 4.0  # of beta; each one forgets the past steps
+DIRECT_ON_CPU, DIRECT_ON_GPU = 12_000, 16_000  # secants: 1.2 and 2 GB for a Gram matrix in float64
+CG_TOL, CG_STEPS = 0.03, 200  # with 0.1, steps are extrapolated badly: 386 instead of 314
+CG_EVERY = 4  # steps by conjugate gradients after which a GPU looks at the residual
+HALF = 1e3  # sum of the multipliers of a product in half precision: no entry of it overflows
+MEMORY = 8  # steps extrapolated from
+NOISE = {4: 0.1, 8: 2e-12}  # by bytes of a number, share of squared residuals that may be rounding
+GROWTH = 1.2  # of the smallest residual, above which an extrapolation is taken back
 RENEW = 5  # steps between two bounds, each a product with A* and an eigenvalue
-# secants per square root of a step: after so many steps by conjugate gradients a factorisation pays
-# on an H200 (38,000 secants: 550 ms and 7 a step, against 14 a step)
-Solve = Callable[[Array], tuple[Array, Values]]
-PATIENCE, PATIENT_FROM = 4300, 16_000  # and the secants from which that is worthwhile
+RIDGE = 1e-8  # of inner products scaled to 1
+TINY = 1e-30  # instead of 0 in a denominator
+Solve = Callable[[Array], tuple[Array, Array, Array | float]]
 
 
 @dataclass(frozen=True)
@@ -67,56 +75,111 @@ class ADMM(Solver):
     def steps(self, problem: NearIsometryProgram, start: Pair | None) -> Steps:
         A, xp, beta, rho = problem.operator, problem.operator.xp, self.beta, self.rho
         y = A.empty_constraint_vector()
+        unit = identity(A.n_features, y)
         if start is None:
-            L = identity(A.n_features, y)
+            L = unit
         else:
             factor, y = start
             L = factor @ factor.T
-        Z, AL = A.adjoint(y), A.forward(L)
+        x, past = _joined(L, A.adjoint(y), A.forward(L), y), None
         solve = self._least_squares(A)
         for iteration in itertools.count(1):
-            part = spectral.psd_split(L + Z / beta, threshold=1 / beta)
+            L, Z, AL, y = _parts(x, A.n_features)
+            part = spectral.positive_factor(L + (Z - unit) / beta, rough=True)
             factor = part.factor
             P, AP = factor @ factor.T, A.forward_factor(factor)
             q = xp.clip(AL - (rho / beta) * y, problem.lower, problem.upper)
-            z, rest = solve(q - AP)
-            step = A.adjoint(z)
+            z, step, rest = solve(q - AP)
             moved = P + step - L
-            L, AL = P + step, q - rho * z - rest
-            norms = [xp.linalg.norm(array) for array in (moved, Z, step, P, L, q - AL, q, AL)]
-            scalars = xp.stack([part.values.sum(), problem.excess(AP), *norms])
-            primal, violation, moved, size, *norms = scalars.tolist()  # the one wait for the device
+            L, AL, y = P + step, q - rho * z - rest, y + beta * z
             if iteration % RENEW == 1:
-                dual_point = y + beta * z
-                dual = problem.bound(dual_point)
-            e1, e2 = 2 * norms[0] / (norms[1] + norms[2]), 2 * norms[3] / (norms[4] + norms[5])
-            extra = {"rank": part.rank, "residual": max(e1, e2), "beta": beta}
-            yield Iterate(primal, dual, factor, dual_point, violation, extra)
-            y, Z = y + ETA * beta * z, Z + ETA * beta * step
-            due = iteration % BALANCE_EVERY == 0 and iteration <= BALANCE_UNTIL
-            if due and moved * size > 0:
-                factor = (e1 * size / (beta * moved)) ** 0.5
-                beta *= min(BALANCE_FACTOR, max(1 / BALANCE_FACTOR, factor))
+                dual_point, dual = y, problem.bound(y)
+            if past is None:
+                weights = (beta, L), (1 / beta, Z), (beta / rho, AL), (rho / beta, y)
+                past = _Past(_joined(*(weight**0.5 + 0 * array for weight, array in weights)))
+            products = past.add(x, _joined(L, Z + beta * step, AL, y))
+            norms = [xp.linalg.norm(array) for array in (factor, step, P, L, Z, moved)]
+            scalars = xp.concat([xp.stack([problem.excess(AP), *norms]), products])
+            violation, root, *norms = scalars.tolist()  # the one wait for the device
+            extra = {"rank": part.rank, "beta": beta}
+            yield Iterate(root**2, dual, factor, dual_point, violation, extra)
+            apart, size_P, size_L, size_Z, moved, *products = norms
+            change = 1.0
+            if iteration % BALANCE_EVERY == 0 and iteration <= BALANCE_UNTIL and moved * size_Z > 0:
+                change = (2 * apart / (size_P + size_L) * size_Z / (beta * moved)) ** 0.5
+            if 1 / LEAST_CHANGE < change < LEAST_CHANGE:
+                x = past.extrapolated(products)
+            else:
+                beta *= min(MOST_CHANGE, max(1 / MOST_CHANGE, change))
+                x, past = past.image, None
 
     def _least_squares(self, A: SecantOperator) -> Solve:
-        """The map r -> (z, r - (rho I + A A*) z), z the solution or close to it."""
+        """The map r -> (z, A*(z), r - (rho I + A A*) z), z the solution or close to it."""
         rho = self.rho
         limit = self.max_direct or (DIRECT_ON_GPU if on_device(A.V) else DIRECT_ON_CPU)
-        if A.n_symmetric < A.n_constraints and A.n_symmetric <= limit:
-            solve = _factorised(A.symmetric_gram(), rho)
-            return lambda r: ((r - A.symmetric_forward(solve(A.symmetric_adjoint(r)))) / rho, 0.0)
-        if A.n_constraints > limit:
-            return lambda r: _conjugate_gradients(A, rho, r)
-        many = on_device(A.V) and A.n_constraints >= PATIENT_FROM
-        return _patient(A, rho, int((A.n_constraints / PATIENCE) ** 2) if many else 0)
+        fewer = A.n_symmetric < A.n_constraints and A.n_symmetric <= limit
+        if A.n_constraints > limit and not fewer:
+            rough = A.astype(A.xp.float16) if on_device(A.V) else A
+            return lambda r: _conjugate_gradients(A, rough, rho, r)
+        inverse = _factorised(A.symmetric_gram() if fewer else A.gram(), rho)
+
+        def solve(r: Array) -> tuple[Array, Array, float]:
+            z = inverse(A.symmetric_adjoint(r) if fewer else r)
+            z = (r - A.symmetric_forward(z)) / rho if fewer else z
+            return z, A.adjoint(z), 0.0
+
+        return solve
 
 
-def _patient(A: SecantOperator, rho: float, n_first: int) -> Solve:
-    """The same map: by conjugate gradients for the first steps, then by a factorisation."""
-    steps, direct = itertools.count(), cache(lambda: _factorised(A.gram(), rho))
-    return lambda r: (
-        _conjugate_gradients(A, rho, r) if next(steps) < n_first else (direct()(r), 0.0)
-    )
+class _Past:
+    """The last steps x -> g(x), and the next x that they suggest (Anderson acceleration, type II).
+
+    That is the combination of the images g(x) whose coefficients, of sum 1, make the combination of
+    the residuals g(x) - x smallest in the norm ||weights x||. If its own residual turns out to be
+    more than `GROWTH` times the smallest so far, the image before it follows, and all is forgotten.
+    """
+
+    def __init__(self, weights: Array):
+        self.weights, self.noise = weights, NOISE[weights.dtype.itemsize]
+        self.images, self.residuals = (zeros((MEMORY, len(weights)), weights) for _ in range(2))
+        self.image = self.plain = weights
+        self.gram, self.count, self.size = np.zeros((MEMORY, MEMORY)), 0, np.inf
+
+    def add(self, x: Array, image: Array) -> Array:
+        """Remember a step; the inner products of its residual with the others and itself."""
+        last = self.count % MEMORY
+        self.images[last], self.residuals[last] = image, self.weights * (image - x)
+        self.count, self.image = self.count + 1, image
+        return self.residuals[: self.count] @ self.residuals[last]
+
+    def extrapolated(self, products: Sequence[float]) -> Array:
+        """The next x, from what `add` returned."""
+        n, last = len(products), (self.count - 1) % MEMORY
+        size = products[last] ** 0.5
+        if self.count > 1 and not size <= GROWTH * self.size:
+            self.count = 0
+            return self.plain
+        self.size, self.plain = size if self.count == 1 else min(size, self.size), self.image
+        self.gram[last, :n] = self.gram[:n, last] = products
+        G = self.gram[:n, :n]
+        # by differences from the last residual, scaled to length 1
+        D = G - G[last] - G[:, [last]] + size**2
+        D += np.diag(self.noise * (np.diag(G) + size**2) + TINY)
+        scale = np.diag(D) ** -0.5
+        D = D * scale * scale[:, None] + RIDGE * np.eye(n)
+        share = scale * np.linalg.solve(D, scale * (size**2 - G[last]))
+        share[last] += 1 - share.sum()
+        return like(share, self.images) @ self.images[:n]
+
+
+def _joined(L: Array, Z: Array, AL: Array, y: Array) -> Array:
+    return namespace(L).concat([L.reshape(-1), Z.reshape(-1), AL, y])
+
+
+def _parts(x: Array, n_features: int) -> tuple[Array, Array, Array, Array]:
+    m, n = n_features**2, len(x) // 2
+    shape = n_features, n_features
+    return x[:m].reshape(shape), x[m : 2 * m].reshape(shape), x[2 * m : m + n], x[m + n :]
 
 
 def _factorised(G: Array, rho: float) -> Callable[[Array], Array]:
@@ -132,17 +195,26 @@ def _factorised(G: Array, rho: float) -> Callable[[Array], Array]:
     return lambda r: cho_solve(factor, r, check_finite=False)
 
 
-def _conjugate_gradients(A: SecantOperator, rho: float, r: Array) -> Pair:
-    """z with (rho I + A A*) z = r, up to `CG_TOL` of r, and the residual."""
-    xp = A.xp
+def _conjugate_gradients(
+    A: SecantOperator, rough: SecantOperator, rho: float, r: Array
+) -> tuple[Array, Array, Array]:
+    """z with (rho I + A A*) z = r, up to about `CG_TOL` of r, A*(z), and the residual.
+
+    ``rough`` is A in half precision on a GPU, whose products take a quarter of the time there.
+    """
+    xp, whole, every = A.xp, r, CG_EVERY if on_device(r) else 1
+    scale = HALF / (abs(r).sum() + TINY)
+    r = r * scale
     z, p, rr = r * 0, r, xp.linalg.vecdot(r, r)
-    goal = CG_TOL**2 * float(rr)
-    for _ in range(CG_STEPS):
-        if float(rr) <= goal:
+    goal = CG_TOL**2 * rr
+    for number in range(CG_STEPS):
+        if number % every == 0 and bool(rr <= goal):
             break
-        Kp = rho * p + A.forward(A.adjoint(p))
+        Kp = rho * p + rough.forward(rough.adjoint(like(p, p, rough.V.dtype)))
         alpha = rr / xp.linalg.vecdot(p, Kp)
         z, r = z + alpha * p, r - alpha * Kp
         previous, rr = rr, xp.linalg.vecdot(r, r)
         p = r + (rr / previous) * p
-    return z, r
+    z = z / scale
+    step = A.adjoint(z)
+    return z, step, whole - rho * z - A.forward(step)

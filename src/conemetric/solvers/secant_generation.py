@@ -3,7 +3,8 @@
 The program has one constraint per pair of points, of which a few thousand matter. A round
 
     1. solves the program over the active secants by ADMM, from its last P and multipliers, only as
-       far as the violations last seen elsewhere deserve (their size times `INNER`);
+       far as the violations last seen elsewhere deserve (their size times `INNER`); its ratio of
+       penalties falls if the gap closed before the violations, and grows if it closed after them;
     2. scans: of every row of every tile of pairs, the worst secant at either bound
        (`operators.secants`), tile by tile until it has twice the offenders it needs, and goes on
        from there in the next round;
@@ -29,6 +30,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.random import Generator
 
+from ..core import spectral
 from ..core.arrays import Array, like, to_index, zeros
 from ..operators.secants import Scan, Sweep
 from ..problems.isometry import Multipliers, SecantIsometryProgram
@@ -41,6 +43,10 @@ SINGLE_FROM = 2000  # points; with fewer, every scan is in float64
 GOAL, MARGIN_COST = 0.5, 0.25  # shares of tol: accuracy of the last rounds, cost of their margin
 STUCK = 0.9  # share of the last error above which an exhausted inner solver has stalled
 Start = tuple[Array, Multipliers] | None
+# the ratio of ADMM's penalties: at first, in units of delta, and its limits; its change between
+# rounds, from so many steps on by which the gap or the violations lag behind
+FIRST_RATIO, LEAST_RATIO, MOST_RATIO = 5.0, 0.2, 2.0
+RATIO_FACTOR, LAG = 1.5, 3
 ROOM = 0.9  # share of the slack in the violation that cutting P may use
 
 
@@ -98,7 +104,8 @@ class _Active:
         start: Start,
         rng: Generator,
     ):
-        self.options, self.problem, self.inner = options, problem, ADMM()
+        ratio = min(MOST_RATIO, max(LEAST_RATIO, FIRST_RATIO * problem.delta))
+        self.options, self.problem, self.inner = options, problem, ADMM(rho=ratio)
         secants = problem.secants
         self.keys, self.point = secants.sample(options.first, rng), None
         if start is not None:
@@ -118,12 +125,17 @@ class _Active:
         share = INNER * self.worst if self.worst > self.options.tol else 0.0
         self.allowed = max(share, self.goal)
         gap = max(self.unit * share, self.goal)
+        lag = 0  # steps with a violation alone, less those with a gap alone
         for taken, solution in enumerate(self.inner.steps(self.program, self.point), 1):
             close = abs(relative_gap(solution.primal, solution.dual)) <= gap
+            feasible = solution.violation <= self.allowed
             self.exhausted = taken == self.inner.max_iter
-            if (close and solution.violation <= self.allowed) or self.exhausted:
+            if (close and feasible) or self.exhausted:
                 break
-        self.inner = replace(self.inner, beta=solution.extra["beta"])
+            lag += int(close) - int(feasible)
+        change = RATIO_FACTOR ** (int(lag <= -LAG) - int(lag >= LAG))
+        rho = min(MOST_RATIO, max(LEAST_RATIO, self.inner.rho * change))
+        self.inner = replace(self.inner, beta=solution.extra["beta"], rho=rho)
         self.steps += taken
         self.factor, self.y = solution.primal_point, solution.dual_point
         self.primal = solution.primal
@@ -206,6 +218,7 @@ class _Scanner:
 
 def _cut(factor: Array, worst: float, tol: float, delta: float) -> tuple[Array, float]:
     """The factor without trailing columns that the violation has room for, and the new violation."""
+    factor = spectral.canonical_factor(factor)
     eigenvalues = (factor * factor).sum(0)
     room = ROOM * (tol - worst) * delta
     rank = max(1, int((eigenvalues > room).sum()))
