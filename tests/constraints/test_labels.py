@@ -96,6 +96,27 @@ def test_each_threshold_of_a_quantity(n_values, extent, repeated, quantity):
     assert is_continuous(y) == quantity
 
 
+@pytest.mark.parametrize("kind", ["ages", "percentages", "rings"])
+def test_whole_numbers_that_neighbours_share_are_a_quantity(kind):
+    for n_rows, seed in product([1000, 8000], range(5)):
+        rng = np.random.default_rng(seed)
+        y = {
+            "ages": np.clip(rng.normal(40, 15, n_rows), 17, 90),
+            "percentages": 100 * rng.beta(8, 2, n_rows),
+            "rings": rng.gamma(9, 1.1 + n_rows / 20000, n_rows),
+        }[kind].astype(int)
+        assert is_continuous(y), (n_rows, seed)
+        names = rng.permutation(y.max() + 1)[y]  # the same numbers of rows, in any order
+        assert not is_continuous(names), (n_rows, seed)
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_classes_numbered_by_how_common_they_are_stay_classes(first):
+    counts = np.sort(np.random.default_rng(0).geometric(0.02, 60) + 1)
+    assert not is_continuous(np.repeat(np.arange(60) + first, counts[::-1]))
+    assert not is_continuous(np.repeat(np.arange(60) + first, counts))
+
+
 def test_what_is_said_of_y_is_believed():
     halves = np.repeat([0.5, 1.0, 1.5], 5)
     assert is_continuous(halves)

@@ -3,6 +3,7 @@
 from typing import Any
 
 import numpy as np
+from scipy.stats import spearmanr
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 
 from ..core.arrays import to_numpy
@@ -12,6 +13,7 @@ LOWER_TARGETS = "lower n_targets or merge classes"  # the remedy for small class
 # of `is_continuous`: chosen by judgement, so that few shots of many classes stay classes and prices
 # do not
 MAX_CLASS_VALUES, MIN_SINGLETON_SHARE, MIN_GAP_SHARE = 20, 1 / 3, 1 / 4
+ALIKE = 0.75  # rank correlation of the numbers of rows of neighbouring values; of classes about 0
 
 
 def check_labels(
@@ -101,9 +103,10 @@ def is_continuous(y: Any, target: str = "auto", counts: np.ndarray | None = None
 
     ``target`` is "classes", "continuous" or "auto", which takes numbers with a fractional
     part for a quantity, and strings, truth values and categories for classes. Whole
-    numbers are classes unless there are more than 20 values, at least a third of them occur
-    in one row only, and at least a quarter of the whole numbers between the smallest and the
-    largest are missing (labels are mostly numbered without gaps).
+    numbers are classes unless there are more than 20 values, and at least a third of them occur
+    in one row only and at least a quarter of the whole numbers between the smallest and the
+    largest are missing (labels are mostly numbered without gaps), or values near each other occur
+    about equally often, those at both ends less often than the commonest (ages, percentages).
     """
     y = np.ravel(to_numpy(y))
     if target not in ("auto", "classes", "continuous"):
@@ -125,13 +128,12 @@ def is_continuous(y: Any, target: str = "auto", counts: np.ndarray | None = None
         return True
     if first_means_none(values) and counts[0] > counts[1:].max():
         return False  # rows without a label
-    extent = float(values[-1]) - float(values[0]) + 1
-    singletons, gaps = (counts == 1).mean(), 1 - len(values) / extent
-    return bool(
-        len(values) > MAX_CLASS_VALUES
-        and singletons >= MIN_SINGLETON_SHARE
-        and gaps >= MIN_GAP_SHARE
-    )
+    if len(values) <= MAX_CLASS_VALUES:
+        return False
+    if counts[0] < counts.max() > counts[-1] and spearmanr(counts[1:], counts[:-1])[0] >= ALIKE:
+        return True
+    gaps = 1 - len(values) / (float(values[-1]) - float(values[0]) + 1)
+    return bool((counts == 1).mean() >= MIN_SINGLETON_SHARE and gaps >= MIN_GAP_SHARE)
 
 
 def refuse_continuous(

@@ -26,9 +26,8 @@ class Face(NamedTuple):
     """Where all feasible kernels lie, K = U Z U', and which edges are independent there."""
 
     basis: np.ndarray  # U (n, r), orthonormal and centred
-    outside: (
-        np.ndarray
-    )  # V / sqrt(lambda), the other eigenvectors of A*(w) over their eigenvalues' roots
+    # V / sqrt(lambda), the other eigenvectors of A*(w) over their eigenvalues' roots
+    outside: np.ndarray
     stress: np.ndarray  # w, one weight per edge
     kept: np.ndarray  # numbers of edges that determine Z
 

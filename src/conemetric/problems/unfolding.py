@@ -112,13 +112,14 @@ class UnfoldingProgram(ConstrainedProgram):
         sparse = self.operator.xp is np and self.operator.ignores_constants
         if sparse and n > spectral.PARTIAL_FROM and k <= n // spectral.MIN_ORDER_PER_PAIR:
             A = self.operator.sparse_adjoint(u)
-            K = LinearOperator((n, n), lambda y: y - 2 * y.mean() - A @ y, dtype=self.b.dtype)
-            if (
-                self.bounded
-            ):  # then A is semidefinite, and its smallest eigenvalues lead its inverse
-                solve = symmetric_solver((A + SHIFT * eye_array(n)).tocsc())
-                K = LinearOperator((n, n), lambda y: solve(y) - y.mean() / SHIFT, dtype=A.dtype)
+            # with bounds A is semidefinite: its smallest eigenvalues lead its inverse
+            solve = symmetric_solver((A + SHIFT * eye_array(n)).tocsc()) if self.bounded else None
+
+            def product(y: Array) -> Array:
+                return y - 2 * y.mean() - A @ y if solve is None else solve(y) - y.mean() / SHIFT
+
             try:
+                K = LinearOperator((n, n), product, dtype=A.dtype)
                 values, vectors = spectral.leading_eigenpairs(K, k, tol=LANCZOS_TOL)
                 return 1 + SHIFT - 1 / values if self.bounded else values, vectors
             except ArpackNoConvergence:

@@ -43,9 +43,12 @@ class Rounds:
         operator = problem.operator
         worth = problem.restrictable and not on_device(operator.reference)
         self.possible = worth and operator.n_constraints >= MIN_CONSTRAINTS
-        sizes, self.single = problem.sizes, False  # whether it pays to solve in single precision
-        if self.possible and operator.eps <= FULL_PRECISION and not isinstance(sizes, float):
-            self.single = float(sizes.max()) < WITHIN and float(sizes.min()) > 1 / WITHIN
+        # whether there are digits to save, and all constraints fit in single precision
+        self.single = self.possible and operator.eps <= FULL_PRECISION
+        if self.single:
+            sizes = problem.sizes
+            known = not isinstance(sizes, float)
+            self.single = known and sizes.max() < WITHIN and sizes.min() > 1 / WITHIN
         self.stuck = False  # whether the last round made no progress
         self.n_iterations = 0  # of all rounds
         self.mixture: Mixture | None = None
