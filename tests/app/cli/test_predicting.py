@@ -84,6 +84,11 @@ def test_predict_agrees_with_python(run, learned, csv, frame, tmp_path, kind, id
     ]
     assert run(*command, *named).out.count("%") >= 20  # a table for people
 
+    bare = run(*command, *named, "--rows", 0, "--json").json["predictions"]
+    assert bare == [{**row, "decided_by": []} for row in found]
+    shown = run(*command, *named, "--rows", 0).out
+    assert "decided by" not in shown and str(names[0]) in shown
+
 
 def test_the_command_that_learn_ends_with_decides(run, csv, tmp_path, monkeypatch):
     monkeypatch.setattr("conemetric.app.studies.Study.recommended", "MetricClassifier")

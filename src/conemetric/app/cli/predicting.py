@@ -18,11 +18,13 @@ if TYPE_CHECKING:
     import numpy as np
 
 ALPHA = "Share of sets or intervals that may miss the true value."
+EXPLAINED = "Deciding training rows to list; none take less time."
 NO_PROMISE = (
     "No sets or intervals, and uncalibrated probabilities: the decision was learned from too few "
     "rows to hold any out."
 )
-BLOCK = 1 << 23  # numbers held at a time to explain predictions: 64 MB in float64
+# numbers held at a time to explain predictions, 256 MB in float64: each block decomposes the kernels
+BLOCK = 1 << 25
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,7 +36,7 @@ class Predict(Command, Dialect):
     id_column: IdColumn = None
     drop_missing: DropMissing = False
     alpha: Annotated[float, option("SHARE", ALPHA)] = 0.1
-    explained: Annotated[int, option("N", "Deciding training rows to list.", "--rows", min=1)] = 3
+    explained: Annotated[int, option("N", EXPLAINED, "--rows", min=0)] = 3
     out: Out = None
     overwrite: Overwrite = False
 
@@ -104,15 +106,13 @@ def predicted_rows(
         block: Any = X[start : start + step]
         if isinstance(block, np.ndarray) and hasattr(estimator, "feature_names_in_"):
             block = pl.DataFrame(block, schema=list(estimator.feature_names_in_))
-        why = estimator.explain(block, n)
+        why = estimator.explain(block, n) if n else None
         classes = isinstance(estimator, MetricClassifier)
         found = (_classes if classes else _numbers)(estimator, block, alpha)
-        for values, rows, shares in zip(found, why.rows.tolist(), why.shares.tolist(), strict=True):
-            values["decided_by"] = [
-                {"row": names.get(str(row), row), "share": share}
-                for row, share in zip(rows, shares, strict=True)
-            ]
-            yield values
+        for i, values in enumerate(found):
+            decided = zip(why.rows[i].tolist(), why.shares[i].tolist(), strict=True) if why else ()
+            named = [{"row": names.get(str(row), row), "share": share} for row, share in decided]
+            yield {**values, "decided_by": named}
 
 
 def _classes(estimator, X, alpha):
@@ -161,15 +161,17 @@ def _show(rows, values, notes):
         else:
             cells = [f"{row['value']:.4g}"]
             cells += [f"{row['low']:.4g} - {row['high']:.4g}"] if "low" in row else []
-        shown.append(tuple(map(escape, (str(row["row"]), *cells, by))))
+        cells += [by] if by else []
+        shown.append(tuple(map(escape, (str(row["row"]), *cells))))
     covered = f"{1 - values['alpha']:.0%}"
     classes = "class" in rows[0]
     predicted = ["class", "probability"] if classes else ["prediction"]
     if "set" in rows[0] or "low" in rows[0]:
         predicted.append(f"{covered} {'set' if classes else 'interval'}")
+    predicted += ["decided by (share)"] if rows[0]["decided_by"] else []
     state.answer(
         {**values, "predictions": rows},
-        grid("", ("row", *predicted, "decided by (share)"), shown),
+        grid("", ("row", *predicted), shown),
         notes=notes,
         last=all_of_them(len(rows), len(rows) <= SHOWN),
     )
