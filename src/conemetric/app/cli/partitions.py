@@ -17,7 +17,7 @@ from ...core.extras import require
 from ..studies.partitioned import Partitioned
 from . import intake
 from .invocation import state
-from .options import Reading
+from .options import DIALECT, Reading
 from .wording import plural
 
 if TYPE_CHECKING:
@@ -129,10 +129,7 @@ def read_partition(
     return read_columns(frame, kinds, path)[0], intake.class_labels(frame[label])
 
 
-ONE_FILE = (
-    *("max_rows", "labels", "target", "pairs", "triplets", "id_column"),
-    *("separator", "decimal", "encoding", "header"),
-)
+ONE_FILE = ("max_rows", "labels", "target", "pairs", "triplets", "id_column", *DIALECT)
 
 
 def _refuse_with_many_files(given):
