@@ -3,6 +3,7 @@
 from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -17,7 +18,7 @@ from .dialects import NUMBER, SAMPLE, decoded, separator_of
 from .files import check_file
 from .intake import column_matrix, is_vector, row_numbers
 from .options import Sources
-from .tables import ARRAYS, LINES, TABLES, check_numbers, kind_of, load_arrays, read_frame
+from .tables import ARRAYS, LINES, TABLES, check_numbers, ending_of, load_arrays, read_frame
 from .wording import listed, plural
 
 DIRECTIONS = 64  # of word counts, for the bundled pages: seconds to learn from
@@ -100,7 +101,7 @@ class Side:
 def read_rows(path: Path, notes: list[str]) -> Side:
     """Read vectors, names and texts of a file."""
     path = check_file(path)
-    if kind_of(path, (*TABLES, *LINES, *ARRAYS)) in ARRAYS:
+    if ending_of(path, (*TABLES, *LINES, *ARRAYS)) in ARRAYS:
         arrays = load_arrays(path)
         names, texts = (
             None if found is None else found.astype(str).tolist()
@@ -187,21 +188,20 @@ def _bundled(encode):
     """scikit-learn's reference pages, as word counts unless a model encodes them."""
     pages = reference_pages()
     place = Path("reference-pages")
-    texts = {"queries": pages.queries, "documents": pages.documents}
-    sides = {name: Side(place, names=pages.names, texts=each) for name, each in texts.items()}
     note = (
         "Without a collection, scikit-learn's reference: the first sentence of a page is a query, "
         "the rest of it the document to be found"
     )
+    encoder: Any = None
     if encode is None:
         words = TfidfVectorizer(sublinear_tf=True, stop_words="english")
         encoder = make_pipeline(words, TruncatedSVD(DIRECTIONS, random_state=0))
         encoder.fit(pages.documents)
         note += f", as {DIRECTIONS} latent directions of word counts"
-        sides = {
-            name: replace(side, X=encoder.transform(side.texts)) for name, side in sides.items()
-        }
-    sides = {name: _with_vectors(side, name, encode) for name, side in sides.items()}
+    sides = {}
+    for name, texts in {"queries": pages.queries, "documents": pages.documents}.items():
+        X = None if encoder is None else encoder.transform(texts)
+        sides[name] = _with_vectors(Side(place, X, pages.names, texts), name, encode)
     return _collection(**sides, relevance=pages.relevance, test=None), [f"{note}."]
 
 

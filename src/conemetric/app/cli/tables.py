@@ -13,12 +13,11 @@ import numpy as np
 import polars as pl
 
 from ...storage import LearnedMetric
-from ...tables import TableEncoder
 from . import intake
 from .csv_files import explain, scan_text
 from .dialects import decoded
 from .files import check_file
-from .intake import Table
+from .intake import Learned, Table
 from .invocation import state
 from .options import Reading
 from .wording import plural
@@ -28,14 +27,12 @@ ARRAYS = (".npy", ".npz")
 LINES = (".jsonl", ".ndjson")
 
 
-def read_table(
-    path: str | Path, reading: Reading, learned: TableEncoder | LearnedMetric | None = None
-) -> Table:
+def read_table(path: str | Path, reading: Reading, learned: Learned | None = None) -> Table:
     """Read the rows of a file to learn from, or as an encoder or a metric expects them."""
     path = unzipped(check_file(path))
     if isinstance(learned, LearnedMetric) and learned.encoder is not None:
         learned = learned.encoder
-    read = _read_array if kind_of(path, TABLES + ARRAYS) in ARRAYS else _read_frame
+    read = _read_array if ending_of(path, TABLES + ARRAYS) in ARRAYS else _read_frame
     table = read(path, reading, learned)
     if reading.labels is not None:
         table = _with_labels(table, reading.labels)
@@ -89,7 +86,7 @@ def is_text(path: Path) -> bool:
     return path.suffix.lower() in (".csv", ".tsv")
 
 
-def kind_of(path: Path, kinds: tuple[str, ...]) -> str:
+def ending_of(path: Path, kinds: tuple[str, ...]) -> str:
     """The ending of a file's name, refused unless it is one of these."""
     kind, known = path.suffix.lower(), ", ".join(kinds)
     if kind not in kinds:
