@@ -117,7 +117,7 @@ def test_merged_results_are_those_of_one_search(kind, seed, dtype):
         inside = np.argmax(own[:, None] == rows, axis=1)
         itself = np.where(np.isin(own, rows), inside, -1)
         references = LabelledRows(X[rows], y[rows])
-        query = SearchQuery(queries, references, 3, 5, itself, rows)
+        query = SearchQuery(queries, references, 3, 5, itself, rows.__getitem__)
         parts.append(exact.search(query))
     merged = merge(X, merge(X, parts[0], parts[1]), parts[2])
     whole = exact.search(SearchQuery(queries, queries, 3, 5, own))

@@ -115,7 +115,7 @@ class Cluster(Engine):
 
     def _get(self, graph, keys):
         """Futures of these keys, each computed on its worker, or anywhere if that has died."""
-        places = defaultdict(list, graph.places)
+        places = defaultdict(list, {key: [place] for key, place in graph.places.items()})
         with annotate(workers=places.__getitem__, allow_other_workers=True):
             return self.client.get(graph.tasks, keys, sync=False)
 
@@ -137,18 +137,15 @@ class Graph:
     def __init__(self, name: str):
         self._name, self._token = name, uuid.uuid4().hex[:16]
         self.tasks: dict[str, tuple] = {}
-        self.places: dict[str, list[str]] = {}  # as Dask's annotation takes them
+        self.places: dict[str, str] = {}
 
     def add(self, part: str, function: Callable, *arguments: Any, place: str | None = None) -> str:
         """Add a task and return its key; arguments are keys, futures or None."""
         key = f"{self._name}-{part}-{self._token}"
         self.tasks[key] = (function, *arguments)
         if place is not None:
-            self.places[key] = [place]
+            self.places[key] = place
         return key
-
-    def place_of(self, key: str) -> str | None:
-        return next(iter(self.places.get(key, ())), None)
 
 
 def _joined(graph, joins, results):
@@ -157,7 +154,7 @@ def _joined(graph, joins, results):
     while size == GROUP or len(results) > 1:
         groups = [results[k : k + size] for k in range(0, len(results), size)]
         results = [
-            graph.add(f"join-{len(groups)}-{k}", task, *group, place=graph.place_of(group[0]))
+            graph.add(f"join-{len(groups)}-{k}", task, *group, place=graph.places.get(group[0]))
             for k, group in enumerate(groups)
         ]
         size = 2

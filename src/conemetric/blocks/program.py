@@ -7,9 +7,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, ClassVar, NamedTuple
 
-import numpy as np
-
-from ..core.arrays import float64
+from ..core.arrays import float64, is_float
 from ..core.vectors import on_host
 
 GROUP = 4  # blocks whose results are joined before they travel; part of the promised bits
@@ -96,8 +94,7 @@ def _wide(result):
     """In float64, part by part if it is a tuple."""
     if isinstance(result, tuple):
         return tuple(_wide(part) for part in result)
-    is_float = isinstance(result, np.ndarray) and result.dtype.kind == "f"
-    return float64(result) if is_float else result
+    return float64(result) if is_float(result) else result
 
 
 class Engine(ABC):

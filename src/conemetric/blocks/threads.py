@@ -77,17 +77,13 @@ class Threads(Engine):
         return columns, program.join_in_groups(self._for_all(visit_block, n_blocks))
 
     def across(self, function: Callable, own: list, others: list, small: dict[str, Any]) -> list:
-        column: list = [None] * len(own)
-
         def visit_block(block):
             mine, result = own[block].get({}), None
             for number, other in enumerate(others):
                 result = function(result, mine, other.get({}), number, **small)
-            column[block] = self._store.put(result, {})
+            return self._store.put(result, {})
 
-        for _ in self._for_all(visit_block, len(own)):
-            pass
-        return column
+        return list(self._for_all(visit_block, len(own)))
 
     def _for_all(self, function, n_blocks):
         """What ``function`` returns for each block, in their order."""

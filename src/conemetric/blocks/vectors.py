@@ -253,9 +253,6 @@ def _nothing(piece):
 class Listed(list):
     """A list of one result per block, which `on_host` leaves as it is."""
 
-    def __add__(self, other):
-        return Listed([*self, *other])
-
 
 def _listed(*pieces, function, small):
     return Listed([function(*pieces, **small)])

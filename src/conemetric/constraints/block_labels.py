@@ -147,8 +147,8 @@ def _picked(partition, picks, first):
 
 
 def _numbers(X, rows, numbering):
-    """The numbers of rows of a block in a search through all blocks."""
-    return tie_numbers(row_keys(X, numbering["extent"]), rows, numbering["n_rows"])
+    """The numbers of rows of a block in a search through all blocks, as a function."""
+    return tie_numbers(row_keys(X, numbering["extent"]), rows, numbering["n_rows"]).__getitem__
 
 
 def _nearest_in_sample(partition, sample, n_targets, n_impostors, numbering):

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
@@ -39,10 +40,8 @@ def engine_in_use() -> Engine:
     if distributed is not None:
         from ..blocks.cluster import Cluster
 
-        try:
+        with suppress(ValueError):  # there is no client
             return Cluster(distributed.default_client())
-        except ValueError:  # there is no client
-            pass
     return Threads()
 
 

@@ -13,13 +13,9 @@ class _Compiling(event.TimingListener):
 
     lock = threading.Lock()
 
-    def on_start(self, event: event.Event) -> None:
+    def notify(self, event: event.Event) -> None:
         with self.lock:
-            super().on_start(event)
-
-    def on_end(self, event: event.Event) -> None:
-        with self.lock:
-            super().on_end(event)
+            super().notify(event)
 
 
 _compiling = _Compiling()

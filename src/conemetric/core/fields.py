@@ -202,9 +202,8 @@ class Each(Field):
     def check(self, name: str, value: Any, sizes: Sizes) -> None:
         kind, distinct = self.container.__name__, "distinct " * self.distinct
         expected = f"a {kind} of at least {self.least} {distinct}entries"
-        expect(
-            isinstance(value, self.container) and len(value) >= self.least, name, value, expected
-        )
+        fits = isinstance(value, self.container) and len(value) >= self.least
+        expect(fits, name, value, expected)
         if self.size is not None:
             _enter(name, (self.size,), (len(value),), sizes)
         for key, entry in value.items() if isinstance(value, dict) else enumerate(value):

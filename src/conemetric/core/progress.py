@@ -71,10 +71,7 @@ def _progress_line() -> Iterator[Watcher]:
 def labelled(**labels: object) -> Iterator[None]:
     """Add these entries to every event of the block."""
     outer = _watcher.get()
-    if outer is None:
-        yield
-        return
-    with watching(lambda event: outer({**event, **labels})):
+    with nullcontext() if outer is None else watching(lambda event: outer({**event, **labels})):
         yield
 
 

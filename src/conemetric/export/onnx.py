@@ -70,14 +70,13 @@ def to_onnx(metric: Any, path: str | Path) -> None:
 
 def _map(metric):
     """Arrays by name, and nodes (operator, inputs, output, attributes) from X to embedding."""
-    arrays = {"components": metric.components, "offset": metric.offset}
-    rows = "X" if metric.fill is None else "complete"
+    arrays, rows = {"components": metric.components, "offset": metric.offset}, "X"
+    filled: list[tuple] = []
+    if metric.fill is not None:
+        arrays["fill"], rows = metric.fill, "complete"
+        filled = [("IsNaN", ["X"], "missing", {}), ("Where", ["missing", "fill", "X"], rows, {})]
     gemm = ("Gemm", [rows, "components", "offset"], "embedding", {"transB": 1})
-    if metric.fill is None:
-        return arrays, [gemm]
-    filled: list[tuple] = [("IsNaN", ["X"], "missing", {})]
-    filled.append(("Where", ["missing", "fill", "X"], rows, {}))
-    return arrays | {"fill": metric.fill}, [*filled, gemm]
+    return arrays, [*filled, gemm]
 
 
 def register_onnx_converters() -> None:

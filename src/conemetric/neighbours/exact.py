@@ -102,7 +102,7 @@ class HostSearch:
             return found
         numbers, known = np.empty(len(R), np.int64), np.zeros(len(R), bool)
         known[lists[1]] = True  # of all references, candidates alone need their number
-        numbers[known] = self.query.numbers_of(self.reference_order[known])
+        numbers[known] = self.query.numbers(self.reference_order[known])
         tie, slope = tie_widths(X, R, self.unit)
         gamma = product_gamma(X.shape[1], float(np.finfo(np.float32).eps))
         rule = 2 * np.sqrt(squares.astype(np.float64)), gamma, tie[self.order], slope
@@ -111,7 +111,7 @@ class HostSearch:
         threaded(kernels.rank_candidates, n, width * X.size, lists, *args)
         again = np.flatnonzero((lists[-1] < np.inf) & ~(args[-1] < lists[-1]))
         if len(again):
-            numbers[~known] = self.query.numbers_of(self.reference_order[~known])
+            numbers[~known] = self.query.numbers(self.reference_order[~known])
         for part in slices(len(again), len(R)):
             rows = again[part]
             tile = squares[rows, None] + reference_squares
@@ -149,7 +149,7 @@ def _search_in_numpy(query):
     distances = cdist(*(np.divide(part, unit, dtype=np.float64) for part in (X, R)))
     itself = np.flatnonzero(query.own >= 0)
     distances[itself, query.own[itself]] = np.inf
-    ties, numbers = tie_widths(X, R, unit), query.numbers_of(np.arange(len(R)))
+    ties, numbers = tie_widths(X, R, unit), query.numbers(np.arange(len(R)))
     differs = y[:, None] != y_reference
     same, other = (
         _rank_in_numpy(np.where(left_out, np.inf, distances), numbers, count, *ties)

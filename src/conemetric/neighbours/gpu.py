@@ -46,7 +46,7 @@ class DeviceSearch:
         place = torch.full((len(self.R) + 1,), -1, device=self.device)
         place[self.reference_order] = torch.arange(len(self.R), device=self.device)
         self.own = place[torch.as_tensor(query.own, device=self.device)[self.order]]
-        numbers = query.numbers_of(np.arange(len(self.R)))
+        numbers = query.numbers(np.arange(len(self.R)))
         self.numbers = torch.as_tensor(numbers, device=self.device)[self.reference_order]
         self.counts = query.n_same, query.n_other
         self._most_gathered = max(1, GATHERED // self.X.shape[1])

@@ -7,12 +7,14 @@ reference are those whose distances differ from its by no more than a few roundi
 rest has its own, and so on; `ties` decides which comes first.
 """
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..core.arrays import is_torch, namespace
 from ..core.slices import slices
+from ..core.vectors import same
 
 TIES = 4.0  # roundings by which ties may differ
 DOUBLE_EPS = 2.0**-52  # spacing of float64 numbers at 1
@@ -30,10 +32,9 @@ class SearchQuery(NamedTuple):
     """Find the references nearest to each query: ``n_same`` of its label, ``n_other`` of others.
 
     ``references`` is the object ``queries`` if points are searched among themselves. ``own`` (q,)
-    names for each query the reference that is the query itself, to be skipped, or -1. ``numbers``
-    identify the references in the result, distinct integers below 2^53; of ties the lower number
-    comes first (see `ties`). They are an array, a function of row numbers, or None for the row
-    numbers themselves.
+    names for each query the reference that is the query itself, to be skipped, or -1. ``numbers`` is
+    the function from rows of the references to what identifies them in the result, distinct integers
+    below 2^53 on the host; of ties the lower number comes first (see `ties`).
     """
 
     queries: LabelledRows
@@ -41,13 +42,7 @@ class SearchQuery(NamedTuple):
     n_same: int
     n_other: int
     own: Any
-    numbers: Any = None
-
-    def numbers_of(self, rows: Any) -> Any:
-        """The numbers of these rows of the references, on the host."""
-        if self.numbers is None:
-            return rows
-        return self.numbers(rows) if callable(self.numbers) else self.numbers[rows]
+    numbers: Callable[[Any], Any] = same
 
 
 class Found(NamedTuple):

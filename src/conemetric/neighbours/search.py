@@ -55,7 +55,7 @@ def neighbours_by_label(
         rows, own = references, np.full(n, -1)
         own[rows] = np.arange(len(rows))
         searched = LabelledRows(take(X, rows), points.y[rows])
-    numbers = tie_numbers(row_keys(searched.X), rows, n)
+    numbers = tie_numbers(row_keys(searched.X), rows, n).__getitem__
     found = exact_search(SearchQuery(points, searched, n_targets, most, own, numbers))
     if n_impostors == "auto":
         most = enough_of(nearer_impostors(*(to_numpy(part.distances) for part in found)))
@@ -122,7 +122,8 @@ def nearest(queries: Any, references: Any, k: int, keys: np.ndarray | None = Non
     n_there = n - (references is None)
     if not 1 <= k <= n_there:
         raise ValueError(f"k={k} must be from 1 to {n_there}, the number of points searched.")
-    numbers = numbers_on_demand(searched.X) if keys is None else tie_numbers(keys, np.arange(n), n)
+    given = None if keys is None else tie_numbers(keys, np.arange(n), n)
+    numbers = numbers_on_demand(searched.X) if given is None else given.__getitem__
     found = exact_search(SearchQuery(points, searched, k, 0, own, numbers))
     return Found(rows_of(found.same.numbers, n), found.same.distances)
 

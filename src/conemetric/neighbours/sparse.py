@@ -39,7 +39,7 @@ class SparseSearch:
         self.points = SparseRows(sparse.vstack(matrices, format="csr"))
         self.centred = self.points.centred()
         self.own, self.first_reference = query.own, 0 if len(parts) == 1 else len(queries)
-        self.numbers = query.numbers_of(np.arange(len(references)))
+        self.numbers = query.numbers(np.arange(len(references)))
         self.squares = _squared_lengths(self.centred)
         self.gamma = product_gamma(queries.shape[1], DOUBLE_EPS)
         eps = max(float(np.finfo(part.dtype).eps) for part in parts)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array, issparse
 
-from ..core.arrays import as_array, like, namespace, to_numpy
+from ..core.arrays import as_array, like, namespace, take, to_numpy
 from ..core.slices import slices
 from ..core.sparse_rows import SparseRows
 
@@ -144,12 +144,7 @@ def numbers_on_demand(X: Any) -> Callable[[np.ndarray], np.ndarray]:
     n, extent = X.shape[0], column_extent(X)
     if not _is_bounded(X, extent):
         return tie_numbers(row_keys(X), np.arange(n), n).__getitem__
-    index = namespace(X).int64
-
-    def numbers(rows):
-        return tie_numbers(row_keys(X[like(rows, X, index)], extent), rows, n)
-
-    return numbers
+    return lambda rows: tie_numbers(row_keys(take(X, rows), extent), rows, n)
 
 
 def rows_of(numbers: Any, n_rows: int) -> Any:

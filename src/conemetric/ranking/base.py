@@ -28,6 +28,7 @@ from .judgements import check_relevance
 from .measures import ndcg
 from .model import RankingModel, check_rows
 from .program import RankingProgram
+from .top_k import Ranking
 
 RANKING_PARAMETERS = {
     "C": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"})],
@@ -250,9 +251,7 @@ class RankingEstimator(CertifiedEstimator, metaclass=ABCMeta):
     def __sklearn_is_fitted__(self):
         return hasattr(self, "model_")
 
-    def rank(
-        self, queries: Any, documents: Any, scores: Any = None, k: int = 10
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def rank(self, queries: Any, documents: Any, scores: Any = None, k: int = 10) -> Ranking:
         """The first ``k`` documents of every query by the learned ranking: the score of the
         embedding after its map, times ``score_weights_["embedding"]``, plus the weights times
         the normalised columns.

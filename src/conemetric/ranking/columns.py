@@ -22,7 +22,7 @@ from scipy import sparse
 from ..core.arrays import to_numpy
 from .engines import ENGINES, EVERY, NORMALIZATIONS, as_listed
 from .judgements import Judgements, ListedDocuments, check_shape
-from .top_k import Found, best_of
+from .top_k import Found, Ranking, best_of
 
 AUTO = "auto"  # the best of them on held-out queries
 EMBEDDING = "embedding"  # the name of the embedding's own scores among the weights
@@ -181,7 +181,7 @@ class Pool:
         k: int,
         embedding: float = 1.0,
         excluded: Judgements | None = None,
-    ) -> tuple[np.ndarray, np.ndarray]:
+    ) -> Ranking:
         """(documents, scores), each (n, k), best first, of the sum of ``embedding`` times its
         scores and ``weights`` (c,) or (n, c) times the columns, without the documents that are
         judged in ``excluded``.
@@ -223,10 +223,7 @@ def check_scores(scores: Mapping[str, Any], n_queries: int, n_documents: int) ->
         raise ValueError(f"scores names a column {EMBEDDING!r}, the embedding's own; rename it.")
     shape = n_queries, n_documents
     columns = [_checked(column, name, shape) for name, column in scores.items()]
-    keys = [
-        np.repeat(np.arange(n_queries), np.diff(column.indptr)) * n_documents + column.indices
-        for column in columns
-    ]
+    keys = [np.ravel_multi_index(column.tocoo().coords, shape) for column in columns]
     key = np.unique(np.concatenate(keys))
     query, document = np.divmod(key, n_documents)
     raw = np.full((len(key), len(scores)), np.nan)

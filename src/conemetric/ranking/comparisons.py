@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..core import spectral
-from ..core.arrays import arange, float64, like, namespace
+from ..core.arrays import float64, like, namespace, take
 from .columns import Columns
 from .judgements import Judgements
 from .top_k import tie_ranks
@@ -114,9 +114,9 @@ class Remembered:
         """What is compared in ``data``, which has queries and documents."""
         triplets = comparisons.triplets
         used, query = np.unique(triplets[:, 0], return_inverse=True)
-        queries = data.queries[like(used, arange(1, data.queries))]
+        queries = take(data.queries, used)
         used, document = np.unique(triplets[:, 1:], return_inverse=True)
-        documents = data.documents[like(used, arange(1, data.documents))]
+        documents = take(data.documents, used)
         triplets = np.column_stack([query, document.reshape(-1, 2)])
         return cls(queries, documents, replace(comparisons, triplets=triplets), multipliers)
 

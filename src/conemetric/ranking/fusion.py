@@ -12,7 +12,7 @@ from .candidates import DEPTH, Candidate, Setting, best_candidate, crossed_mix
 from .columns import AUTO, Pool, check_scores, picked
 from .judgements import check_relevance
 from .measures import ndcg
-from .top_k import check_depth
+from .top_k import Ranking, check_depth
 
 N_FOLDS = 4  # of queries that tune weights or judge them
 RANK_SHIFT = 60  # of reciprocal ranks: Cormack, Clarke and Buettcher, SIGIR 2009
@@ -36,7 +36,7 @@ class Fusion:
     normalization: str
     candidates: list[Candidate] = field(repr=False)
 
-    def rank(self, scores: Mapping[str, Any], k: int = 10) -> tuple[np.ndarray, np.ndarray]:
+    def rank(self, scores: Mapping[str, Any], k: int = 10) -> Ranking:
         """The first ``k`` documents of every query.
 
         Parameters

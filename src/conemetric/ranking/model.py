@@ -11,7 +11,7 @@ from ..core.fields import Array, Named, Number, Stored, Text, expect
 from ..estimators.validation import FLOATS, check_tensor
 from .columns import EMBEDDING, Pool, check_scores, picked
 from .engines import ENGINES, NORMALIZATIONS, SIMILARITIES
-from .top_k import check_depth, search, tie_ranks, unit_rows
+from .top_k import Ranking, check_depth, search, tie_ranks, unit_rows
 
 
 @dataclass(frozen=True)
@@ -74,9 +74,7 @@ class RankingModel(Stored):
         """Map documents."""
         return _mapped(check_rows(D, "D"), self.document_map, "D")
 
-    def rank(
-        self, queries: Any, documents: Any, scores: Any = None, k: int = 10
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def rank(self, queries: Any, documents: Any, scores: Any = None, k: int = 10) -> Ranking:
         """The first ``k`` documents of every query. Those with equal scores are in an order
         that depends on their vectors as given, not on their numbers.
 

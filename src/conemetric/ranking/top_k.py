@@ -12,6 +12,8 @@ from ..core.threads import threaded
 from ..neighbours.ties import row_keys
 from .engines import SIMILARITIES
 
+Ranking = tuple[np.ndarray, np.ndarray]  # documents (n, k), best first, and their scores
+
 
 class Found(NamedTuple):
     """Nearest documents (n, k), -1 for none, with their scores, and the scores of those listed."""
@@ -114,7 +116,7 @@ def _top_columns(scores, k, ties):
     return columns, values
 
 
-def best_of(scores: Any, documents: Any, ties: Any, k: int) -> tuple[np.ndarray, np.ndarray]:
+def best_of(scores: Any, documents: Any, ties: Any, k: int) -> Ranking:
     """(documents, scores) of the ``k`` largest scores (n, P) of each row, largest first, ties by
     rank; -1 for scores of minus infinity. On the host.
     """

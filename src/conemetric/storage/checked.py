@@ -29,10 +29,11 @@ READ = 1 << 20  # numbers read at a time for the checksum
 NUMBERS = ("F32", "F64", "I64", "U64", "I32", "U8", "BOOL")  # types of the arrays of a state
 TENSOR, FLOAT, ORDER = "$tensor", "$float", "order"  # keys of what stands for a value
 FLOATS = ("inf", "-inf", "nan")
+AnyPath = str | os.PathLike[str]
 
 
 @contextmanager
-def atomic_path(path: str | os.PathLike[str]) -> Iterator[Path]:
+def atomic_path(path: AnyPath) -> Iterator[Path]:
     """A temporary file beside ``path``: renamed to it when the block succeeds, deleted when
     it fails.
     """
@@ -60,9 +61,7 @@ class MetricFileError(ValueError):
     """The file is not a metric or a decision that this version can load."""
 
 
-def write_state(
-    path: str | os.PathLike[str], kind: str, version: int, state: dict[str, Any]
-) -> None:
+def write_state(path: AnyPath, kind: str, version: int, state: dict[str, Any]) -> None:
     """Write the state of an object, atomically, as a file of this kind and format."""
     values, arrays = split_state(state)
     try:
@@ -78,7 +77,7 @@ def write_state(
 
 
 def read_state(
-    path: str | os.PathLike[str],
+    path: AnyPath,
     kind: str,
     newest: int,
     upgrade: Callable[[dict[str, Any], dict[str, np.ndarray]], dict[str, Any]] | None = None,
@@ -108,7 +107,7 @@ def read_state(
 
 
 @contextmanager
-def fields_of_file(path: str | os.PathLike[str]) -> Iterator[None]:
+def fields_of_file(path: AnyPath) -> Iterator[None]:
     """Turn the refusal of a stored field into a `MetricFileError` that names the file."""
     try:
         yield
@@ -117,7 +116,7 @@ def fields_of_file(path: str | os.PathLike[str]) -> Iterator[None]:
         raise MetricFileError(f"'{path}' cannot be used: {fault}.") from error
 
 
-def kind_of(path: str | os.PathLike[str]) -> Any:
+def kind_of(path: AnyPath) -> Any:
     """What the header of the file claims to hold: "metric" or "decision"."""
     with _opened(path, "metric or decision") as (_, _, header):
         return _kind(header)
@@ -265,4 +264,4 @@ def certificate_values(certificate: Certificate | None) -> dict[str, Any] | None
 
 def number_from_value(value: Any) -> Any:
     """A number of a header, in which infinities and NaN are text; other values as they are."""
-    return float(value) if value in ("inf", "-inf", "nan") else value
+    return float(value) if value in FLOATS else value

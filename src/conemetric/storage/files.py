@@ -11,14 +11,13 @@ the encoding or scaling and the maps, the fitted rules and the held-out scores, 
 metric and the rules that were tried and not chosen.
 """
 
-import os
 from collections.abc import Sequence
 from typing import Any
 
 from ..core.fields import Field, Plain, Text, check
 from ..decisions.classifier import MetricClassifier
 from ..decisions.regressor import MetricRegressor
-from .checked import fields_of_file, read_state, write_state
+from .checked import AnyPath, fields_of_file, read_state, write_state
 from .learned import LearnedMap
 from .older import decision_state, metric_state, without_categories
 
@@ -31,7 +30,7 @@ FIELDS = {"estimator": Text(tuple(ESTIMATORS)), "decision": Field(), "notes": Pl
 
 
 def save_metric(
-    path: str | os.PathLike[str],
+    path: AnyPath,
     estimator: Any,
     *,
     feature_names: Sequence[str] | None = None,
@@ -68,7 +67,7 @@ def save_metric(
     write_state(path, "metric", METRIC_FORMAT, metric.state())
 
 
-def load_metric(path: str | os.PathLike[str]) -> Any:
+def load_metric(path: AnyPath) -> Any:
     """Read a metric written by `save_metric`, after checking the whole file.
 
     Parameters
@@ -90,7 +89,7 @@ def load_metric(path: str | os.PathLike[str]) -> Any:
 
 
 def save_decision(
-    path: str | os.PathLike[str],
+    path: AnyPath,
     estimator: MetricClassifier | MetricRegressor,
     *,
     notes: dict[str, Any] | None = None,
@@ -134,7 +133,7 @@ def save_decision(
     write_state(path, "decision", DECISION_FORMAT, state)
 
 
-def load_decision(path: str | os.PathLike[str]) -> MetricClassifier | MetricRegressor:
+def load_decision(path: AnyPath) -> MetricClassifier | MetricRegressor:
     """Read a classifier or regressor written by `save_decision`, after checking the whole file.
 
     It predicts exactly as the saved one did and needs no training data. Parameters that are not

@@ -15,6 +15,7 @@ from ..estimators.base import CertifiedEstimator, MahalanobisMetric
 from ..estimators.validation import validate_points
 from ..evaluation.thresholds import ThresholdPromise
 from ..ranking.model import RankingModel
+from ..ranking.top_k import Ranking
 from ..solvers.base import Certificate
 from ..tables import TableEncoder
 from ..tables.columns import positions
@@ -179,9 +180,7 @@ class LearnedMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Stored, Cert
         mapped += like(self.offset, X)
         return mapped
 
-    def rank(
-        self, queries: Any, documents: Any, scores: Any = None, k: int = 10
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def rank(self, queries: Any, documents: Any, scores: Any = None, k: int = 10) -> Ranking:
         """The first ``k`` documents of every query, as by the `QueryAdapter` or
         `RelevanceMetric` that learned this metric.
 

@@ -389,17 +389,13 @@ def _of_values(summary, read, kind):
 
 def _values(words, read, name, kind):
     """The values that words stand for, NaN where they are missing."""
-    known: dict[str | None, float] = {None: np.nan}
-    for word in words:
-        if word in known:
-            continue
-        value = read(word)
+    known = {word: np.nan if word is None else read(word) for word in dict.fromkeys(words)}
+    for word, value in known.items():
         if value is None:
             raise ValueError(
                 f"column {name!r} holds {word[:80]!r}, which is not a {kind}; correct it, leave it "
                 "empty, or fit with another kind for the column (kinds=)."
             )
-        known[word] = value
     return np.array([known[word] for word in words], np.float64)
 
 

@@ -14,16 +14,7 @@ from ...core.progress import emit
 from ...storage import LearnedMetric, atomic_path
 from .intake import check_width, is_vector, rows_as_learned
 from .options import Reading
-from .tables import (
-    ARRAYS,
-    TABLES,
-    check_numbers,
-    load_arrays,
-    not_readable,
-    readable,
-    scan,
-    unzipped,
-)
+from .tables import ARRAYS, TABLES, check_numbers, ending_of, load_arrays, readable, scan, unzipped
 from .wording import plural
 
 BATCH = 1 << 22  # numbers in a batch: 32 MB in double precision
@@ -61,7 +52,7 @@ def _batches(path, metric, reading, notes):
     """Features and carried-over columns of some rows at a time."""
     path = unzipped(path)
     size = max(1, BATCH // metric.n_features_in_)
-    if path.suffix.lower() in ARRAYS:
+    if ending_of(path, TABLES + ARRAYS) in ARRAYS:
         X = load_arrays(path)["X"]
         width = (metric.encoder or metric).n_features_in_
         check_numbers(path, X)
@@ -70,8 +61,6 @@ def _batches(path, metric, reading, notes):
         for start in range(0, len(X), size):
             yield metric.fill_missing(np.asarray(X[start : start + size], dtype)), pl.DataFrame()
         return
-    if path.suffix.lower() not in TABLES:
-        raise not_readable(path, TABLES + ARRAYS)
     frame = scan(path, reading, notes)
     with readable(path, reading):
         for batch in frame.collect_batches(chunk_size=size, maintain_order=True):

@@ -3,6 +3,7 @@
 from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -17,7 +18,7 @@ from .dialects import NUMBER, SAMPLE, decoded, separator_of
 from .files import check_file
 from .intake import column_matrix, is_vector, row_numbers
 from .options import Sources
-from .tables import ARRAYS, LINES, TABLES, check_numbers, load_arrays, not_readable, read_frame
+from .tables import ARRAYS, LINES, TABLES, check_numbers, ending_of, load_arrays, read_frame
 from .wording import listed, plural
 
 DIRECTIONS = 64  # of word counts, for the bundled pages: seconds to learn from
@@ -59,11 +60,10 @@ def read_collection(data: str | None, sources: Sources) -> tuple[Collection, lis
         sides = {name: _named_as(rows, texts[name]) for name, rows in sides.items()}
     sides = {name: _with_vectors(rows, name, sources.encode) for name, rows in sides.items()}
     judged, test = _judgements(places["relevance"], sides, notes)
-    return _collection(sides, judged, test), notes
+    return _collection(**sides, relevance=judged, test=test), notes
 
 
-def _collection(sides, relevance, test):
-    queries, documents = sides["queries"], sides["documents"]
+def _collection(queries, documents, relevance, test):
     if queries.X.shape[1] != documents.X.shape[1]:
         raise ValueError(
             f"'{queries.path}' holds vectors of {queries.X.shape[1]} numbers and "
@@ -101,16 +101,13 @@ class Side:
 def read_rows(path: Path, notes: list[str]) -> Side:
     """Read vectors, names and texts of a file."""
     path = check_file(path)
-    kind = path.suffix.lower()
-    if kind in ARRAYS:
+    if ending_of(path, (*TABLES, *LINES, *ARRAYS)) in ARRAYS:
         arrays = load_arrays(path)
         names, texts = (
             None if found is None else found.astype(str).tolist()
             for found in (_first_of(arrays, ("ids", *IDS)), _first_of(arrays, ("texts", *TEXTS)))
         )
         return _checked(Side(path, _first_of(arrays, VECTORS), names, texts))
-    if kind not in (*TABLES, *LINES):
-        raise not_readable(path, (*TABLES, *LINES, *ARRAYS))
     frame = read_frame(path, notes)
     ids = _first_of(frame.to_dict(), IDS)
     columns = [name for name in TEXTS if frame.schema.get(name) == pl.String]
@@ -191,24 +188,21 @@ def _bundled(encode):
     """scikit-learn's reference pages, as word counts unless a model encodes them."""
     pages = reference_pages()
     place = Path("reference-pages")
-    sides = {
-        "queries": Side(place, names=pages.names, texts=pages.queries),
-        "documents": Side(place, names=pages.names, texts=pages.documents),
-    }
     note = (
         "Without a collection, scikit-learn's reference: the first sentence of a page is a query, "
         "the rest of it the document to be found"
     )
+    encoder: Any = None
     if encode is None:
         words = TfidfVectorizer(sublinear_tf=True, stop_words="english")
         encoder = make_pipeline(words, TruncatedSVD(DIRECTIONS, random_state=0))
         encoder.fit(pages.documents)
         note += f", as {DIRECTIONS} latent directions of word counts"
-        sides = {
-            name: replace(side, X=encoder.transform(side.texts)) for name, side in sides.items()
-        }
-    sides = {name: _with_vectors(side, name, encode) for name, side in sides.items()}
-    return _collection(sides, pages.relevance, None), [f"{note}."]
+    sides = {}
+    for name, texts in {"queries": pages.queries, "documents": pages.documents}.items():
+        X = None if encoder is None else encoder.transform(texts)
+        sides[name] = _with_vectors(Side(place, X, pages.names, texts), name, encode)
+    return _collection(**sides, relevance=pages.relevance, test=None), [f"{note}."]
 
 
 # ---- BEIR's folders, and everything in one file
@@ -256,12 +250,9 @@ def _from_npz(path):
             f"'{path}' is neither a folder in BEIR's layout nor an npz file with the arrays "
             f"{QUERIES[0]}, {DOCUMENTS[0]} and {JUDGED[0]}."
         )
-    sides = {
-        name: _checked(Side(path, X))
-        for name, X in zip(("queries", "documents"), parts[:2], strict=True)
-    }
     test = arrays["split"].astype(str) == "test" if "split" in arrays else None
-    return _collection(sides, np.asarray(parts[2]), test), []
+    queries, documents = (_checked(Side(path, X)) for X in parts[:2])
+    return _collection(queries, documents, np.asarray(parts[2]), test), []
 
 
 # ---- judgements
@@ -287,8 +278,7 @@ def _by_number(path, sides, notes):
     """Rows [query, document, grade] of a file of judgements."""
     frame = read_judgements(path)
     query, document = (
-        sides[name].numbers(column)
-        for name, column in zip(("queries", "documents"), frame, strict=False)
+        side.numbers(column) for side, column in zip(sides.values(), frame, strict=False)
     )
     known = known_lines(path, query, document, "judgement", notes)
     return np.column_stack([query, document, frame["grade"].to_numpy()])[known]
@@ -314,9 +304,8 @@ def known_lines(
 def read_judgements(path: Path) -> pl.DataFrame:
     """Query, document and grade: TREC's four columns, or a table of two or three."""
     path = check_file(path)
-    kind = path.suffix.lower()
     tables = (*LINES, ".parquet", ".pq", ".npy")
-    frame = read_frame(path, []) if kind in tables else _judgement_lines(path)
+    frame = read_frame(path, []) if path.suffix.lower() in tables else _judgement_lines(path)
     if frame.width < 2 or len(frame) == 0:
         raise ValueError(
             f"'{path}' has {plural(len(frame), 'row')} of {plural(frame.width, 'column')}; give "

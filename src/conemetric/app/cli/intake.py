@@ -20,6 +20,8 @@ FEWEST_NUMBERS = 0.95  # share of numbers in a column whose other entries are sl
 FEWEST_VALUES = 20  # different numbers in such a column; of few, the others may be categories
 LISTED = 6  # columns in a line
 SMALL = (pl.Float32, pl.Int8, pl.Int16, pl.UInt8, pl.UInt16, pl.Boolean)  # exact in float32
+Kinds = dict[str, str]  # of columns, by name
+Learned = TableEncoder | LearnedMetric  # what rows are read for, if not to learn from them
 
 
 @dataclass(frozen=True)
@@ -62,9 +64,7 @@ def check_columns(path: str | Path, schema: pl.Schema, reading: Reading) -> None
 # ---- columns to learn from
 
 
-def learnable(
-    path: str | Path, frame: pl.DataFrame, reading: Reading, notes: list[str]
-) -> dict[str, str]:
+def learnable(path: str | Path, frame: pl.DataFrame, reading: Reading, notes: list[str]) -> Kinds:
     """The kinds of the columns to learn from, by name; notes tell these and those left out."""
     chosen: dict[str | int, str] = dict.fromkeys(reading.words or (), "word")
     chosen |= dict.fromkeys(reading.numbers or (), "number")
@@ -79,7 +79,7 @@ def learnable(
     return kinds
 
 
-def rows_of(frame: pl.DataFrame, kinds: dict[str, str]) -> Any:
+def rows_of(frame: pl.DataFrame, kinds: Kinds) -> Any:
     """These columns: an array if they are complete numbers that can be squared, else a frame."""
     typed = frame.select(typed_column(frame[name], kind) for name, kind in kinds.items())
     if set(kinds.values()) == {"number"} and not sum(typed.null_count().row(0)):
@@ -203,7 +203,7 @@ def _tell(kinds, gaps, ignored, n, notes):
 
 
 def rows_as_learned(
-    path: str | Path, frame: pl.DataFrame, learned: TableEncoder | LearnedMetric, notes: list[str]
+    path: str | Path, frame: pl.DataFrame, learned: Learned, notes: list[str]
 ) -> Any:
     """The columns that an encoder or a metric was fitted to: a frame for an encoder, else numbers,
     gaps filled if the metric knows how. Entries that are no numbers where numbers are expected

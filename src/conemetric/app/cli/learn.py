@@ -1,6 +1,5 @@
 """``conemetric learn``: one command from a file to a metric, a report and a table."""
 
-from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -68,13 +67,9 @@ def learn(given: Learn) -> None:
     from ..report.metric import write_report
     from ..studies import run_study
     from .loading import load_task
+    from .partitions import computing, load_partitions
 
-    with ExitStack() as opened:
-        if many:
-            from .partitions import computing, load_partitions
-
-            opened.enter_context(computing(given.workers, given.scheduler))
-        opened.enter_context(progress_bar())
+    with computing(given.workers, given.scheduler), progress_bar():
         emit("stage", stage="reading")
         load = load_partitions if many else load_task
         table, task, name = load(data, given)

@@ -17,7 +17,7 @@ from ...core.extras import require
 from ..studies.partitioned import Partitioned
 from . import intake
 from .invocation import state
-from .options import Reading
+from .options import DIALECT, Reading
 from .wording import plural
 
 if TYPE_CHECKING:
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 FIRST_ROWS = 100_000  # of the first file, read to choose the columns
 # of a partition's numbers: 64 MB, so that there are few and a worker can hold several
 PARTITION_BYTES = 1 << 26
+# options that do not go with many files
+ONE_FILE = ("max_rows", "labels", "target", "pairs", "triplets", "id_column", *DIALECT)
 
 
 @dataclass(frozen=True)
@@ -40,8 +42,14 @@ class Partitions:
 
 
 def load_partitions(pattern: str | None, given: "Learn") -> tuple[Partitions, Partitioned, str]:
-    """The partitions, the task they make, and a name for it."""
-    _refuse_with_many_files(given)
+    """The partitions, the task they make, and a name for it; refuses options that need one file."""
+    for name in ONE_FILE:
+        if getattr(given, name) != getattr(type(given), name):
+            option = {"id_column": "id"}.get(name, name).replace("_", "-")
+            raise ValueError(
+                f"--{option} cannot be used with many files; leave it out, or give one file without "
+                "--workers and --scheduler."
+            )
     found = find_partitions(pattern, given)
     return found, Partitioned.of(found.read, found.sizes, given, given.target), str(pattern)
 
@@ -87,7 +95,7 @@ def find_partitions(pattern: str | None, reading: Reading) -> Partitions:
 
 
 def read_columns(
-    frame: pl.DataFrame, kinds: dict[str, str], path: str | Path
+    frame: pl.DataFrame, kinds: intake.Kinds, path: str | Path
 ) -> tuple[Any, list[str]]:
     """These columns and their names: an array of numbers, or a frame if there are others."""
     if set(kinds.values()) <= {"number", "vector"}:
@@ -122,28 +130,11 @@ def _check_schema(path, first, schema, columns):
 
 
 def read_partition(
-    path: str, start: int, length: int, kinds: dict[str, str], label: str
+    path: str, start: int, length: int, kinds: intake.Kinds, label: str
 ) -> tuple[Any, np.ndarray]:
     """Rows and labels of a part of a Parquet file."""
     frame = pl.scan_parquet(path).slice(start, length).select([*kinds, label]).collect()
     return read_columns(frame, kinds, path)[0], intake.class_labels(frame[label])
-
-
-ONE_FILE = (
-    *("max_rows", "labels", "target", "pairs", "triplets", "id_column"),
-    *("separator", "decimal", "encoding", "header"),
-)
-
-
-def _refuse_with_many_files(given):
-    """Refuse the first option that does not go with many files."""
-    for name in ONE_FILE:
-        if getattr(given, name) != getattr(type(given), name):
-            option = {"id_column": "id"}.get(name, name).replace("_", "-")
-            raise ValueError(
-                f"--{option} cannot be used with many files; leave it out, or give one file without "
-                "--workers and --scheduler."
-            )
 
 
 @contextmanager

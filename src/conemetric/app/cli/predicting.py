@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from rich.markup import escape
 
 from ...core.progress import emit
+from ...core.slices import slices
 from .files import as_rows, check_file, check_free, write_csv
 from .invocation import progress_bar, state
 from .options import Command, Dialect, DropMissing, IdColumn, Out, Overwrite, Rows, option
@@ -101,9 +102,8 @@ def predicted_rows(
     from ...decisions.classifier import MetricClassifier
 
     names = estimator.notes_.get("row_names") or {}
-    step = max(1, BLOCK // (estimator.n_kept_ + n * X.shape[1]))
-    for start in range(0, len(X), step):
-        block: Any = X[start : start + step]
+    for part in slices(len(X), estimator.n_kept_ + n * X.shape[1], BLOCK):
+        block: Any = X[part]
         if isinstance(block, np.ndarray) and hasattr(estimator, "feature_names_in_"):
             block = pl.DataFrame(block, schema=list(estimator.feature_names_in_))
         why = estimator.explain(block, n) if n else None

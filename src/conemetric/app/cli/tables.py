@@ -13,12 +13,11 @@ import numpy as np
 import polars as pl
 
 from ...storage import LearnedMetric
-from ...tables import TableEncoder
 from . import intake
 from .csv_files import explain, scan_text
 from .dialects import decoded
 from .files import check_file
-from .intake import Table
+from .intake import Learned, Table
 from .invocation import state
 from .options import Reading
 from .wording import plural
@@ -28,19 +27,13 @@ ARRAYS = (".npy", ".npz")
 LINES = (".jsonl", ".ndjson")
 
 
-def read_table(
-    path: str | Path, reading: Reading, learned: TableEncoder | LearnedMetric | None = None
-) -> Table:
+def read_table(path: str | Path, reading: Reading, learned: Learned | None = None) -> Table:
     """Read the rows of a file to learn from, or as an encoder or a metric expects them."""
     path = unzipped(check_file(path))
     if isinstance(learned, LearnedMetric) and learned.encoder is not None:
         learned = learned.encoder
-    if path.suffix.lower() in ARRAYS:
-        table = _read_array(path, reading, learned)
-    elif path.suffix.lower() in TABLES:
-        table = _read_frame(path, reading, learned)
-    else:
-        raise not_readable(path, TABLES + ARRAYS)
+    read = _read_array if ending_of(path, TABLES + ARRAYS) in ARRAYS else _read_frame
+    table = read(path, reading, learned)
     if reading.labels is not None:
         table = _with_labels(table, reading.labels)
     if table.ids is not None:
@@ -93,9 +86,12 @@ def is_text(path: Path) -> bool:
     return path.suffix.lower() in (".csv", ".tsv")
 
 
-def not_readable(path: Path, kinds: tuple[str, ...]) -> ValueError:
-    """The error for a file of another kind."""
-    return ValueError(f"'{path}' is not a file this command reads; give one of {', '.join(kinds)}.")
+def ending_of(path: Path, kinds: tuple[str, ...]) -> str:
+    """The ending of a file's name, refused unless it is one of these."""
+    kind, known = path.suffix.lower(), ", ".join(kinds)
+    if kind not in kinds:
+        raise ValueError(f"'{path}' is not a file this command reads; give one of {known}.")
+    return kind
 
 
 def scan(path: Path, reading: Reading, notes: list[str]) -> pl.LazyFrame:
@@ -179,9 +175,7 @@ def check_numbers(path: Path, X: np.ndarray) -> None:
 def load_arrays(path: Path) -> dict[str, np.ndarray]:
     """The arrays of an npy file (as X) or npz file, without unpickling anything."""
     try:
-        loaded = np.load(
-            path, allow_pickle=False, mmap_mode="r" if path.suffix.lower() == ".npy" else None
-        )
+        loaded = np.load(path, allow_pickle=False, mmap_mode="r")  # in memory what is zipped
         if isinstance(loaded, np.ndarray):
             return {"X": loaded}
         with loaded:

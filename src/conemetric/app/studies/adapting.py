@@ -9,7 +9,7 @@ from scipy import sparse
 
 from ...core.progress import emit
 from ...core.warn import collected_warnings
-from ...evaluation.statistics import PairedDifference, paired_difference
+from ...evaluation.statistics import SIGNIFICANT, PairedDifference, paired_difference
 from ...ranking import measures
 from ...ranking.adapter import QueryAdapter, RelevanceMetric
 from ...ranking.base import RankingEstimator
@@ -33,7 +33,6 @@ MAPS = ("queries", "both")
 RRF = "reciprocal rank fusion"
 EMBEDDED = "embedding before"  # its ranking as a column: no column may be called "embedding"
 SHOWN_FIRST = 10  # documents that a user looks at
-SIGNIFICANT = 0.05  # p at or below which a difference counts: the usual 5 %
 
 
 @dataclass(frozen=True)

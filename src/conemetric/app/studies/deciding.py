@@ -227,7 +227,4 @@ def _as_objects(X, gap=np.nan):
     columns = [
         [gap if word is None else str(word) for word in X[name].to_list()] for name in words
     ] + [X[name].to_physical().cast(float).fill_null(np.nan).to_list() for name in others]
-    out = np.empty((len(X), len(columns)), object)
-    for place, values in enumerate(columns):
-        out[:, place] = values
-    return out
+    return np.array(columns, object).T

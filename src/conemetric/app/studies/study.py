@@ -17,7 +17,7 @@ from ...core.clock import seconds_compiling, stopwatch
 from ...core.progress import all_or_nothing, emit, labelled
 from ...core.warn import collected_warnings
 from ...estimators.warnings import CollapsedMetricWarning, ScaleWarning
-from ...evaluation.statistics import corrected_t_test
+from ...evaluation.statistics import SIGNIFICANT, corrected_t_test
 from ...solvers.base import Status
 from ...storage import LearnedMetric
 from ...tables import TableEncoder
@@ -30,7 +30,6 @@ from .task import Judgement, Task, data_id, table_encoder
 EUCLIDEAN = "euclidean"
 SMALL = 2000  # rows that scaling is judged on: an error's standard error is then about 1 %
 COMPILING = "compiling, once"
-SIGNIFICANT = 0.05  # p at or below which a difference counts: the usual 5 %
 WORTH_SAYING = 2.0  # seconds of compilation; fetching kernels from the cache takes less
 
 
@@ -327,14 +326,11 @@ def _learned(task, prepare, options, decision, notes):
     """The fitted metric, and why it has collapsed, if it has. If a decision learns the same metric
     from the same rows on its way, both are fitted at once.
     """
-    method = find(str(options.method), task.kind)
-    estimator = method.with_options(options, task.n_features)
-    alarm = ""
-    if decision is not None:
-        shared = deciding.shared_metric(decision, estimator, task, prepare, notes)
-        if shared is not None:
-            notes.extend(_evidence_in_words(shared))
-            return shared, alarm
+    estimator, alarm = find(options.method, task.kind).with_options(options, task.n_features), ""
+    shared = decision and deciding.shared_metric(decision, estimator, task, prepare, notes)
+    if shared is not None:
+        notes.extend(_evidence_in_words(shared))
+        return shared, alarm
     with collected_warnings() as collected:
         task.fit(estimator)
     for warning in collected:
@@ -393,7 +389,15 @@ def _folded(prepare, estimator, task, options, identity, names):
 
 def _preprocessing(task, options, notes):
     """The unfitted steps: encode or scale, reduce."""
-    _check_preprocessing(task, options)
+    if options.scale not in ("auto", "standard", "none"):
+        raise ValueError(f"scale='{options.scale}' is not known; use auto, standard or none.")
+    if options.n_pca is not None:
+        rows, columns = task.training_rows().shape
+        if not 1 <= options.n_pca <= min(rows, columns):
+            raise ValueError(
+                f"n_pca={options.n_pca} must be from 1 to {min(rows, columns)} for {rows} training "
+                f"rows of {columns} columns."
+            )
     encoder = table_encoder(task.X)
     standard = options.scale == "standard" and encoder is None
     if options.scale == "auto" and encoder is None:
@@ -414,19 +418,6 @@ def _quick_error(task, step, options):
     trial = task.validation(SMALL, np.random.default_rng(options.seed))
     prepare = make_pipeline(step).fit(trial.training_rows())
     return trial.prepared(prepare).judge(None, options).rate
-
-
-def _check_preprocessing(task, options):
-    if options.scale not in ("auto", "standard", "none"):
-        raise ValueError(f"scale='{options.scale}' is not known; use auto, standard or none.")
-    if options.n_pca is None:
-        return
-    rows, columns = task.training_rows().shape
-    if not 1 <= options.n_pca <= min(rows, columns):
-        raise ValueError(
-            f"n_pca={options.n_pca} must be from 1 to {min(rows, columns)} for {rows} training "
-            f"rows of {columns} columns."
-        )
 
 
 def _evidence_in_words(estimator):
