@@ -141,11 +141,21 @@ def test_certificate_and_optimum_are_those_over_all_features(name, ratio, defici
     X, T = instance(ratio, deficient, seed)
     metric, program, transpose, solver = FITS[name](X, T)
     assert_certified_in_all_features(name, metric, program, transpose, len(X))
-    direct = solver.solve(program).certificate
+    found = solver.solve(program)
+    direct, certificate = found.certificate, metric.certificate_
+    duals = certificate.dual, direct.dual
+    if name == "numax":  # what violates bounds is feasible for wider ones, of a lower optimum
+        points = (multipliers(metric, len(X)), direct), (found.dual_point, certificate)
+        duals = [
+            SecantIsometryProgram(program.secants, program.delta * (1 + other.violation))
+            .certify(metric.components_.T, point)
+            .dual
+            for point, other in points
+        ]
     # intervals that hold the same optimum overlap
     slack = 1e-9 * abs(direct.primal) + 1e-12
-    assert metric.certificate_.dual <= direct.primal + slack
-    assert direct.dual <= metric.certificate_.primal + slack
+    assert duals[0] <= direct.primal + slack
+    assert duals[1] <= certificate.primal + slack
 
 
 def assert_certified_in_all_features(name, metric, program, transpose, n):
