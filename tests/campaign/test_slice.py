@@ -14,7 +14,7 @@ from campaign import certificates, changes, files, hostile, kills, precision, un
 from conemetric import MaximumVarianceUnfolding
 from conemetric.solvers.base import Certificate, Status
 
-LONG = 10  # times as much, among the slow tests
+LONG = 6  # times as much, among the slow tests
 
 
 def numbers(count):
