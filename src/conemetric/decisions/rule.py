@@ -40,10 +40,8 @@ class Training(NamedTuple):
         return self._replace(Z=mapped(self.Z, L))
 
     def in_voting_order(self) -> "Training":
-        """The rows with keys by which of equal ones the commonest class comes first."""
-        return self._replace(
-            keys=commonest_first(self.keys, self.Y.argmax(1))
-        )  # numbers: one class
+        """The rows with keys by which of equal ones the commonest class comes first; numbers are one."""
+        return self._replace(keys=commonest_first(self.keys, self.Y.argmax(1)))
 
     def nearest(self, Z: Array, k: int) -> list[np.ndarray]:
         """The k rows nearest to each row of Z, and their distances; of ties the lower keys."""

@@ -30,8 +30,11 @@ def pattern(tmp_path, frame):
 
 
 @pytest.fixture(autouse=True)
-def no_report(monkeypatch):
-    monkeypatch.setattr("conemetric.app.report.metric.write_report", lambda *args, **kwargs: None)
+def no_report(request, monkeypatch):
+    if "report" not in request.node.name:
+        monkeypatch.setattr(
+            "conemetric.app.report.metric.write_report", lambda *args, **kwargs: None
+        )
 
 
 @pytest.mark.slow
@@ -123,7 +126,7 @@ def test_the_certificate_is_that_of_the_same_rows_in_memory(pattern):
 
 
 @pytest.mark.parametrize("vectors", [False, True])
-def test_words_and_gaps_are_learned_from(run, frame, tmp_path, vectors):
+def test_words_and_gaps_are_learned_from_and_reported(run, frame, tmp_path, vectors):
     rows = pl.int_range(len(frame))
     table = frame.with_columns(
         colour=pl.Series(np.array(["red", "white", "rosé"])[np.arange(178) // 60]),
@@ -175,10 +178,23 @@ def test_the_encoding_is_that_of_all_training_rows(frame, tmp_path, n_files, n_p
     assert prepare.transform(whole).shape[1] == (n_pca or expected.transform(whole).shape[1])
 
 
-def test_gaps_in_numbers_alone(run, frame, tmp_path):
-    holes = frame.with_columns(f3=pl.when(pl.int_range(178) % 9 > 0).then("f3"))
-    holes.sample(fraction=1.0, shuffle=True, seed=0).write_parquet(tmp_path / "part-0.parquet")
-    args = ("--label", "kind", "--ignore", "bottle", "--out", tmp_path / "out", "--tol", "1e-2")
-    result = run("learn", tmp_path / "part-*.parquet", *args, "--json")
+@pytest.mark.parametrize("gaps_in", [0, 1])
+def test_gaps_in_numbers_alone_reach_the_report(run, frame, tmp_path, gaps_in):
+    """Also where the first file has none."""
+    table = frame.drop("bottle", "note").sample(fraction=1.0, shuffle=True, seed=0)
+    for k in range(2):
+        part = table[k * 89 : (k + 1) * 89]
+        if k == gaps_in:
+            part = part.with_columns(f3=pl.when(pl.int_range(89) % 9 > 0).then("f3"))
+        part.write_parquet(tmp_path / f"part-{k}.parquet")
+    args = ("--label", "kind", "--out", tmp_path / "out", "--tol", "1e-2", "--json")
+    result = run("learn", tmp_path / "part-*.parquet", *args)
     assert result.code == 0, result.err
-    assert "Gaps: 'f3'" in " ".join(result.json["notes"])
+    assert ("Gaps: 'f3'" in " ".join(result.json["notes"])) == (gaps_in == 0)
+    assert "f3" in (tmp_path / "out" / "report.html").read_text()
+    metric = load_metric(tmp_path / "out" / "metric.safetensors")
+    assert [column.name for column in metric.encoder.columns_] == [f"f{i}" for i in range(13)]
+    embedded = tmp_path / "embedded.npy"
+    args = ("--metric", tmp_path / "out" / "metric.safetensors", "--out", embedded)
+    assert run("embed", tmp_path / f"part-{gaps_in}.parquet", *args).code == 0
+    assert np.isfinite(np.load(embedded)).all()

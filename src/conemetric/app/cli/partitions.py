@@ -95,14 +95,14 @@ def find_partitions(pattern: str | None, reading: Reading) -> Partitions:
 
 
 def read_columns(
-    frame: pl.DataFrame, kinds: intake.Kinds, path: str | Path
+    frame: pl.DataFrame, kinds: intake.Kinds, path: str | Path, table: bool = False
 ) -> tuple[Any, list[str]]:
     """These columns and their names: an array of numbers, or a frame if there are others."""
-    if set(kinds.values()) <= {"number", "vector"}:
+    if set(kinds.values()) <= {"number", "vector"} and not table:
         return intake.column_matrix(frame, list(kinds), path)
-    table = intake.with_entries(frame.select(list(kinds)), path)
-    typed = [intake.typed_column(column, kinds.get(column.name, "number")) for column in table]
-    return pl.DataFrame(typed), table.columns
+    entries = intake.with_entries(frame.select(list(kinds)), path)
+    typed = [intake.typed_column(column, kinds.get(column.name, "number")) for column in entries]
+    return pl.DataFrame(typed), entries.columns
 
 
 def _paths(pattern):
@@ -130,11 +130,11 @@ def _check_schema(path, first, schema, columns):
 
 
 def read_partition(
-    path: str, start: int, length: int, kinds: intake.Kinds, label: str
+    path: str, start: int, length: int, kinds: intake.Kinds, label: str, table: bool = False
 ) -> tuple[Any, np.ndarray]:
     """Rows and labels of a part of a Parquet file."""
     frame = pl.scan_parquet(path).slice(start, length).select([*kinds, label]).collect()
-    return read_columns(frame, kinds, path)[0], intake.class_labels(frame[label])
+    return read_columns(frame, kinds, path, table)[0], intake.class_labels(frame[label])
 
 
 @contextmanager

@@ -4,6 +4,7 @@ like any other rows; the encoding of a table and the metric are learned from all
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -22,7 +23,8 @@ VOTING = 20_000  # rows that vote when judging, and decide on scaling and princi
 class Partitioned(Labelled):
     """Made by `Partitioned.of`; X and y are those of the sample."""
 
-    partitions: Sequence[Callable]  # each returns its rows and labels, on any worker
+    # each returns its rows and labels, on any worker; called with ``table=True``, rows as a frame
+    partitions: Sequence[Callable]
     sizes: np.ndarray  # rows of each
     sampled: np.ndarray  # their numbers among the rows of all partitions
     prepare: Any = None  # Pipeline that rows go through before the metric is learned
@@ -45,6 +47,9 @@ class Partitioned(Labelled):
         rows, labels = zip(*dask.compute(*tasks), strict=True)
         arrays = isinstance(rows[0], np.ndarray)
         X: Any = np.concatenate(rows) if arrays else require("polars", "cli").concat(rows)
+        if arrays and np.isnan(X).any():  # what fills the gaps is named by column
+            tables = [partial(partition, table=True) for partition in partitions]
+            return cls.of(tables, sizes, options, target)
         y = np.concatenate(labels)
         return cls(X, y, partitions=tuple(partitions), sizes=sizes, sampled=sampled, target=target)
 
