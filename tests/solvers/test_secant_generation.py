@@ -269,3 +269,12 @@ def test_an_exhausted_inner_solver_goes_on_while_it_gains():
     # every third row: 2,000 steps of ADMM in one round are not enough
     X, y = load_iris(return_X_y=True)
     assert NuMax(0.1, class_aware=True).fit(X[::3], y[::3]).certificate_.status == "converged"
+
+
+@pytest.mark.parametrize("delta", [0.01, 0.02])
+def test_few_secants_are_not_dropped(delta, seed):
+    """Without those that were dropped, ADMM took thousands of steps."""
+    problem = SecantIsometryProgram(AllSecants(load_iris().data), delta)
+    result = SecantGeneration(seed=seed).solve(problem)
+    assert result.certificate.status is Status.CONVERGED
+    assert result.history["steps"][-1] < 500

@@ -264,6 +264,4 @@ LOSSES: dict[str, Loss] = {
 
 def weighted_sum(values: Array, weights: Values = 1.0) -> Array:
     """Sum of ``weights * values``, in float64; ``weights`` is one number or one per value."""
-    if isinstance(weights, float):
-        return weights * _sum(values)
-    return _sum(weights * values)
+    return weights * _sum(values) if isinstance(weights, float) else _sum(weights * values)

@@ -15,9 +15,7 @@ with A* serves L and Z, and beta may change without a new factorisation. The mat
 factorised once (with more secants than entries of a symmetric matrix, rho I + A* A instead), or,
 above ``max_direct`` rows, solved by conjugate gradients, whose residual is carried in A(L).
 
-The step is extrapolated from the last ones (`_Past`). The paper's longer step of y, 1.618 beta z,
-is of no use then: it can lengthen the residual in the norm of Douglas-Rachford splitting, in which
-the steps above never do,
+The step is extrapolated from the last ones (`_Past`), which need a norm that no step lengthens:
 
     beta ||L||^2 + beta / rho ||A(L)||^2 + ||Z||^2 / beta + rho / beta ||y||^2
 

@@ -44,11 +44,9 @@ class Rounds:
         worth = problem.restrictable and not on_device(operator.reference)
         self.possible = worth and operator.n_constraints >= MIN_CONSTRAINTS
         # whether there are digits to save, and all constraints fit in single precision
-        self.single = self.possible and operator.eps <= FULL_PRECISION
-        if self.single:
-            sizes = problem.sizes
-            known = not isinstance(sizes, float)
-            self.single = known and sizes.max() < WITHIN and sizes.min() > 1 / WITHIN
+        sizes = problem.sizes if self.possible and operator.eps <= FULL_PRECISION else 1.0
+        fit = not isinstance(sizes, float) and sizes.max() < WITHIN and sizes.min() > 1 / WITHIN
+        self.single = bool(fit)
         self.stuck = False  # whether the last round made no progress
         self.n_iterations = 0  # of all rounds
         self.mixture: Mixture | None = None

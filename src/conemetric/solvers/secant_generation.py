@@ -39,6 +39,7 @@ from .base import Iterate, Solver, Steps, relative_gap
 
 INNER = 0.2  # accuracy of a round, relative to the worst violation elsewhere
 NEGLIGIBLE = 0.1  # share of the largest multiplier up to which a secant may be dropped
+FEW = 2000  # active secants up to which none is: steps are cheap, and one too few costs many
 SINGLE_FROM = 2000  # points; with fewer, every scan is in float64
 GOAL, MARGIN_COST = 0.5, 0.25  # shares of tol: accuracy of the last rounds, cost of their margin
 STUCK = 0.9  # share of the last error above which an exhausted inner solver has stalled
@@ -56,7 +57,7 @@ class SecantGeneration(Solver):
 
     It begins with ``first`` random secants and adds ``add`` in a round (or half the active ones, if
     that is more). Active secants within ``keep``, in units of delta, of a bound stay; all do while
-    there are no more than ``first``.
+    there are no more than ``first``, or `FEW`.
     """
 
     tol: float = 1e-3
@@ -152,7 +153,8 @@ class _Active:
         slack = self.program.slack(self.program.operator.forward_factor(factor))
         stay = (slack <= options.keep * delta) | (abs(self.y) > NEGLIGIBLE * abs(self.y).max())
         # dropping without progress could go in circles
-        stay |= len(self.keys) <= options.first or self.dual <= (1 + options.tol) * self.best
+        few = len(self.keys) <= max(options.first, FEW)
+        stay |= few or self.dual <= (1 + options.tol) * self.best
         keep, self.best = to_index(stay), max(self.best, self.dual)
         fresh = seen.offenders
         self.keys = xp.concat([self.keys[keep], fresh])

@@ -768,3 +768,47 @@ def test_whole_numbers_are_classes_where_that_is_said(run, frame, tmp_path):
         assert result.code == 0 and "r2" not in result.json["after"]
     result = run(*args, "--target", "continuous", "--out", tmp_path / "last")
     assert result.json["after"]["r2"] <= 1
+
+
+@pytest.mark.parametrize("form", ["csv", "parquet"])
+@pytest.mark.parametrize("as_words", [False, True])
+def test_text_that_spells_dates_is_learned_as_time_unless_asked_for_as_words(
+    run, tmp_path, form, as_words
+):
+    rng = np.random.default_rng(0)
+    days = np.datetime64("2021-01-01") + rng.integers(0, 700, 200)
+    table = pl.DataFrame(
+        {
+            "day": days.astype(str),
+            "size": rng.normal(size=200),
+            "y": np.where(days < np.datetime64("2022-01-01"), "early", "late"),
+        }
+    )
+    path, out = tmp_path / f"table.{form}", tmp_path / "out"
+    table.write_csv(path) if form == "csv" else table.write_parquet(path)
+    words = ("--words", "day") if as_words else ()
+    usual = ("--label", "y", "--method", "frob", "--no-decision", "--out", out, "--json")
+    answer = run("learn", path, *usual, *words).json
+    kinds = {c.name: c.kind for c in load_metric(out / "metric.safetensors").encoder.columns_}
+    assert kinds["day"] == ("word" if as_words else "date")
+    assert ("Dates: 'day'" in " ".join(answer["notes"])) != as_words
+    assert as_words or answer["after"]["error"] < 0.1
+
+
+@pytest.mark.parametrize("target", ["auto", "classes", "continuous"])
+@pytest.mark.parametrize("kind", ["classes", "quantity"])
+def test_it_says_what_many_whole_numbers_were_taken_for(run, tmp_path, kind, target):
+    rng = np.random.default_rng(0)
+    labels = np.arange(300) % 30 if kind == "classes" else rng.permutation(3000)[:300]
+    X = labels[:, None] + rng.normal(size=(300, 2))
+    path = tmp_path / "table.csv"
+    pl.DataFrame(X).with_columns(
+        y=pl.Series(labels // (10 if target == "classes" else 1))
+    ).write_csv(path)
+    usual = ("--label", "y", "--method", "frob", "--no-decision", "--out", tmp_path / "out")
+    answer = run("learn", path, *usual, "--target", target, "--json").json
+    notes = " ".join(answer["notes"])
+    assert ("Labels: whole numbers, taken as" in notes) == (target == "auto")
+    if target == "auto":
+        change = {"classes": "--target continuous", "quantity": "--target classes"}[kind]
+        assert change in notes

@@ -13,6 +13,7 @@ import polars as pl
 from ...constraints.labels import encode_labels, is_continuous
 from ...storage import LearnedMetric
 from ...tables import TableEncoder
+from ...tables.columns import date_formats
 from .options import Reading
 from .wording import first_few, listed, plural
 
@@ -139,7 +140,9 @@ def typed_column(column: pl.Series, kind: str) -> pl.Series:
         numbers = column if column.dtype.is_numeric() else column.cast(pl.String).str.strip_chars()
         numbers = numbers.cast(pl.Float64, strict=False)
         return pl.select(pl.when(numbers.is_finite()).then(numbers)).to_series().alias(column.name)
-    return column if kind == "date" else column.cast(pl.String)
+    words = column if kind == "date" else column.cast(pl.String)
+    spelt = kind == "word" and date_formats(words.drop_nulls().unique())  # asked for as words
+    return words.cast(pl.Categorical) if spelt else words
 
 
 def _numbers_with_slips(frame, chosen, notes):

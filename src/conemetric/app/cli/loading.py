@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from ...constraints.labels import is_continuous
+from ...constraints.labels import MAX_CLASS_VALUES, is_continuous
 from ..datasets import ALIASES, BUNDLED, load_bundled
 from ..studies.supervision import Labelled, Measured, Paired, Ranked, Task
 from .files import check_file
@@ -47,9 +47,13 @@ def load_task(data: str | None, reading: Reading) -> tuple[Table, Task, str]:
             "no labels, pairs or triplets given: use --label COLUMN, or --labels, --pairs or "
             f"--triplets FILE{columns}."
         )
-    if is_continuous(table.labels, reading.target):
-        return table, Measured(table.X, table.labels.astype(float)), name
-    return table, Labelled(table.X, table.labels), name
+    quantity = is_continuous(table.labels, reading.target)
+    many = table.labels.dtype.kind == "i" and len(np.unique(table.labels)) > MAX_CLASS_VALUES
+    if many and reading.target == "auto":
+        taken, other = ("a quantity", "classes") if quantity else ("classes", "continuous")
+        table.notes.append(f"Labels: whole numbers, taken as {taken}; --target {other} if not so.")
+    labels = table.labels.astype(float) if quantity else table.labels
+    return table, (Measured if quantity else Labelled)(table.X, labels), name
 
 
 # ---- pairs and triplets

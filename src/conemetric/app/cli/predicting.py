@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     import numpy as np
 
 ALPHA = "Share of sets or intervals that may miss the true value."
-EXPLAINED = "Deciding training rows to list; none take less time."
 NO_PROMISE = (
     "No sets or intervals, and uncalibrated probabilities: the decision was learned from too few "
     "rows to hold any out."
@@ -37,7 +36,7 @@ class Predict(Command, Dialect):
     id_column: IdColumn = None
     drop_missing: DropMissing = False
     alpha: Annotated[float, option("SHARE", ALPHA)] = 0.1
-    explained: Annotated[int, option("N", EXPLAINED, "--rows", min=0)] = 3
+    explained: Annotated[int, option("N", "Deciding training rows to list.", "--rows", min=0)] = 3
     out: Out = None
     overwrite: Overwrite = False
 

@@ -29,6 +29,7 @@ from ...decisions.regressor import MetricRegressor
 from ...estimators.automatic import AutoMetric
 from ...estimators.warnings import CollapsedMetricWarning
 from ...tables import TableEncoder
+from ...tables.columns import seconds_of_word
 from ..advice import in_options
 from ..options import Options
 from .methods import find
@@ -201,7 +202,7 @@ def _compared(kind, X, seed) -> Iterator[tuple[str, Any]]:
         models[1].set_params(categorical_features=places)
         models = [
             make_pipeline(
-                FunctionTransformer(_as_objects),
+                FunctionTransformer(partial(_as_objects, words=words)),
                 make_column_transformer(
                     (encoder, places), remainder="passthrough", sparse_threshold=0
                 ),
@@ -215,16 +216,17 @@ def _compared(kind, X, seed) -> Iterator[tuple[str, Any]]:
         of = catboost.CatBoostClassifier if kind == "labels" else catboost.CatBoostRegressor
         quiet = {"verbose": 0, "allow_writing_files": False, "random_seed": seed}
         model = of(**quiet, cat_features=list(range(len(words))) or None)
-        yield "CatBoost", make_pipeline(FunctionTransformer(partial(_as_objects, gap="")), model)
+        as_objects = FunctionTransformer(partial(_as_objects, words=words, gap=""))
+        yield "CatBoost", make_pipeline(as_objects, model)
 
 
-def _as_objects(X, gap=np.nan):
+def _as_objects(X, words, gap=np.nan):
     """A table as objects: words first, then numbers and times; missing words are ``gap``."""
     if isinstance(X, np.ndarray):
         return X
-    words = word_columns(X)
-    others = [name for name in X.columns if name not in words]
-    columns = [
-        [gap if word is None else str(word) for word in X[name].to_list()] for name in words
-    ] + [X[name].to_physical().cast(float).fill_null(np.nan).to_list() for name in others]
+    columns = [[gap if word is None else str(word) for word in X[name].to_list()] for name in words]
+    for column in X.drop(words):
+        number = seconds_of_word if str(column.dtype) == "String" else float  # dates as text
+        values = column.to_physical().to_list()
+        columns.append([np.nan if value is None else number(value) for value in values])
     return np.array(columns, object).T

@@ -23,8 +23,7 @@ VOTING = 20_000  # rows that vote when judging, and decide on scaling and princi
 class Partitioned(Labelled):
     """Made by `Partitioned.of`; X and y are those of the sample."""
 
-    # each returns its rows and labels, on any worker; called with ``table=True``, rows as a frame
-    partitions: Sequence[Callable]
+    partitions: Sequence[Callable]  # each returns its rows (``table=True``: a frame) and labels
     sizes: np.ndarray  # rows of each
     sampled: np.ndarray  # their numbers among the rows of all partitions
     prepare: Any = None  # Pipeline that rows go through before the metric is learned

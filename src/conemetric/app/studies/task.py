@@ -10,6 +10,7 @@ from scipy.stats import binomtest
 
 from ...evaluation.statistics import mcnemar, mean_interval, randomisation_test
 from ...tables import TableEncoder
+from ...tables.columns import date_formats
 
 
 @dataclass(frozen=True)
@@ -119,10 +120,11 @@ def table_encoder(X: Any) -> TableEncoder | None:
 
 
 def word_columns(X: Any) -> list[str]:
-    """The columns of a Polars frame that hold words."""
-    return [
-        name for name, kind in X.schema.items() if not (kind.is_numeric() or kind.is_temporal())
-    ]
+    """The columns of a Polars frame that hold words; text that spells dates is recognized as such."""
+    words = [n for n, kind in X.schema.items() if not (kind.is_numeric() or kind.is_temporal())]
+    texts = [name for name in words if str(X.schema[name]) == "String"]
+    dates = [name for name in texts if date_formats(X[name].drop_nulls().unique())]
+    return [name for name in words if name not in dates]
 
 
 def data_id(task: Task) -> str:
