@@ -13,7 +13,6 @@ import polars as pl
 from ...constraints.labels import encode_labels, is_continuous
 from ...storage import LearnedMetric
 from ...tables import TableEncoder
-from ...tables.columns import date_formats
 from .options import Reading
 from .wording import first_few, listed, plural
 
@@ -21,6 +20,7 @@ FEWEST_NUMBERS = 0.95  # share of numbers in a column whose other entries are sl
 FEWEST_VALUES = 20  # different numbers in such a column; of few, the others may be categories
 LISTED = 6  # columns in a line
 SMALL = (pl.Float32, pl.Int8, pl.Int16, pl.UInt8, pl.UInt16, pl.Boolean)  # exact in float32
+ASKED_FOR = "words asked for"  # a kind of column whose type says so: it may spell numbers or dates
 Kinds = dict[str, str]  # of columns, by name
 Learned = TableEncoder | LearnedMetric  # what rows are read for, if not to learn from them
 
@@ -77,7 +77,7 @@ def learnable(path: str | Path, frame: pl.DataFrame, reading: Reading, notes: li
     kinds = {column.name: column.kind for column in encoder.columns_}
     gaps = {name: typed_column(frame[name], kind).null_count() for name, kind in kinds.items()}
     _tell(kinds, gaps, encoder.ignored_, len(frame), notes)
-    return kinds
+    return {n: ASKED_FOR if chosen.get(n) == "word" else kind for n, kind in kinds.items()}
 
 
 def rows_of(frame: pl.DataFrame, kinds: Kinds) -> Any:
@@ -141,8 +141,7 @@ def typed_column(column: pl.Series, kind: str) -> pl.Series:
         numbers = numbers.cast(pl.Float64, strict=False)
         return pl.select(pl.when(numbers.is_finite()).then(numbers)).to_series().alias(column.name)
     words = column if kind == "date" else column.cast(pl.String)
-    spelt = kind == "word" and date_formats(words.drop_nulls().unique())  # asked for as words
-    return words.cast(pl.Categorical) if spelt else words
+    return words.cast(pl.Categorical) if kind == ASKED_FOR else words
 
 
 def _numbers_with_slips(frame, chosen, notes):

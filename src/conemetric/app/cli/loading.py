@@ -51,7 +51,7 @@ def load_task(data: str | None, reading: Reading) -> tuple[Table, Task, str]:
     many = table.labels.dtype.kind == "i" and len(np.unique(table.labels)) > MAX_CLASS_VALUES
     if many and reading.target == "auto":
         taken, other = ("a quantity", "classes") if quantity else ("classes", "continuous")
-        table.notes.append(f"Labels: whole numbers, taken as {taken}; --target {other} if not so.")
+        table.notes.append(f"Labels: whole numbers, taken as {taken}; --target {other} changes it.")
     labels = table.labels.astype(float) if quantity else table.labels
     return table, (Measured if quantity else Labelled)(table.X, labels), name
 
