@@ -10,6 +10,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from conemetric import MaximumVarianceUnfolding
 from conemetric.core.arrays import to_numpy
+from conemetric.estimators import maximum_variance_unfolding
 from conemetric.estimators.neighbour_graph import (
     landmark_basis,
     neighbour_edges,
@@ -98,6 +99,19 @@ def test_the_claim_is_two_sided(kind, constraint):
     assert certificate.primal == pytest.approx(optimum, rel=1e-3 + 2e-5)
     assert certificate.dual <= optimum + 2e-5 * abs(optimum)
     assert len(model.multipliers_) == len(model.edges_)
+
+
+@pytest.mark.filterwarnings("ignore:The neighbour graph falls")
+@pytest.mark.parametrize("kind", ["rigid", "loose", "pieces", "collinear", "outlier", "complete"])
+def test_equal_distances_from_a_rough_solution(kind, monkeypatch):
+    """With many edges the path starts there, and not at the rows; it ends at the same optimum."""
+    X, k = graph(kind)
+    expected = MaximumVarianceUnfolding(k, constraint="equal", tol=1e-4).fit(X)
+    monkeypatch.setattr(maximum_variance_unfolding, "ROUGH_FROM", 0)
+    model = MaximumVarianceUnfolding(k, constraint="equal", tol=1e-4).fit(X)
+    assert model.certificate_.status == "converged"
+    assert model.objective_ == pytest.approx(expected.objective_, rel=2e-4)
+    assert model.history_["primal"][0] != expected.history_["primal"][0]
 
 
 @pytest.mark.parametrize("sigma", ["auto", np.inf])

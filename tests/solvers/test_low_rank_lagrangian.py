@@ -6,8 +6,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 from conemetric.operators.edges import EdgeOperator
 from conemetric.problems.unfolding import UnfoldingProgram
-from conemetric.solvers.dual_quasi_newton import DualQuasiNewton
-from conemetric.solvers.low_rank_lagrangian import Line, LowRankLagrangian
+from conemetric.solvers.dual_quasi_newton import DualQuasiNewton, two_loop
+from conemetric.solvers.low_rank_lagrangian import MEMORY, Line, LowRankLagrangian, Memory
 
 
 def ring(n, sigma, equality=False):
@@ -77,3 +77,25 @@ def test_stopping_early_warns_and_certifies():
         result = LowRankLagrangian(tol=1e-8, max_iter=1).solve(ring(30, np.inf))
     assert result.certificate.status == "max_iter"
     assert result.certificate.dual <= (1 - 1e-12) * -30 / (2 * np.sin(np.pi / 30)) ** 2
+
+
+def test_the_memory_holds_the_last_steps():
+    """Its direction is that of the two loops over these, in the inner product of the smoother."""
+    rng = np.random.default_rng(0)
+    root = rng.normal(size=(9, 9))
+    smoother = root @ root.T + np.eye(9)
+    hessian = np.diag(rng.uniform(1, 3, 9))
+    memory, pairs = Memory(np.zeros(9)), []
+    for _ in range(MEMORY + 7):
+        g, step = rng.normal(size=9), rng.normal(size=9)
+        if pairs:
+            steps, changes = zip(*pairs[-MEMORY:], strict=True)
+            rows = np.vstack([*steps, *changes, smoother @ g])
+            gram = rows @ np.linalg.solve(smoother, rows.T)
+            expected = two_loop(gram, len(steps)) @ rows
+            np.testing.assert_allclose(memory.direction(smoother @ g, g), expected, rtol=1e-8)
+        else:
+            np.testing.assert_array_equal(memory.direction(smoother @ g, g), smoother @ g)
+        change = hessian @ step
+        memory.append(step, smoother @ change, change)
+        pairs.append((step, smoother @ change))

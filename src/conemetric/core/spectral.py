@@ -94,7 +94,8 @@ def cholesky_solver(H: Array) -> Callable[[Array], Array]:
     """b -> H^-1 b for positive semidefinite H, with the smallest ridge that makes it definite."""
     xp = namespace(H)
     scale = xp.linalg.diagonal(H) ** -0.5
-    scaled = H * scale * scale[:, None]
+    scaled = H * scale
+    scaled *= scale[:, None]
     ridge, L, i = RIDGE * float(xp.finfo(H.dtype).eps), None, range(len(H))
     while L is None:
         scaled[i, i] = 1 + ridge

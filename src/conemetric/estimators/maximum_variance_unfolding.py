@@ -2,6 +2,7 @@
 
 from contextlib import nullcontext
 from dataclasses import KW_ONLY, dataclass, replace
+from itertools import islice
 from numbers import Integral, Real
 from typing import Any, Self
 
@@ -29,10 +30,13 @@ from .validation import rows_coincide, validate_points
 ROUNDINGS = 8  # of a squared distance, at most, beside one per feature
 SIGMA_FACTOR = 10.0  # sigma="auto" costs at most 1 / (2 * SIGMA_FACTOR) of the variance
 # edges up to which one BLAS thread is used: those of NumPy and SciPy wait for each other longer
-ONE_THREAD_UP_TO = {"at_most": 1500, "equal": 0}
+ONE_THREAD_UP_TO = {"at_most": 2500, "equal": 0}
 # edges up to which the interior-point method is used: where distances may shrink, the low-rank
 # method is faster beyond; where they must be kept, it is slow, and more edges exceed the memory
 INTERIOR_UP_TO = {"at_most": 450, "equal": 6000}
+# iterations of the low-rank method from whose kernel, far wider than that of the rows, the interior-point
+# method starts with more than so many edges: 25 iterations instead of 48 for 1,000 points of a roll
+ROUGH, ROUGH_FROM = 2, 1000
 
 
 @dataclass(eq=False, repr=False)
@@ -226,7 +230,9 @@ class MaximumVarianceUnfolding(
         return min(found, key=lambda result: result.certificate.error)
 
     def _solve(self, problem, whole, basis, feasible, **options):
-        """Solve, with equalities from feasible rows; the result keeps a factor of the whole kernel."""
+        """Solve, with equalities from feasible rows or a rough solution; the result keeps a factor of
+        the whole kernel.
+        """
 
         def keep(L):
             L = spectral.canonical_factor(L - L.mean(0) if basis is None else L)
@@ -235,12 +241,15 @@ class MaximumVarianceUnfolding(
             factor = whole.feasible(factor, whole.nodes.forward_factor(factor))
             return factor, factor if basis is None else basis.T @ factor
 
-        few = problem.operator.n_constraints <= INTERIOR_UP_TO[self.constraint]
+        n_edges, start = problem.operator.n_constraints, None
+        few = n_edges <= INTERIOR_UP_TO[self.constraint]
         solver = (InteriorPoint if few else LowRankLagrangian)(self.tol, self.max_iter)
-        start = None
         if few and whole.equality:
             start = feasible[0] if basis is None else basis.T @ feasible[0]
-        small = problem.operator.n_constraints <= ONE_THREAD_UP_TO[self.constraint]
+            if n_edges > ROUGH_FROM:
+                *_, rough = islice(LowRankLagrangian(self.tol).steps(problem, None), ROUGH)
+                start = rough.primal_point
+        small = n_edges <= ONE_THREAD_UP_TO[self.constraint]
         with blas_threads(1) if small else nullcontext():
             return self._run(solver, problem, keep=keep, start=start, **options)
 

@@ -101,7 +101,8 @@ class EdgeOperator(DistanceOperator):
 
     def adjoint_product(self, u: Any, Y: Any) -> Any:
         if self.xp is np:
-            return self._degrees(u)[:, None] * Y - self._adjacency(u[self._number]) @ Y
+            lost = kernels_of(Y).weighted_sums(u[self._number], Y, self._neighbour, self._start)
+            return self._degrees(u)[:, None] * Y - lost
         flow = u[self._number, None] * (Y[self._row] - Y[self._neighbour])
         return self.xp.segment_reduce(
             flow, "sum", offsets=like(self._start, u, self.xp.int64), initial=0
@@ -117,7 +118,7 @@ class EdgeOperator(DistanceOperator):
             places = np.tile(np.arange(m), 2), np.append(a, b)
             ends = sparse.csr_array((np.repeat([1.0, -1.0], m), places), (m, self.n_points))
             H = (ends @ ends.T).tocoo()
-            H.data = 2 * H.data * (rows[H.row] * rows[H.col]).sum(1)
+            H.data = 2 * H.data * kernels_of(L).inner_products(rows, rows, H.row, H.col)
             ridge = (damping + LEAST_DAMPING) * H.diagonal()
             solve = symmetric_solver(H.tocsc() + sparse.diags_array(ridge, format="csc"))
             y[used] = solve(change[used])

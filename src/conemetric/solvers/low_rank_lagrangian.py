@@ -18,13 +18,12 @@ that the problem has repaired: feasible, with inequalities.
 """
 
 from collections import deque
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from ..core.arrays import Array, Arrays, like, namespace, to_numpy
+from ..core.arrays import Array, like, namespace, to_numpy, zeros
 from ..problems.base import Evaluation
 from ..problems.unfolding import UnfoldingProgram
 from .base import Iterate, Solver, Steps, relative_gap
@@ -89,31 +88,30 @@ class LowRankLagrangian(Solver):
         """(Y, iterations, accuracy): descend until the gradient reaches ``accuracy``."""
         xp, shape = problem.operator.xp, Y.shape
         line = Line(problem, Y, u, mu)
-        pairs: deque[Arrays] = deque(maxlen=MEMORY)
         g = line.gradient()
+        memory = Memory(g.reshape(-1))
         smooth: Any = None
         for used in range(1, INNER_ITER + 1):
             if used % REFRESHED == 1:
                 last, smooth = smooth, problem.smoother(line.Y, u, mu)
                 if smooth is not last:
                     h = smooth(g)
-                    pairs.clear()
+                    memory.places.clear()
             norms = xp.stack([xp.linalg.vector_norm(g), xp.linalg.vector_norm(line.Y)])
             size, length = to_numpy(norms).tolist()
             if size <= 2 * accuracy * length:
                 break
-            flat = h.reshape(-1), g.reshape(-1)
-            direction = -(smoothed_direction(pairs, *flat) if pairs else h).reshape(shape)
+            direction = -memory.direction(h.reshape(-1), g.reshape(-1)).reshape(shape)
             step = line.search(direction, g)
             if step is None:
-                if not pairs:
+                if not memory.places:
                     break
-                pairs.clear()
+                memory.places.clear()
                 continue
             new = line.gradient()
             smoothed = smooth(new)
             pair = step * direction, smoothed - h, new - g
-            pairs.append(tuple(each.reshape(-1) for each in pair))
+            memory.append(*(each.reshape(-1) for each in pair))
             g, h = new, smoothed
         return line.Y, used, size / (2 * length)
 
@@ -135,19 +133,49 @@ class LowRankLagrangian(Solver):
         return Y
 
 
-def smoothed_direction(pairs: Iterable[Arrays], h: Array, g: Array) -> Array:
-    """The direction of L-BFGS in the inner product <a, b> = a'M b, where M^-1 is the smoother, from
-    the last steps, and the changes of h and g along them: g is the gradient, and h = M^-1 g. In the
-    two loops every product has a change of h, or h itself, on one side: M is never applied.
+class Memory:
+    """The last steps of L-BFGS in the inner product <a, b> = a'M b, where M^-1 is the smoother, and the
+    changes of h and g along them: g is the gradient, and h = M^-1 g. Rows of two arrays, where a new
+    step takes the place of the oldest.
     """
-    steps, changes, duals = zip(*pairs, strict=True)
-    xp, k = namespace(g), len(steps)
-    rows = xp.stack([*steps, *changes, h])
-    gram = np.zeros((2 * k + 1, 2 * k + 1))
-    gram[:, k:] = to_numpy(rows @ xp.stack([*duals, g]).T)
-    gram[k:] = gram[:, k:].T
-    coefficients = two_loop(gram, k)
-    return h if coefficients is None else like(coefficients, g) @ rows
+
+    def __init__(self, g: Array):
+        self.rows = zeros((2 * MEMORY + 1, len(g)), g)  # steps, changes of h, h
+        self.duals = zeros((MEMORY + 1, len(g)), g)  # changes of g, g
+        self.products = np.zeros((2 * MEMORY + 1, MEMORY + 1))  # of rows and duals
+        self.places: deque[int] = deque(maxlen=MEMORY)  # of steps, the oldest first
+
+    def append(self, step: Array, change: Array, dual: Array) -> None:
+        i = self.places[0] if len(self.places) == MEMORY else len(self.places)
+        self.places.append(i)
+        self.rows[i], self.rows[MEMORY + i], self.duals[i] = step, change, dual
+
+    def direction(self, h: Array, g: Array) -> Array:
+        """In the two loops every product has a change of h, or h itself, on one side: M is never
+        applied.
+        """
+        k, places = len(self.places), np.array(self.places, int)
+        if not k:
+            return h
+        self.rows[-1], self.duals[-1] = h, g
+        self._multiply([places[-1], MEMORY + places[-1], 2 * MEMORY], [places[-1], MEMORY])
+        used = np.concatenate([places, MEMORY + places, [2 * MEMORY]])
+        gram = np.zeros((2 * k + 1, 2 * k + 1))
+        gram[:, k:] = self.products[used][:, np.append(places, MEMORY)]
+        gram[k:] = gram[:, k:].T
+        found = two_loop(gram, k)
+        if found is None:
+            return h
+        coefficients = np.zeros(2 * MEMORY + 1)
+        coefficients[used] = found
+        return like(coefficients, g) @ self.rows
+
+    def _multiply(self, rows: list[int], duals: list[int]) -> None:
+        """Bring the products of new rows and duals up to date."""
+        parts = self.rows[rows] @ self.duals.T, self.rows @ self.duals[duals].T
+        ours = to_numpy(namespace(self.rows).concat([part.reshape(-1) for part in parts]))
+        self.products[rows] = ours[: len(rows) * (MEMORY + 1)].reshape(parts[0].shape)
+        self.products[:, duals] = ours[len(rows) * (MEMORY + 1) :].reshape(parts[1].shape)
 
 
 class Line:
@@ -186,6 +214,7 @@ class Section:
         xp, forward = line.problem.operator.xp, line.problem.operator.forward_factor
         self.A0, self.A2 = line.margins, forward(Z)
         self.A1 = forward(Y + Z) - self.A0 - self.A2
+        self.A12 = xp.stack([self.A1, self.A2])
         self.multipliers = line.u + self.mu * (self.A0 - line.problem.b)
         columns = xp.concat([Y, Z, line.problem.cost_product(Z)], 1)
         # all products that need the device, in one transfer
@@ -202,9 +231,9 @@ class Section:
         unclipped = self.multipliers + (self.mu * t) * (self.A1 + t * self.A2)
         rate = self.A1 + (2 * t) * self.A2
         lam = self.problem.project(unclipped)
-        left = xp.stack([lam, xp.where(lam == unclipped, rate, 0.0)])
-        right = xp.stack([rate, self.A2])
-        (along, curved), (stiff, _) = to_numpy(left @ right.T)
+        free = xp.where(lam == unclipped, rate, 0.0)
+        along, curved, stiff = to_numpy(xp.concat([self.A12 @ lam, (free @ free)[None]])).tolist()
+        along += 2 * t * curved
         return float(first + along), float(second + 2 * curved + self.mu * stiff)
 
     def lowest(self) -> float | None:
