@@ -38,6 +38,7 @@ from conemetric.solvers.column_generation import ColumnGeneration
 from conemetric.solvers.dual_coordinate import DualCoordinate
 from conemetric.solvers.dual_quasi_newton import DualQuasiNewton
 from conemetric.solvers.factored_descent import FactoredDescent
+from conemetric.solvers.isometry_path import IsometryPath
 from conemetric.solvers.linear_column_generation import LinearColumnGeneration
 from conemetric.solvers.low_rank_lagrangian import LowRankLagrangian
 from conemetric.solvers.proximal_point import ProximalPoint
@@ -127,6 +128,11 @@ CASES = {
         explicit_isometry,
         lambda: near_isometry_optimum(explicit_isometry(X)),
         start=operator.attrgetter("primal_point", "dual_point"),
+    ),
+    "IsometryPath": Case(
+        IsometryPath(tol=1e-3),
+        explicit_isometry,
+        lambda: near_isometry_optimum(explicit_isometry(X)),
     ),
     "SecantGeneration": Case(
         SecantGeneration(),

@@ -17,6 +17,7 @@ from conemetric.problems.isometry import Multipliers, SecantIsometryProgram
 from conemetric.solvers import admm, secant_generation
 from conemetric.solvers.admm import ADMM, CG_TOL
 from conemetric.solvers.base import Status
+from conemetric.solvers.isometry_path import IsometryPath
 from conemetric.solvers.secant_generation import SecantGeneration, _cut
 
 KINDS = ("generic", "scaled", "duplicates", "collinear", "wide")
@@ -75,6 +76,46 @@ def test_plain_admm_agrees_with_and_without_conjugate_gradients(kind, with_class
         )
         assert_allclose(certificate.primal, reference, rtol=2e-4)
         assert certificate.dual <= reference * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("with_classes", [False, True])
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_interior_point_method_agrees(kind, with_classes, seed, asarray):
+    """Every iterate is feasible and has a bound; a tight delta is no harder."""
+    X, y, delta = instance(kind, with_classes, seed)
+    for share in (1.0, 1e-3):
+        problem = SecantIsometryProgram(AllSecants(asarray(X), y), share * delta)
+        program = problem.restrict(every_pair(problem.secants))
+        single = program.operator.V.dtype.itemsize == 4
+        certificate = IsometryPath(tol=1e-5).solve(program).certificate
+        exact = SecantIsometryProgram(AllSecants(X, y), share * delta)
+        optimum = near_isometry_optimum(exact.restrict(every_pair(exact.secants)))
+        assert_allclose(certificate.primal, optimum, rtol=1e-4 if single else 2e-5)
+        assert certificate.dual <= optimum * (1 + 1e-5)
+        assert single or certificate.violation <= 1e-6
+
+
+@pytest.mark.parametrize("with_classes", [False, True])
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_interior_point_method_goes_on_where_admm_takes_long(kind, with_classes, monkeypatch):
+    monkeypatch.setattr(secant_generation, "PATIENCE", 2)
+    X, y, delta = instance(kind, with_classes)
+    problem = SecantIsometryProgram(AllSecants(X, y), delta)
+    result = SecantGeneration(tol=1e-4, first=20, add=10).solve(problem)
+    optimum = near_isometry_optimum(problem.restrict(every_pair(problem.secants)))
+    assert result.certificate.status is Status.CONVERGED
+    assert_allclose(result.certificate.primal, optimum, rtol=2e-4)
+
+
+@pytest.mark.parametrize(("delta", "dtype"), [(1e-2, np.float32), (1e-2, float), (1e-4, float)])
+@pytest.mark.parametrize("seed", [3, 4])
+def test_a_tight_delta_converges(seed, delta, dtype):
+    """ADMM alone takes up to 20,000 steps here, or ends at P = 0."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(40, 3)) @ rng.normal(size=(3, 8)) + 0.01 * rng.normal(size=(40, 8))
+    model = NuMax(delta=delta).fit(X.astype(dtype))
+    assert model.certificate_.status == "converged"
+    assert model.history_["steps"][-1] < 2000
 
 
 @pytest.mark.parametrize("few", [True, False])

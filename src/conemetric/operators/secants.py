@@ -65,17 +65,17 @@ class SecantOperator(Operator):
         parts = (self.V[part] for part in slices(self.n_constraints, self.n_symmetric))
         return sum(F.T @ F for F in (V[:, rows] * V[:, columns] * weight for V in parts))
 
-    def symmetric_adjoint(self, u: Any) -> Any:
-        """A*(u) as a vector."""
+    def vector(self, M: Any) -> Any:
+        """A symmetric matrix as a vector of the same norm."""
         rows, columns, weight = self._triangle
-        return self.adjoint(u)[rows, columns] * weight
+        return M[rows, columns] * weight
 
-    def symmetric_forward(self, m: Any) -> Any:
-        """A of the symmetric matrix with vector m."""
+    def matrix(self, m: Any) -> Any:
+        """The symmetric matrix with vector m."""
         rows, columns, weight = self._triangle
         M = zeros((self.n_features, self.n_features), m)
         M[rows, columns] = M[columns, rows] = m / weight
-        return self.forward(M)
+        return M
 
     def astype(self, dtype: Any) -> "SecantOperator":
         return SecantOperator(like(self.V, self.V, dtype))

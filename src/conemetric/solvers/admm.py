@@ -119,11 +119,11 @@ class ADMM(Solver):
         if A.n_constraints > limit and not fewer:
             rough = A.astype(A.xp.float16) if on_device(A.V) else A
             return lambda r: _conjugate_gradients(A, rough, rho, r)
-        inverse = _factorised(A.symmetric_gram() if fewer else A.gram(), rho)
+        inverse = factorised(A.symmetric_gram() if fewer else A.gram(), rho)
 
         def solve(r: Array) -> tuple[Array, Array, float]:
-            z = inverse(A.symmetric_adjoint(r) if fewer else r)
-            z = (r - A.symmetric_forward(z)) / rho if fewer else z
+            z = inverse(A.vector(A.adjoint(r)) if fewer else r)
+            z = (r - A.forward(A.matrix(z))) / rho if fewer else z
             return z, A.adjoint(z), 0.0
 
         return solve
@@ -180,7 +180,7 @@ def _parts(x: Array, n_features: int) -> tuple[Array, Array, Array, Array]:
     return x[:m].reshape(shape), x[m : 2 * m].reshape(shape), x[2 * m : m + n], x[m + n :]
 
 
-def _factorised(G: Array, rho: float) -> Callable[[Array], Array]:
+def factorised(G: Array, rho: float) -> Callable[[Array], Array]:
     """The map r -> (rho I + G)^-1 r; G is overwritten."""
     diagonal = arange(len(G), G)
     G[diagonal, diagonal] += rho

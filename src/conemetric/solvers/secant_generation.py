@@ -4,7 +4,8 @@ The program has one constraint per pair of points, of which a few thousand matte
 
     1. solves the program over the active secants by ADMM, from its last P and multipliers, only as
        far as the violations last seen elsewhere deserve (their size times `INNER`); its ratio of
-       penalties falls if the gap closed before the violations, and grows if it closed after them;
+       penalties falls if the gap closed before the violations, and grows if it closed after them.
+       If that takes long, and there are few features, an interior-point method goes on;
     2. scans: of every row of every tile of pairs, the worst secant at either bound
        (`operators.secants`), tile by tile until it has twice the offenders it needs, and goes on
        from there in the next round;
@@ -25,6 +26,7 @@ Stops when the gap and the violation over every secant, in units of delta, are w
 """
 
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
@@ -36,6 +38,7 @@ from ..operators.secants import Scan, Sweep
 from ..problems.isometry import Multipliers, SecantIsometryProgram
 from .admm import ADMM
 from .base import Iterate, Solver, Steps, relative_gap
+from .isometry_path import IsometryPath
 
 INNER = 0.2  # accuracy of a round, relative to the worst violation elsewhere
 NEGLIGIBLE = 0.1  # share of the largest multiplier up to which a secant may be dropped
@@ -48,6 +51,9 @@ Start = tuple[Array, Multipliers] | None
 # rounds, from so many steps on by which the gap or the violations lag behind
 FIRST_RATIO, LEAST_RATIO, MOST_RATIO = 5.0, 0.2, 2.0
 RATIO_FACTOR, LAG = 1.5, 3
+# steps of ADMM after which a round, and those after it, are solved by the interior-point method, and
+# entries of a symmetric matrix up to which they are
+PATIENCE, SMALL = 200, 2000
 ROOM = 0.9  # share of the slack in the violation that cutting P may use
 
 
@@ -106,8 +112,11 @@ class _Active:
         rng: Generator,
     ):
         ratio = min(MOST_RATIO, max(LEAST_RATIO, FIRST_RATIO * problem.delta))
-        self.options, self.problem, self.inner = options, problem, ADMM(rho=ratio)
         secants = problem.secants
+        self.small = secants.n_features * (secants.n_features + 1) // 2 <= SMALL
+        patience = PATIENCE if self.small else ADMM.max_iter
+        self.options, self.problem = options, problem
+        self.inner: ADMM | IsometryPath = ADMM(rho=ratio, max_iter=patience)
         self.keys, self.point = secants.sample(options.first, rng), None
         if start is not None:
             factor, multipliers = start
@@ -125,24 +134,35 @@ class _Active:
         self.program = self.problem.restrict(self.keys, margin=self.margin)
         share = INNER * self.worst if self.worst > self.options.tol else 0.0
         self.allowed = max(share, self.goal)
-        gap = max(self.unit * share, self.goal)
-        lag = 0  # steps with a violation alone, less those with a gap alone
-        for taken, solution in enumerate(self.inner.steps(self.program, self.point), 1):
-            close = abs(relative_gap(solution.primal, solution.dual)) <= gap
-            feasible = solution.violation <= self.allowed
-            self.exhausted = taken == self.inner.max_iter
-            if (close and feasible) or self.exhausted:
-                break
-            lag += int(close) - int(feasible)
-        change = RATIO_FACTOR ** (int(lag <= -LAG) - int(lag >= LAG))
-        rho = min(MOST_RATIO, max(LEAST_RATIO, self.inner.rho * change))
-        self.inner = replace(self.inner, beta=solution.extra["beta"], rho=rho)
-        self.steps += taken
+        gap, lag, self.exhausted = max(self.unit * share, self.goal), 0, True
+        if isinstance(self.inner, ADMM):
+            solution, lag = self._inner_solve(gap)
+        if self.exhausted and self.small:  # as accurate as the rank needs, which costs little
+            self.inner = IsometryPath()
+            solution, lag = self._inner_solve(self.goal * self.problem.delta)
+        if isinstance(self.inner, ADMM):
+            change = RATIO_FACTOR ** (int(lag <= -LAG) - int(lag >= LAG))
+            rho = min(MOST_RATIO, max(LEAST_RATIO, self.inner.rho * change))
+            self.inner = replace(self.inner, beta=solution.extra["beta"], rho=rho)
         self.factor, self.y = solution.primal_point, solution.dual_point
         self.primal = solution.primal
         self.weight = float(abs(self.y).sum())
         # the same multipliers, on the bounds without margin
         self.dual = solution.dual - self.margin * self.problem.delta * self.weight
+
+    def _inner_solve(self, gap: float) -> tuple[Iterate, int]:
+        """(solution, steps with a violation alone, less those with a gap alone)."""
+        lag, self.exhausted = 0, True
+        steps = islice(self.inner.steps(self.program, self.point), self.inner.max_iter)
+        for solution in steps:
+            self.steps += 1
+            close = abs(relative_gap(solution.primal, solution.dual)) <= gap
+            feasible = solution.violation <= self.allowed
+            if close and feasible:
+                self.exhausted = False
+                break
+            lag += int(close) - int(feasible)
+        return solution, lag
 
     def renew(self, factor: Array, seen: "_Seen") -> None:
         """Drop secants far from their bounds and without weight, and add the offenders."""
