@@ -96,5 +96,12 @@ def test_of_rows_that_coincide_only_the_zero_metric_has_collapsed(n_rows, zero):
     L = np.full((3, 2), 0.0 if zero else 1.0)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        warn_if_collapsed(np.ones((n_rows, 3)), L, "Some", "something else")
+        warn_if_collapsed(np.ones((n_rows, 3)), L, "Some", "something else", True)
     assert [item.category for item in caught] == [CollapsedMetricWarning] * zero
+
+
+def test_a_solver_that_ended_early_is_not_called_optimal():
+    X = np.random.default_rng(0).normal(size=(9, 2))
+    with pytest.warns(CollapsedMetricWarning, match="ended before the optimum") as caught:
+        warn_if_collapsed(X, np.zeros((2, 1)), "Some", "something else", False)
+    assert "optimal" not in str(caught[0].message)

@@ -18,7 +18,7 @@ from ..core.arrays import as_array, float64, is_torch, like, refuse_masked, to_n
 from ..core.sklearn_private import Interval
 from ..operators.span import Coordinates
 from ..problems.base import Problem
-from ..solvers.base import Solver, SolveResult
+from ..solvers.base import SHORT_OF_TOL, Solver, SolveResult
 from .tuples import TupleMethods, look_up
 from .validation import FLOATS, check_tensor, validate_points
 from .warnings import warn_if_collapsed
@@ -158,7 +158,8 @@ class MahalanobisMetric(
             L = like(np.zeros((L.shape[0], 1)), L)
         self._forget_threshold()
         self.components_ = transposed(L)
-        warn_if_collapsed(coordinates.points, point, type(self).__name__, self._remedy)
+        solved = certificate.status not in SHORT_OF_TOL
+        warn_if_collapsed(coordinates.points, point, type(self).__name__, self._remedy, solved)
         return self._store_result(replace(result, certificate=certificate))
 
     # for a metric that does not separate the points

@@ -314,15 +314,20 @@ def numax_path(
     >>> len(path[0].components_) <= len(path[1].components_)
     True
     """
-    deltas = np.sort(np.atleast_1d(np.asarray(deltas, dtype=float)))[::-1]
-    if len(deltas) == 0 or not (deltas[-1] > 0 and deltas[0] < 1):
-        raise ValueError(f"deltas must lie strictly between 0 and 1; got {deltas.tolist()}.")
+    try:
+        falling = np.sort(np.atleast_1d(np.asarray(deltas, dtype=float)))[::-1]
+    except (TypeError, ValueError):
+        falling = np.empty(0)
+    if len(falling) == 0 or not (falling[-1] > 0 and falling[0] < 1):
+        raise ValueError(f"deltas must be numbers strictly between 0 and 1; got {deltas!r}.")
+    if "delta" in parameters:
+        raise TypeError("numax_path takes deltas, a list, and not delta; give deltas alone.")
     first = NuMax(**parameters)
     first._validate_params()
     span, secants = first._secants(X, y, pairs, similar, target)
     path: list[NuMax] = []
     start = None
-    for delta in deltas.tolist():
+    for delta in falling.tolist():
         metric = copy(first).set_params(delta=delta)
         try:
             with all_or_nothing():  # an unfinished embedding keeps no distances

@@ -26,13 +26,13 @@ FEWEST_ROWS = 10  # fewer may differ by chance
 
 
 class CollapsedMetricWarning(Advice, UserWarning):
-    """The optimum was found but the metric has collapsed: it maps all points, or nearly
-    all, to the same place.
+    """The metric has collapsed: it maps all points, or nearly all, to the same place."""
+
+
+def warn_if_collapsed(points: Any, L: Any, name: str, remedy: str, solved: bool) -> None:
+    """Warn if the metric L L' that ``name`` learned, to the optimum if ``solved``, is zero, or tells
+    few of the points apart.
     """
-
-
-def warn_if_collapsed(points: Any, L: Any, name: str, remedy: str) -> None:
-    """Warn if the metric L L' that ``name`` learned is zero, or tells few of the points apart."""
     rows = np.linspace(0, len(points) - 1, min(len(points), USELESS_SAMPLE)).astype(int)
     sample = take(points, rows)
     rng = np.random.default_rng(0)
@@ -47,10 +47,11 @@ def warn_if_collapsed(points: Any, L: Any, name: str, remedy: str) -> None:
         if n_after == 1
         else f"tells {n_after} places apart where {n_before} rows of X differ"
     )
+    reason = "It is optimal, but the classes overlap too much for the program to separate them"
+    reason = reason if solved else "The solver ended before the optimum, which may be another"
     warn_user(
         CollapsedMetricWarning(
-            f"The metric that {name} learned {fault}, so nearest neighbours are arbitrary. It is "
-            "optimal, but the classes overlap too much for the program to separate them",
+            f"The metric that {name} learned {fault}, so nearest neighbours are arbitrary. {reason}",
             {"method": f"try {remedy}", "": "keep the Euclidean distance"},
         )
     )
