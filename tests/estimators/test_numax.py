@@ -241,5 +241,8 @@ def test_bad_input_is_refused_with_a_remedy(X, parameters, fit, message):
 
 
 def test_path_refuses_deltas_outside_the_unit_interval(X):
-    with pytest.raises(ValueError, match="strictly between 0 and 1"):
-        numax_path(X, deltas=[0.5, 1.5])
+    for deltas in ([0.5, 1.5], [], "a", [np.nan]):
+        with pytest.raises(ValueError, match="numbers strictly between 0 and 1"):
+            numax_path(X, deltas=deltas)
+    with pytest.raises(TypeError, match="give deltas alone"):
+        numax_path(X, deltas=[0.5], delta=0.3)
