@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from ..core.arrays import Array, like, namespace, to_numpy, zeros
+from ..core.arrays import Array, is_torch, like, to_numpy, zeros
 from ..problems.base import Evaluation
 from ..problems.unfolding import UnfoldingProgram
 from .base import Iterate, Solver, Steps, relative_gap
@@ -158,7 +158,7 @@ class Memory:
         if not k:
             return h
         self.rows[-1], self.duals[-1] = h, g
-        self._multiply([places[-1], MEMORY + places[-1], 2 * MEMORY], [places[-1], MEMORY])
+        self._multiply(places[-1])
         used = np.concatenate([places, MEMORY + places, [2 * MEMORY]])
         gram = np.zeros((2 * k + 1, 2 * k + 1))
         gram[:, k:] = self.products[used][:, np.append(places, MEMORY)]
@@ -170,12 +170,14 @@ class Memory:
         coefficients[used] = found
         return like(coefficients, g) @ self.rows
 
-    def _multiply(self, rows: list[int], duals: list[int]) -> None:
-        """Bring the products of new rows and duals up to date."""
-        parts = self.rows[rows] @ self.duals.T, self.rows @ self.duals[duals].T
-        ours = to_numpy(namespace(self.rows).concat([part.reshape(-1) for part in parts]))
-        self.products[rows] = ours[: len(rows) * (MEMORY + 1)].reshape(parts[0].shape)
-        self.products[:, duals] = ours[len(rows) * (MEMORY + 1) :].reshape(parts[1].shape)
+    def _multiply(self, i: int) -> None:
+        """Bring the products up to date with the pair at place i, h and g; on a device, all at once."""
+        rows, duals = [i, MEMORY + i, 2 * MEMORY], [i, MEMORY]
+        if is_torch(self.rows):
+            self.products = to_numpy(self.rows @ self.duals.T)
+        else:
+            self.products[rows] = self.rows[rows] @ self.duals.T
+            self.products[:, duals] = self.rows @ self.duals[duals].T
 
 
 class Line:
