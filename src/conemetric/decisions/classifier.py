@@ -29,8 +29,6 @@ from .blend import Blended
 from .candidates import MOST_LEARNED_FROM
 from .rule import Judge
 
-__all__ = ["DecisionEvidence", "MetricClassifier"]
-
 SQUARES = 0.5  # weight of the mean squared error beside the error rate, which alone is coarse
 TEMPERATURES = (-3.0, 6.0)  # range of the logarithm of the factor that calibrates scores
 SURE = 1.0  # standard errors by which a vote must err less: kernels extrapolate better

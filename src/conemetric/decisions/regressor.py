@@ -19,8 +19,6 @@ from ..neighbours.ties import canonical_order
 from .base import DECISION_PARAMETERS, OF_RULES, MetricDecision
 from .blend import Blended
 
-__all__ = ["MetricRegressor", "RegressionEvidence"]
-
 FEWEST_ROWS = 10  # below it nothing is held out
 # few rows are held out in several partitions into folds, since a choice by one of them is noisy
 MOST_PARTITIONS, MOST_HELD_OUT = 3, 1500
