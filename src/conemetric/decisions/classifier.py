@@ -172,7 +172,14 @@ class MetricClassifier(ClassifierMixin, MetricDecision):
         -------
         self
         """
-        X, y, weights = self._checked(X, y, sample_weight)
+        X, y = self._rows_and_targets(X, y, sample_weight)
+        assert_all_finite(y, input_name="y")
+        check_classification_targets(y)
+        weights = sample_weight
+        if self.class_weight is not None:
+            weights = check_weights(sample_weight, len(y), "rows of X")
+            weights = weights * class_factors(self.class_weight, y, weights)
+        X, y, weights = self._weighted(X, y, weights)
         self.classes_, code = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
             raise ValueError(
@@ -188,17 +195,6 @@ class MetricClassifier(ClassifierMixin, MetricDecision):
         if len(unknown):
             raise ValueError(f"y has {unknown.tolist()[0]!r}, a class that fit did not see.")
         return 2.0 * np.eye(len(self.classes_))[np.searchsorted(self.classes_, y)] - 1
-
-    def _checked(
-        self, X: Rows, y: Labels, sample_weight: Labels | None
-    ) -> tuple[Array, np.ndarray, np.ndarray]:
-        X, y = self._rows_and_targets(X, y, sample_weight)
-        assert_all_finite(y, input_name="y")
-        check_classification_targets(y)
-        if self.class_weight is None:
-            return self._weighted(X, y, sample_weight)
-        weights = check_weights(sample_weight, len(y), "rows of X")
-        return self._weighted(X, y, weights * class_factors(self.class_weight, y, weights))
 
     # ---- the choice
 
@@ -332,21 +328,10 @@ class MetricClassifier(ClassifierMixin, MetricDecision):
 
     _evidence = DecisionEvidence
     _own_fields = {
-        "classes": fields.Labels("t", least=2),
-        "temperature": fields.Number(0, strict=True),
-        "unseen": fields.Number(0, 1),
+        "classes_": fields.Labels("t", least=2),
+        "temperature_": fields.Number(0, strict=True),
+        "unseen_": fields.Number(0, 1),
     }
-
-    def _own_state(self) -> fields.State:
-        return {
-            "classes": fields.labels_state(self.classes_),
-            "temperature": self.temperature_,
-            "unseen": self.unseen_,
-        }
-
-    def _restore(self, state: fields.State) -> None:
-        self.classes_ = fields.labels_from_state(state["classes"])
-        self.temperature_, self.unseen_ = float(state["temperature"]), float(state["unseen"])
 
     def _direction(self, X: Rows) -> np.ndarray:
         first, second = np.argsort(-self._scores(X), axis=1, kind="stable")[:, :2].T

@@ -10,7 +10,7 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from ..core.arrays import Array, Labels, Rows
-from ..core.fields import Named, Number, State, Stored, Text
+from ..core.fields import Named, Number, Stored, Text
 from ..core.sklearn_private import fit_context
 from ..estimators.folds import MOST_JUDGED, TOL, CrossFitted, Fold, n_folds_for
 from ..estimators.frobmetric import FrobMetric
@@ -207,13 +207,7 @@ class MetricRegressor(RegressorMixin, MetricDecision):
         return np.column_stack([centre - half, centre + half])
 
     _evidence = RegressionEvidence
-    _own_fields = {"y_mean": Number(), "y_scale": Number(0, strict=True)}
-
-    def _own_state(self) -> State:
-        return {"y_mean": self._y_mean, "y_scale": self._y_scale}
-
-    def _restore(self, state: State) -> None:
-        self._y_mean, self._y_scale = float(state["y_mean"]), float(state["y_scale"])
+    _own_fields = {"_y_mean": Number(), "_y_scale": Number(0, strict=True)}
 
     def _direction(self, X: Rows) -> np.ndarray:
         return np.ones((1, 1))

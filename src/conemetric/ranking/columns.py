@@ -11,9 +11,9 @@ most that is known of it. Normalised scores are never negative, so that the best
 mix are listed, or among the nearest by the embedding: nothing else has to be ranked.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -122,14 +122,9 @@ class Columns(ListedDocuments):
         return self.padded(self.document, -1)
 
     @cached_property
-    def _rows(self) -> dict[str, np.ndarray]:
-        return {}
-
-    def rows(self, how: str) -> np.ndarray:
-        """Scores of `listed` (n, L, c) in a normalisation."""
-        if how not in self._rows:
-            self._rows[how] = self.padded(self.normalized(how), 0.0)
-        return self._rows[how]
+    def rows(self) -> Callable[[str], np.ndarray]:
+        """The function from a normalisation to scores of `listed` (n, L, c) in it."""
+        return cache(lambda how: self.padded(self.normalized(how), 0.0))
 
 
 @dataclass(frozen=True)

@@ -227,10 +227,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         self.blocks_: list[Block] = []
         self._names: list[str] = names
         self.n_features_in_ = len(names)
+        vars(self).pop("feature_names_in_", None)
         if named:
             self.feature_names_in_ = np.array(names, object)
-        elif hasattr(self, "feature_names_in_"):
-            del self.feature_names_in_
         start = 0
         for column in columns:
             for kind, suffixes in column.suffixes.items():
