@@ -25,6 +25,7 @@ class NeighborVote(Stored):
     name: ClassVar[str] = "neighbors"
     many: ClassVar[bool] = True
     most_parts: ClassVar[int] = 1
+    by_columns: ClassVar[bool] = False
 
     def __str__(self) -> str:
         return f"{self.n_neighbors} nearest neighbours, {self.weights} weights"
@@ -71,10 +72,6 @@ class NeighborVote(Stored):
         """Mean of the targets Y (m, max k, n_targets) of the nearest rows."""
         k = self.n_neighbors
         return np.einsum("ij,ijt->it", self.shares(distances[:, :k], weights[:, :k]), Y[:, :k])
-
-    @property
-    def by_columns(self) -> bool:
-        return False
 
     def fit(self, rows: Training, landmarks: np.ndarray, certified: bool = True) -> "FittedVote":
         """Keep all rows."""

@@ -66,15 +66,12 @@ class Columns(ListedDocuments):
         """How many of the nearest documents decide the first k."""
         return k if self.embedding == EVERY else max(k, self.window)
 
-    @property
-    def normalizations(self) -> tuple[str, ...]:
-        """Those that the target has; without raw where scores are negative: 0 is no neutral one."""
-        known = ENGINES[self.target].normalizations if self.target else NORMALIZATIONS
-        return tuple(how for how in NORMALIZATIONS[int((self.raw < 0).any()) :] if how in known)
-
     def tried(self, normalization: str) -> tuple[str, ...]:
-        """The one given, or with "auto" all that make sense; an error if it does not."""
-        known = self.normalizations
+        """The one given, or with "auto" all that the target has and that make sense, without raw
+        where scores are negative: 0 is no neutral one; an error if the one given does not.
+        """
+        had = ENGINES[self.target].normalizations if self.target else NORMALIZATIONS
+        known = tuple(how for how in NORMALIZATIONS[int((self.raw < 0).any()) :] if how in had)
         if not known:
             raise ValueError(
                 f"target={self.target!r} adds scores as they are, and these columns have negative "

@@ -104,7 +104,9 @@ def decision_state(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> dic
         fitted |= {"certificate": _certificate(header)}
     own = {new: header["numbers"][old] for old, new in NUMBERS[name].items()}
     if name == "MetricClassifier":
-        own |= {"classes": _classes(header["classes"]), "unseen": 0.0}
+        dtype, values = (header["classes"][key] for key in ("dtype", "values"))
+        dtype = {"<U": "str", "|O": "object"}.get(dtype[:2], LABEL_NAMES.get(dtype))  # not its code
+        own |= {"classes": {"dtype": dtype, "values": values}, "unseen": 0.0}
     names, encoder, shift = header["feature_names"], None, np.zeros(1)
     categories, fill = notes.get("categories"), notes.get("fill")
     if categories is not None or fill is not None:
@@ -113,6 +115,8 @@ def decision_state(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> dic
         encoder, shift = encoder_of_words(listed, categories or {}, fill)
         encoder["named"] = names is not None
         names = names and encoder["names"]
+    L = np.ascontiguousarray((arrays["components"] * arrays["spread"]).T)  # maps scaled rows
+    plain = L.shape[0] == L.shape[1] and np.allclose(L, np.eye(len(L)), rtol=0, atol=1e-6)
     decision = {
         "parameters": header["parameters"],
         "encoder": encoder,
@@ -127,7 +131,7 @@ def decision_state(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> dic
                 "setting": rule,
                 "loss": number_from_value(header["loss"]),
                 "weight": 1.0,
-                "map": _map(arrays["components"], arrays["spread"]),
+                "map": None if plain else L,
                 "places": np.arange(len(arrays["rows"])),
                 "fitted": fitted,
             }
@@ -137,20 +141,6 @@ def decision_state(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> dic
         **own,
     }
     return {"estimator": name, "decision": decision, "notes": notes}
-
-
-def _map(components, spread):
-    """The map of scaled rows; None for the identity."""
-    L = np.ascontiguousarray((components * spread).T)
-    same = L.shape[0] == L.shape[1] and np.allclose(L, np.eye(len(L)), rtol=0, atol=1e-6)
-    return None if same else L
-
-
-def _classes(classes):
-    """Labels with the name of their dtype in place of its code."""
-    dtype = classes["dtype"]
-    name = {"<U": "str", "|O": "object"}.get(dtype[:2], LABEL_NAMES.get(dtype))
-    return {"dtype": name, "values": classes["values"]}
 
 
 def _certificate(header):
