@@ -85,10 +85,7 @@ def encoder_of_words(
 
 # ---- decisions of format 1: one metric and one rule, words and gaps of a table in the notes
 
-NUMBERS = {
-    "MetricClassifier": {"temperature_": "temperature"},
-    "MetricRegressor": {"_y_mean": "y_mean", "_y_scale": "y_scale"},
-}
+NUMBERS = {"MetricClassifier": ("temperature_",), "MetricRegressor": ("_y_mean", "_y_scale")}
 LABEL_NAMES = {np.dtype(code).str: np.dtype(code).name for code in "?bBhHiIlLqQefd"}
 KEPT = ("X", "Y", "weights", "keys", "held_out", "rows")
 
@@ -102,7 +99,7 @@ def decision_state(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> dic
         fitted = {key: arrays[key] for key in ("coefficients", "offset")}
         fitted |= {"landmarks": header["landmarks"], "scale": header["scale"]}
         fitted |= {"certificate": _certificate(header)}
-    own = {new: header["numbers"][old] for old, new in NUMBERS[name].items()}
+    own = {number.strip("_"): header["numbers"][number] for number in NUMBERS[name]}
     if name == "MetricClassifier":
         dtype, values = (header["classes"][key] for key in ("dtype", "values"))
         dtype = {"<U": "str", "|O": "object"}.get(dtype[:2], LABEL_NAMES.get(dtype))  # not its code
