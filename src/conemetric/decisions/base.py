@@ -50,7 +50,7 @@ MOST_FOR_METRIC = 20_000  # rows that metric and choice are learned from; the ru
 N_LANDMARKS, N_LANDMARKS_ON_GPU = 2000, 10_000
 OF_RULES = [StrOptions({"auto", *RULES})]  # which rules to choose from
 DECISION_PARAMETERS: dict[str, Any] = {
-    "metric": "no_validation",  # see `check_metric`
+    "metric": "no_validation",  # see `_check_metric`
     "categorical_features": ["array-like", StrOptions({"from_dtype"}), None],
     "n_landmarks": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
     "random_state": ["random_state"],
@@ -107,7 +107,7 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
         used = None if sample_weight is None else np.asarray(sample_weight) != 0
         self.encoder_.fit(X, sample_weight=used)
         self.n_features_in_ = self.encoder_.n_features_in_
-        vars(self).pop("feature_names_in_", None)
+        self.__dict__.pop("feature_names_in_", None)
         if hasattr(self.encoder_, "feature_names_in_"):
             self.feature_names_in_ = self.encoder_.feature_names_in_
         return self.encoder_.transform(X)
@@ -176,7 +176,7 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
         """Choose metrics and settings of the ``rules`` for targets Y (n, n_targets), and fit them to
         all rows: the blend with crossed held-out scores; None if no rows could be held out.
         """
-        check_metric(self.metric)
+        self._check_metric()
         rng = check_random_state(self.random_state)
         xp = arrays.namespace(X)
         if self.encoder_ is None:
@@ -408,6 +408,16 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
     def _is_auto(self) -> bool:
         return isinstance(self.metric, str) and self.metric == "auto"
 
+    def _check_metric(self) -> None:
+        """Refuse a metric that is not "auto", None or an estimator that can transform."""
+        metric = self.metric
+        usable = hasattr(metric, "fit") and hasattr(metric, "transform")
+        if isinstance(metric, type) or not (usable or self._is_auto() or metric is None):
+            raise TypeError(
+                f"metric={metric!r} is not an estimator with fit and transform; give 'auto', None or "
+                "an unfitted estimator of a linear map, such as FrobMetric()."
+            )
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = tags.input_tags.allow_nan = True
@@ -510,14 +520,3 @@ def _needs_encoding(X: Rows) -> bool:
     size, largest = abs(values).max(0), LARGEST_EXTENT.get(values.dtype.itemsize, 1e15)
     extreme = (size > largest) | ((size > 0) & (size < 1 / largest))
     return bool(np.isnan(size).any() or (extreme & np.isfinite(size)).any())
-
-
-def check_metric(metric: object) -> None:
-    """Refuse a metric that is not "auto", None or an estimator that can transform."""
-    auto = isinstance(metric, str) and metric == "auto"
-    usable = hasattr(metric, "fit") and hasattr(metric, "transform")
-    if isinstance(metric, type) or not (usable or auto or metric is None):
-        raise TypeError(
-            f"metric={metric!r} is not an estimator with fit and transform; give 'auto', None or an "
-            "unfitted estimator of a linear map, such as FrobMetric()."
-        )

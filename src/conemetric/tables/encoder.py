@@ -227,7 +227,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         self.blocks_: list[Block] = []
         self._names: list[str] = names
         self.n_features_in_ = len(names)
-        vars(self).pop("feature_names_in_", None)
+        self.__dict__.pop("feature_names_in_", None)
         if named:
             self.feature_names_in_ = np.array(names, object)
         start = 0
