@@ -141,7 +141,7 @@ def test_a_wider_operator_is_never_kept(blocks, points, triplets):
     exact, L = narrow.astype(np.float64), np.eye(4)
     margins = whole(exact.forward_factor(L))
     assert margins.dtype == np.float64
-    assert exact.blocks.column is None
+    assert exact.blocks.promise.column is None
     single = from_triplets(points, triplets).astype(np.float32).astype(np.float64)
     assert_allclose(margins, single.forward_factor(L), rtol=1e-12)
     assert narrow.adjoint(narrow.empty_constraint_vector() + 1).dtype == np.float32
@@ -155,10 +155,10 @@ def test_maps_wait_for_a_sum_and_sums_agree_with_arrays(space):
     u = np.random.default_rng(3).normal(size=sum(SIZES))
     a = vector(space, u)
     b = 2 * a - 1 / (a * a + 3) + (-a) / 4 - (5 - a)
-    assert b.column is None
+    assert b.promise.column is None
     expected = 2 * u - 1 / (u * u + 3) - u / 4 - (5 - u)
     assert space.sum(squares, b) == pytest.approx(ARRAYS.sum(squares, expected), rel=1e-12)
-    assert b.column is not None
+    assert b.promise.column is not None
     assert_array_equal(whole(b), expected)
     assert space.totals(greatest(largest, b), total(np.square, 3.0)) == [expected.max(), 9.0]
     assert space.map(operator.add, 1.0, 2.0) == 3.0

@@ -79,7 +79,7 @@ def test_normalisation_by_hand():
     pairs = np.array([0, 0, 1, 2]), np.array([3, 0, 0, 1])
     assert_allclose(made.at(made.normalized("raw"), *pairs)[:, 0], [8, 0, 5, 0])
     assert_array_equal(made.select(np.array([1])).document, [0, 3])
-    assert check_scores({"a": -1 * matrix}, 3, 4).normalizations == ("range", "spread")
+    assert check_scores({"a": -1 * matrix}, 3, 4).tried("auto") == ("range", "spread")
 
 
 @pytest.mark.parametrize("tolerated", [0.0, 0.5])

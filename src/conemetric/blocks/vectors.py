@@ -50,11 +50,6 @@ class BlockVector:
         self.space, self.promise = space, promise
         space.vectors.add(self)
 
-    @property
-    def column(self) -> Any:
-        """The computed pieces, or None."""
-        return self.promise.column
-
     def astype(self, dtype: Any, copy: bool = True) -> "BlockVector":
         return self.space.map(astype, self, dtype=dtype)
 
@@ -87,7 +82,7 @@ class BlockSpace(VectorSpace):
         vectors = {name: each for name, each in state.items() if isinstance(each, BlockVector)}
         self.compute(*vectors.values())
         small = {name: each for name, each in state.items() if name not in vectors}
-        columns = {name: vector.column for name, vector in vectors.items()}
+        columns = {name: vector.promise.column for name, vector in vectors.items()}
         saved = self._checkpoint.write(self.engine, columns, small)
         return {**state, **{name: self._vector(column=each) for name, each in saved.items()}}
 
@@ -135,17 +130,18 @@ class BlockSpace(VectorSpace):
         each block makes of all blocks.
         """
         self.compute(own, others)
-        return self._vector(column=self.engine.across(function, own.column, others.column, small))
+        columns = own.promise.column, others.promise.column
+        return self._vector(column=self.engine.across(function, *columns, small))
 
     def select(self, vector: BlockVector, blocks: Sequence[int]) -> BlockVector:
         """The vector of these blocks only."""
         self.compute(vector)
-        return self._vector(column=self.engine.select(vector.column, blocks))
+        return self._vector(column=self.engine.select(vector.promise.column, blocks))
 
     def compute(self, *vectors: BlockVector) -> None:
         """Compute these vectors; they may have different numbers of blocks."""
         for vector in vectors:
-            if vector.column is None:
+            if vector.promise.column is None:
                 self.totals(total(_nothing, vector))
 
     def gather(self, function: Callable, /, *vectors: Any, **small: Any) -> list:

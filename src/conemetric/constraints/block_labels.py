@@ -5,7 +5,7 @@ references, in one random sample of rows.
 """
 
 from dataclasses import replace
-from operator import attrgetter, itemgetter
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -56,12 +56,7 @@ def from_labels(
         most = search.enough_of(space.sum(_nearer, nearest))
     options = {"n_impostors": most, "pairs": pairs}
     lists = space.map(_combined, partitions, nearest, first=first, n_rows=rows.n_rows, **options)
-    weights = None
-    if rows.weighted:
-        weights = space.map(_weights_of_first, partitions, lists, first=first)
-    similar = space.map(itemgetter(1), lists) if pairs else None
-    index = space.map(itemgetter(0), lists)
-    found = localised(rows, index, similar, weights, sample)
+    found = localised(rows, lists, pairs, rows.weighted, sample)
     return replace(found, from_labels=True, n_references=n_sampled)
 
 
@@ -181,16 +176,13 @@ def _nearer(nearest):
 
 
 def _combined(partition, nearest, first, n_rows, n_impostors, pairs):
-    """(constraints by row numbers, which pairs are similar) of the rows of a block."""
+    """(constraints by row numbers, which pairs are similar, weights) of the rows of a block: a
+    constraint weighs as much as its first row.
+    """
     found = nearest.same.numbers, nearest.other.numbers[:, :n_impostors]
     lists = (rows_of(numbers, n_rows) for numbers in found)
     found = pairs_from_neighbours(*lists) if pairs else (triplets_from_neighbours(*lists), None)
     index, similar = found
+    weights = None if partition.weights is None else partition.weights[index[:, 0]]
     index[:, 0] += first[partition.number]  # neighbours are numbered among all rows already
-    return index, similar
-
-
-def _weights_of_first(partition, found, first):
-    """A constraint weighs as much as its first row."""
-    index, _ = found
-    return partition.weights[index[:, 0] - first[partition.number]]
+    return index, similar, weights

@@ -114,9 +114,7 @@ def from_numbers(
     check = partial(_checked_numbers, n_rows=rows.n_rows, dtype=rows.dtype)
     given = checked_partitions(space, check, index, beside, "constraints")
     mine = space.across(_mine, rows.partitions, given, first=rows.first)
-    similar = None if similar is None else space.map(itemgetter(1), mine)
-    weights = None if weights is None else space.map(itemgetter(2), mine)
-    return localised(rows, space.map(itemgetter(0), mine), similar, weights)
+    return localised(rows, mine, similar is not None, weights is not None)
 
 
 def from_tuples(rows: BlockRows, width: int) -> ConstraintsInBlocks:
@@ -129,19 +127,22 @@ def from_tuples(rows: BlockRows, width: int) -> ConstraintsInBlocks:
 
 
 def localised(
-    rows: BlockRows, index: BlockVector, similar: Any, weights: Any, sample: tuple | None = None
+    rows: BlockRows, lists: BlockVector, similar: bool, weighted: bool, sample: tuple | None = None
 ) -> ConstraintsInBlocks:
-    """Constraints by row numbers among all rows, renumbered within their blocks; rows of
-    other blocks come from the sample, or from these blocks.
+    """Constraints by row numbers among all rows, renumbered within their blocks, from the index,
+    which are ``similar`` and weights of each block, where there are any; rows of other blocks come
+    from the sample, or from these blocks.
     """
-    space, first = rows.space, rows.first
+    space, first, index = rows.space, rows.first, rows.space.map(itemgetter(0), lists)
+    of_pairs = space.map(itemgetter(1), lists) if similar else None
+    weights = space.map(itemgetter(2), lists) if weighted else None
     needed = space.map(_needed, rows.partitions, index, first=first)
     if sample is None:
         far = space.across(_fetched, needed, rows.partitions, first=first)
     else:
         far = space.map(_from_sample, needed, sample=sample)
     local = space.map(_local, rows.partitions, index, needed, first=first)
-    return _without_empty_blocks(ConstraintsInBlocks(rows, far, local, similar, weights))
+    return _without_empty_blocks(ConstraintsInBlocks(rows, far, local, of_pairs, weights))
 
 
 def _without_empty_blocks(constraints):

@@ -142,16 +142,14 @@ def triplets_from_values(X: Any, y: Any, n_targets: int = 3, n_impostors: int | 
     keys = row_keys(X) + row_keys(y[:, None])  # equal rows may have different values
     near = nearest(X.matrix if isinstance(X, SparseRows) else X, None, n_near, keys)[0]
     near = to_numpy(near)
-    difference = abs(y[near] - y[:, None])
-    order = np.argsort(difference, axis=1, kind="stable")
-    i = np.arange(len(y))[:, None, None]
-    j = np.take_along_axis(near, order[:, :n_targets], 1)[:, :, None]
-    k = np.take_along_axis(near, order[:, ::-1][:, :n_farthest], 1)[:, None, :]
-    i, j, k = np.broadcast_arrays(i, j, k)
+    order = np.argsort(abs(y[near] - y[:, None]), axis=1, kind="stable")
+    near = np.take_along_axis(near, order, 1)
+    triplets = triplets_from_neighbours(near[:, :n_targets], near[:, ::-1][:, :n_farthest])
+    i, j, k = triplets.T
     nearer = abs(y[j] - y[i]) < abs(y[k] - y[i])
     if not nearer.any():
         raise ValueError("y is the same for all neighbouring rows of X; give other features.")
-    return like(np.stack([i[nearer], j[nearer], k[nearer]], 1), X, namespace(X).int64)
+    return like(triplets[nearer], X, namespace(X).int64)
 
 
 def pairs_from_labels(X: Any, y: Any, n_targets: int = 3, n_impostors: int | str = 3) -> Any:

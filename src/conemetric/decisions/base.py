@@ -50,7 +50,7 @@ MOST_FOR_METRIC = 20_000  # rows that metric and choice are learned from; the ru
 N_LANDMARKS, N_LANDMARKS_ON_GPU = 2000, 10_000
 OF_RULES = [StrOptions({"auto", *RULES})]  # which rules to choose from
 DECISION_PARAMETERS: dict[str, Any] = {
-    "metric": "no_validation",  # see `check_metric`
+    "metric": "no_validation",  # see `_check_metric`
     "categorical_features": ["array-like", StrOptions({"from_dtype"}), None],
     "n_landmarks": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
     "random_state": ["random_state"],
@@ -90,7 +90,7 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
     n_jobs: int | None = None
     verbose: int = 0
     _target: ClassVar[str]  # what y is, to a metric that asks
-    _own_fields: ClassVar[dict[str, fields.Field]]
+    _own_fields: ClassVar[dict[str, fields.Field]]  # that a subclass adds, by attribute
     _evidence: ClassVar[type[fields.Stored]]
 
     # ---- input
@@ -107,10 +107,9 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
         used = None if sample_weight is None else np.asarray(sample_weight) != 0
         self.encoder_.fit(X, sample_weight=used)
         self.n_features_in_ = self.encoder_.n_features_in_
+        self.__dict__.pop("feature_names_in_", None)
         if hasattr(self.encoder_, "feature_names_in_"):
             self.feature_names_in_ = self.encoder_.feature_names_in_
-        elif hasattr(self, "feature_names_in_"):
-            del self.feature_names_in_
         return self.encoder_.transform(X)
 
     def _new_encoder(self, X: Rows) -> TableEncoder | None:
@@ -177,7 +176,7 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
         """Choose metrics and settings of the ``rules`` for targets Y (n, n_targets), and fit them to
         all rows: the blend with crossed held-out scores; None if no rows could be held out.
         """
-        check_metric(self.metric)
+        self._check_metric()
         rng = check_random_state(self.random_state)
         xp = arrays.namespace(X)
         if self.encoder_ is None:
@@ -205,10 +204,9 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
             gradients = self._is_auto() and KernelRule in searched
             blocks = None  # the number of the block of each feature
             if self.encoder_ is not None:
-                widths = [
-                    each.features.stop - each.features.start for each in self.encoder_.blocks_
-                ]
-                blocks = np.repeat(np.arange(len(widths)), widths)
+                blocks = np.empty(X.shape[1], int)
+                for number, each in enumerate(self.encoder_.blocks_):
+                    blocks[each.features] = number
             candidates = families(rows, fitted, self._linear_map, blocks, gradients)
             judge = Judge(Y[fitted.judged], weights[fitted.judged], self._row_losses)
             trials, blends = choose(
@@ -410,6 +408,16 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
     def _is_auto(self) -> bool:
         return isinstance(self.metric, str) and self.metric == "auto"
 
+    def _check_metric(self) -> None:
+        """Refuse a metric that is not "auto", None or an estimator that can transform."""
+        metric = self.metric
+        usable = hasattr(metric, "fit") and hasattr(metric, "transform")
+        if isinstance(metric, type) or not (usable or self._is_auto() or metric is None):
+            raise TypeError(
+                f"metric={metric!r} is not an estimator with fit and transform; give 'auto', None or "
+                "an unfitted estimator of a linear map, such as FrobMetric()."
+            )
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = tags.input_tags.allow_nan = True
@@ -426,6 +434,7 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
         check_is_fitted(self)
         names = getattr(self, "feature_names_in_", None)
         certificate = self.blend_.certificate
+        own = {name: getattr(self, name) for name in self._own_fields}
         return {
             "parameters": {
                 name: value
@@ -445,13 +454,17 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
             "parts": [part.state() for part in self.blend_.parts],
             "certificate": None if certificate is None else certificate.state(),
             "evidence": None if self.evidence_ is None else self.evidence_.state(),
-            **self._own_state(),
+            **{
+                name.strip("_"): fields.labels_state(value) if name == "classes_" else value
+                for name, value in own.items()
+            },
         }
 
     @classmethod
     def from_state(cls, state: fields.State) -> Self:
         """The estimator of such a state, after checking all of it."""
-        sizes = fields.check(state, {**FIELDS, **cls._own_fields})
+        own = {name.strip("_"): declared for name, declared in cls._own_fields.items()}
+        sizes = fields.check(state, {**FIELDS, **own})
         estimator = fields.with_parameters(cls, state["parameters"], "parameters")
         encoder, names = state["encoder"], state["feature_names"]
         estimator.encoder_ = None if encoder is None else TableEncoder.from_state(encoder)
@@ -487,16 +500,10 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
             for name in ("chosen", "usual"):
                 known = evidence[name] in evidence["error"]
                 fields.expect(known, f"evidence.{name}", evidence[name], "one of evidence.error")
-        estimator._restore(state)
+        for name in cls._own_fields:
+            restored = fields.labels_from_state if name == "classes_" else float
+            setattr(estimator, name, restored(state[name.strip("_")]))
         return estimator
-
-    @abstractmethod
-    def _own_state(self) -> fields.State:
-        """What the subclass adds, as its ``_own_fields`` declare it."""
-
-    @abstractmethod
-    def _restore(self, state: fields.State) -> None:
-        """Set what `_own_state` gave."""
 
 
 def _threads_for(n_rows: int) -> AbstractContextManager[None]:
@@ -513,14 +520,3 @@ def _needs_encoding(X: Rows) -> bool:
     size, largest = abs(values).max(0), LARGEST_EXTENT.get(values.dtype.itemsize, 1e15)
     extreme = (size > largest) | ((size > 0) & (size < 1 / largest))
     return bool(np.isnan(size).any() or (extreme & np.isfinite(size)).any())
-
-
-def check_metric(metric: object) -> None:
-    """Refuse a metric that is not "auto", None or an estimator that can transform."""
-    auto = isinstance(metric, str) and metric == "auto"
-    usable = hasattr(metric, "fit") and hasattr(metric, "transform")
-    if isinstance(metric, type) or not (usable or auto or metric is None):
-        raise TypeError(
-            f"metric={metric!r} is not an estimator with fit and transform; give 'auto', None or an "
-            "unfitted estimator of a linear map, such as FrobMetric()."
-        )

@@ -11,7 +11,6 @@ from scipy.special import log_softmax, softmax
 from sklearn.base import ClassifierMixin
 from sklearn.utils import assert_all_finite
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted
 
 from ..constraints.labels import first_means_none
 from ..core import fields
@@ -28,8 +27,6 @@ from .base import DECISION_PARAMETERS, OF_RULES, MetricDecision
 from .blend import Blended
 from .candidates import MOST_LEARNED_FROM
 from .rule import Judge
-
-__all__ = ["DecisionEvidence", "MetricClassifier"]
 
 SQUARES = 0.5  # weight of the mean squared error beside the error rate, which alone is coarse
 TEMPERATURES = (-3.0, 6.0)  # range of the logarithm of the factor that calibrates scores
@@ -174,7 +171,14 @@ class MetricClassifier(ClassifierMixin, MetricDecision):
         -------
         self
         """
-        X, y, weights = self._checked(X, y, sample_weight)
+        X, y = self._rows_and_targets(X, y, sample_weight)
+        assert_all_finite(y, input_name="y")
+        check_classification_targets(y)
+        weights = sample_weight
+        if self.class_weight is not None:
+            weights = check_weights(sample_weight, len(y), "rows of X")
+            weights = weights * class_factors(self.class_weight, y, weights)
+        X, y, weights = self._weighted(X, y, weights)
         self.classes_, code = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
             raise ValueError(
@@ -190,17 +194,6 @@ class MetricClassifier(ClassifierMixin, MetricDecision):
         if len(unknown):
             raise ValueError(f"y has {unknown.tolist()[0]!r}, a class that fit did not see.")
         return 2.0 * np.eye(len(self.classes_))[np.searchsorted(self.classes_, y)] - 1
-
-    def _checked(
-        self, X: Rows, y: Labels, sample_weight: Labels | None
-    ) -> tuple[Array, np.ndarray, np.ndarray]:
-        X, y = self._rows_and_targets(X, y, sample_weight)
-        assert_all_finite(y, input_name="y")
-        check_classification_targets(y)
-        if self.class_weight is None:
-            return self._weighted(X, y, sample_weight)
-        weights = check_weights(sample_weight, len(y), "rows of X")
-        return self._weighted(X, y, weights * class_factors(self.class_weight, y, weights))
 
     # ---- the choice
 
@@ -288,13 +281,12 @@ class MetricClassifier(ClassifierMixin, MetricDecision):
 
     def predict(self, X: Rows) -> np.ndarray:
         """The class of each row, as a NumPy array (n,)."""
-        check_is_fitted(self)
-        return self.classes_[self._scores(X).argmax(1)]
+        best = self._scores(X).argmax(1)
+        return self.classes_[best]
 
     def predict_proba(self, X: Rows) -> np.ndarray:
         """Probabilities (n, n_classes), calibrated on held-out rows."""
-        check_is_fitted(self)
-        return softmax(self.temperature_ * self._scores(X), axis=1)
+        return softmax(self._scores(X) * self.temperature_, axis=1)
 
     def predict_set(self, X: Rows, alpha: float = 0.1) -> np.ndarray:
         """Sets of classes that hold the true one with probability 1 - alpha.
@@ -334,21 +326,10 @@ class MetricClassifier(ClassifierMixin, MetricDecision):
 
     _evidence = DecisionEvidence
     _own_fields = {
-        "classes": fields.Labels("t", least=2),
-        "temperature": fields.Number(0, strict=True),
-        "unseen": fields.Number(0, 1),
+        "classes_": fields.Labels("t", least=2),
+        "temperature_": fields.Number(0, strict=True),
+        "unseen_": fields.Number(0, 1),
     }
-
-    def _own_state(self) -> fields.State:
-        return {
-            "classes": fields.labels_state(self.classes_),
-            "temperature": self.temperature_,
-            "unseen": self.unseen_,
-        }
-
-    def _restore(self, state: fields.State) -> None:
-        self.classes_ = fields.labels_from_state(state["classes"])
-        self.temperature_, self.unseen_ = float(state["temperature"]), float(state["unseen"])
 
     def _direction(self, X: Rows) -> np.ndarray:
         first, second = np.argsort(-self._scores(X), axis=1, kind="stable")[:, :2].T

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from itertools import product
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -49,13 +49,6 @@ def in_folds(
     return [found[i : i + n_folds] for i in range(0, len(found), n_folds)]
 
 
-class Near(NamedTuple):
-    """Nearest training rows of each held-out row, by place in ``train``, and their distances."""
-
-    rows: np.ndarray
-    distances: np.ndarray
-
-
 class MappedFold:
     """A fold in its metric: rows to learn from, and rows that judge."""
 
@@ -84,17 +77,10 @@ class MappedFold:
 class HeldOut:
     """The folds in the metrics of a candidate: what each rule would have decided."""
 
-    def __init__(
-        self,
-        rows: Training,
-        folds: Sequence[Fold],
-        candidate: Candidate,
-        most: int | None = MOST_ROWS,
-    ):
+    def __init__(self, rows: Training, folds: Sequence[Fold], candidate: Candidate):
         self.candidate = candidate
-        self.folds = [
-            MappedFold(rows, fold, L, most) for fold, L in zip(folds, candidate.maps, strict=True)
-        ]
+        pairs = zip(folds, candidate.maps, strict=True)
+        self.folds = [MappedFold(rows, fold, L, MOST_ROWS) for fold, L in pairs]
         self.nearest = cache(self._nearest)
         self.coarse: dict[str, dict[Any, float]] = {}  # losses on few rows, kept by the rule
 
@@ -102,7 +88,7 @@ class HeldOut:
         """The rule in this metric, judged."""
         return Trial(self.candidate.name, rule, scores, judge(scores))
 
-    def _nearest(self, k: int) -> list[Near]:
+    def _nearest(self, k: int) -> list[list[np.ndarray]]:
+        """Places in ``train`` of the nearest rows of each held-out row, and distances, by fold."""
         k = min(k, *(len(fold.train.Y) for fold in self.folds))
-        pairs = ((fold.train.in_voting_order(), fold.held_out) for fold in self.folds)
-        return [Near(*train.nearest(held_out, k)) for train, held_out in pairs]
+        return [fold.train.in_voting_order().nearest(fold.held_out, k) for fold in self.folds]

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import product
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -16,11 +16,8 @@ from ..core import fields
 from ..core.arrays import Array, like, namespace, to_numpy
 from ..solvers import kernel_ridge
 from ..solvers.base import Certificate
-from .held_out import in_folds
+from .held_out import HeldOut, in_folds
 from .rule import Judge, Training, Trial
-
-if TYPE_CHECKING:
-    from .held_out import HeldOut
 
 # Relative to the mean squared distance; powers of two for the Gaussian kernel, of four for the
 # Laplacian, which depends on the root. Relative to the mean distance for the city block.
@@ -58,7 +55,7 @@ class KernelRule(kernel_ridge.KernelSetting):
         return cls("gaussian", 1.0, 0.1)
 
     @classmethod
-    def search(cls, rows: "HeldOut", judge: Judge) -> Iterator[list[Trial]]:
+    def search(cls, rows: HeldOut, judge: Judge) -> Iterator[list[Trial]]:
         """The width and ridge of each kernel that suits the metric."""
         for kernel in rows.candidate.kernels:
             yield _search_kernel(rows, kernel, judge)
@@ -127,13 +124,13 @@ class FittedKernel:
 # ---- the search
 
 
-def coarse_loss(rows: "HeldOut", judge: Judge) -> float:
+def coarse_loss(rows: HeldOut, judge: Judge) -> float:
     """The least loss on the coarse grid, which tells what of similar metrics is worth a search."""
     kernels = rows.candidate.kernels
     return min(loss for k in kernels for loss in _coarse(rows, k, judge).values())
 
 
-def _coarse(rows: "HeldOut", kernel: str, judge: Judge) -> dict[KernelRule, float]:
+def _coarse(rows: HeldOut, kernel: str, judge: Judge) -> dict[KernelRule, float]:
     """Losses of the coarse grid on few rows, by setting; computed once for these rows."""
     if kernel not in rows.coarse:
         scores = _scorer(rows, N_COARSE)
@@ -144,7 +141,7 @@ def _coarse(rows: "HeldOut", kernel: str, judge: Judge) -> dict[KernelRule, floa
     return rows.coarse[kernel]
 
 
-def _search_kernel(rows: "HeldOut", kernel: str, judge: Judge) -> list[Trial]:
+def _search_kernel(rows: HeldOut, kernel: str, judge: Judge) -> list[Trial]:
     """The settings tried on all rows, the best first."""
     coarse = _coarse(rows, kernel, judge)
     scores, tried = _scorer(rows, None), {}
@@ -159,7 +156,7 @@ def _search_kernel(rows: "HeldOut", kernel: str, judge: Judge) -> list[Trial]:
 
 
 def _scorer(
-    rows: "HeldOut", n_rows: int | None
+    rows: HeldOut, n_rows: int | None
 ) -> Callable[[Sequence[KernelRule]], list[np.ndarray]]:
     """The function from settings to the scores of held-out rows; NaN where one is singular."""
 

@@ -2,16 +2,14 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, ClassVar, Self
+from typing import Annotated, ClassVar, Self
 
 import numpy as np
 
 from ..core.arrays import Array
 from ..core.fields import Number, State, Stored, Text, check
+from .held_out import HeldOut
 from .rule import Judge, Training, Trial
-
-if TYPE_CHECKING:
-    from .held_out import HeldOut
 
 NEIGHBOURS = (1, 3, 5, 9, 15)
 VOTE_WEIGHTS = ("uniform", "distance")
@@ -27,6 +25,7 @@ class NeighborVote(Stored):
     name: ClassVar[str] = "neighbors"
     many: ClassVar[bool] = True
     most_parts: ClassVar[int] = 1
+    by_columns: ClassVar[bool] = False
 
     def __str__(self) -> str:
         return f"{self.n_neighbors} nearest neighbours, {self.weights} weights"
@@ -37,28 +36,26 @@ class NeighborVote(Stored):
         return cls(1)
 
     @classmethod
-    def search(cls, rows: "HeldOut", judge: Judge) -> Iterator[list[Trial]]:
+    def search(cls, rows: HeldOut, judge: Judge) -> Iterator[list[Trial]]:
         """The number of neighbours and their weights, in every metric."""
         if not rows.candidate.votes:
             return
-        most = rows.nearest(max(NEIGHBOURS))[0].distances.shape[1]
+        most = rows.nearest(max(NEIGHBOURS))[0][0].shape[1]
         tried = [cls(k, w) for k in NEIGHBOURS if k <= most for w in VOTE_WEIGHTS]
         found = [rows.trial(rule, rule.held_out_scores(rows), judge) for rule in tried]
         yield sorted(found, key=lambda trial: trial.loss)
 
     @classmethod
-    def usual(cls, rows: "HeldOut", judge: Judge) -> Trial:
+    def usual(cls, rows: HeldOut, judge: Judge) -> Trial:
         """The vote of the three nearest rows, which every decision is compared with."""
-        rule = cls(min(3, rows.nearest(max(NEIGHBOURS))[0].distances.shape[1]))
+        rule = cls(min(3, rows.nearest(max(NEIGHBOURS))[0][0].shape[1]))
         return rows.trial(rule, rule.held_out_scores(rows), judge)
 
-    def held_out_scores(self, rows: "HeldOut") -> np.ndarray:
+    def held_out_scores(self, rows: HeldOut) -> np.ndarray:
         """Scores of the held-out rows, fold by fold."""
         pairs = zip(rows.nearest(max(NEIGHBOURS)), rows.folds, strict=True)
-        found = [
-            (near, fold.train.Y[near.rows], fold.train.weights[near.rows]) for near, fold in pairs
-        ]
-        return np.concatenate([self.mean(near.distances, *targets) for near, *targets in found])
+        found = [(d, fold.train.Y[near], fold.train.weights[near]) for (near, d), fold in pairs]
+        return np.concatenate([self.mean(*each) for each in found])
 
     def shares(self, distances: np.ndarray, weights: np.ndarray) -> np.ndarray:
         """How much each of the nearest rows (m, k) counts; rows that coincide count alone. Of
@@ -75,10 +72,6 @@ class NeighborVote(Stored):
         """Mean of the targets Y (m, max k, n_targets) of the nearest rows."""
         k = self.n_neighbors
         return np.einsum("ij,ijt->it", self.shares(distances[:, :k], weights[:, :k]), Y[:, :k])
-
-    @property
-    def by_columns(self) -> bool:
-        return False
 
     def fit(self, rows: Training, landmarks: np.ndarray, certified: bool = True) -> "FittedVote":
         """Keep all rows."""

@@ -11,8 +11,6 @@ from ..solvers.kernel_ridge import mean_differences
 from .rule import FittedRule, Training, Trial
 from .rules import RULES
 
-__all__ = ["Blend", "Explanation", "Part"]
-
 FIELDS: dict[str, fields.Field] = {
     "metric": fields.Text(),
     "rule": fields.Text(tuple(RULES)),

@@ -7,10 +7,10 @@ from typing import Annotated, Self
 import numpy as np
 from numpy.random import RandomState
 from sklearn.base import RegressorMixin
-from sklearn.utils.validation import check_array, check_is_fitted
+from sklearn.utils.validation import check_array
 
 from ..core.arrays import Array, Labels, Rows
-from ..core.fields import Named, Number, State, Stored, Text
+from ..core.fields import Named, Number, Stored, Text
 from ..core.sklearn_private import fit_context
 from ..estimators.folds import MOST_JUDGED, TOL, CrossFitted, Fold, n_folds_for
 from ..estimators.frobmetric import FrobMetric
@@ -18,8 +18,6 @@ from ..estimators.validation import check_size, rows_coincide
 from ..neighbours.ties import canonical_order
 from .base import DECISION_PARAMETERS, OF_RULES, MetricDecision
 from .blend import Blended
-
-__all__ = ["MetricRegressor", "RegressionEvidence"]
 
 FEWEST_ROWS = 10  # below it nothing is held out
 # few rows are held out in several partitions into folds, since a choice by one of them is noisy
@@ -183,7 +181,6 @@ class MetricRegressor(RegressorMixin, MetricDecision):
 
     def predict(self, X: Rows) -> np.ndarray:
         """The predicted number of each row, as a NumPy array (n,)."""
-        check_is_fitted(self)
         return self._scores(X)[:, 0] * self._y_scale + self._y_mean
 
     def predict_interval(self, X: Rows, alpha: float = 0.1) -> np.ndarray:
@@ -209,13 +206,7 @@ class MetricRegressor(RegressorMixin, MetricDecision):
         return np.column_stack([centre - half, centre + half])
 
     _evidence = RegressionEvidence
-    _own_fields = {"y_mean": Number(), "y_scale": Number(0, strict=True)}
-
-    def _own_state(self) -> State:
-        return {"y_mean": self._y_mean, "y_scale": self._y_scale}
-
-    def _restore(self, state: State) -> None:
-        self._y_mean, self._y_scale = float(state["y_mean"]), float(state["y_scale"])
+    _own_fields = {"_y_mean": Number(), "_y_scale": Number(0, strict=True)}
 
     def _direction(self, X: Rows) -> np.ndarray:
         return np.ones((1, 1))

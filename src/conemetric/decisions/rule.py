@@ -20,8 +20,6 @@ from ..solvers.base import Certificate
 if TYPE_CHECKING:
     from .held_out import HeldOut
 
-__all__ = ["FittedRule", "Judge", "Rule", "Training", "Trial", "mapped"]
-
 
 class Training(NamedTuple):
     """Rows in a metric, with what a rule learns from them."""

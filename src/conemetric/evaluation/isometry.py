@@ -16,8 +16,6 @@ from ..core.arrays import is_torch, like, to_numpy
 from ..core.slices import slices
 from ..operators.secants import AllSecants, ListedSecants
 
-__all__ = ["IsometryConstant", "distortions", "isometry_constant"]
-
 SMALL_DELTA = 1e-9  # with bounds this tight a scan returns the extreme secants of every row
 
 

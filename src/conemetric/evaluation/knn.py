@@ -15,8 +15,6 @@ from ..core.arrays import to_numpy
 from ..neighbours.search import nearest
 from ..neighbours.ties import labelled_keys
 
-__all__ = ["knn_error", "neighbour_recall", "precision_at_k"]
-
 
 def knn_error(
     metric: Any,

@@ -25,8 +25,6 @@ from sklearn.utils.validation import check_array, check_consistent_length
 from ..core.slices import slices
 from ..neighbours.ties import row_keys
 
-__all__ = ["NeighbourhoodQuality", "neighbourhood_quality"]
-
 
 @dataclass(frozen=True)
 class NeighbourhoodQuality:

@@ -8,8 +8,6 @@ from scipy import stats
 from ..core.slices import slices
 from .thresholds import check_share
 
-__all__ = ["PairedDifference", "corrected_t_test", "mcnemar", "paired_difference"]
-
 SIGNIFICANT = 0.05  # p at or below which a difference counts: the usual 5 %
 RESAMPLED = 1 << 22  # numbers drawn at a time by the resampling tests: 32 MiB
 

@@ -22,8 +22,6 @@ from scipy.special import betaincinv
 from ..core.advice import AdviceError
 from .verification import check_scored_pairs
 
-__all__ = ["ThresholdPromise", "binomial_upper_bound", "fewest_needed", "promised_threshold"]
-
 # strategy: the pairs its errors are counted among, and what an error is
 PROMISES = {
     "max_fpr": ("dissimilar", "called similar"),

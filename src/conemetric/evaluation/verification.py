@@ -9,8 +9,6 @@ from sklearn.metrics import roc_auc_score, roc_curve
 from ..constraints.in_memory import check_similar
 from ..core.arrays import to_numpy
 
-__all__ = ["Verification", "best_threshold", "cross_validate", "distance_score"]
-
 
 def best_threshold(score: Any, similar: Any) -> tuple[float, float]:
     """The most accurate threshold of a score.

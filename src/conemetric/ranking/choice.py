@@ -15,7 +15,7 @@ need no certificate, and those of few queries run in the span of the queries.
 """
 
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from itertools import islice
 from typing import Any
 
@@ -80,7 +80,7 @@ class Choice:
         self.plain = Setting(0.0, self.model.form.margins[0], 0, 0)  # the embedding as it is
         self.candidates: list[Candidate] = []
         self._splits = [self]  # and further ones of the same queries
-        self._compared: dict[Setting, Comparisons] = {}
+        self._compared = cache(partial(self.model.comparisons, self.data, seed=self.seed))
         self._in_folds: dict[Setting, list] = {}
         self._pools: dict[Setting, tuple[Pool, np.ndarray]] = {}
         self._multipliers: dict[Setting, dict[Setting, list]] = {}
@@ -198,10 +198,7 @@ class Choice:
 
     def comparisons(self, setting: Setting) -> Comparisons:
         """All comparisons of a setting."""
-        if setting.kind not in self._compared:
-            made = self.model.comparisons(self.data, setting, self.seed)
-            self._compared[setting.kind] = made
-        return self._compared[setting.kind]
+        return self._compared(setting.kind)
 
     def _drawn(self, comparisons):
         """A mask of those that serve the choice."""

@@ -11,9 +11,9 @@ most that is known of it. Normalised scores are never negative, so that the best
 mix are listed, or among the nearest by the embedding: nothing else has to be ranked.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -66,15 +66,12 @@ class Columns(ListedDocuments):
         """How many of the nearest documents decide the first k."""
         return k if self.embedding == EVERY else max(k, self.window)
 
-    @property
-    def normalizations(self) -> tuple[str, ...]:
-        """Those that the target has; without raw where scores are negative: 0 is no neutral one."""
-        known = ENGINES[self.target].normalizations if self.target else NORMALIZATIONS
-        return tuple(how for how in NORMALIZATIONS[int((self.raw < 0).any()) :] if how in known)
-
     def tried(self, normalization: str) -> tuple[str, ...]:
-        """The one given, or with "auto" all that make sense; an error if it does not."""
-        known = self.normalizations
+        """The one given, or with "auto" all that the target has and that make sense, without raw
+        where scores are negative: 0 is no neutral one; an error if the one given does not.
+        """
+        had = ENGINES[self.target].normalizations if self.target else NORMALIZATIONS
+        known = tuple(how for how in NORMALIZATIONS[int((self.raw < 0).any()) :] if how in had)
         if not known:
             raise ValueError(
                 f"target={self.target!r} adds scores as they are, and these columns have negative "
@@ -122,14 +119,9 @@ class Columns(ListedDocuments):
         return self.padded(self.document, -1)
 
     @cached_property
-    def _rows(self) -> dict[str, np.ndarray]:
-        return {}
-
-    def rows(self, how: str) -> np.ndarray:
-        """Scores of `listed` (n, L, c) in a normalisation."""
-        if how not in self._rows:
-            self._rows[how] = self.padded(self.normalized(how), 0.0)
-        return self._rows[how]
+    def rows(self) -> Callable[[str], np.ndarray]:
+        """The function from a normalisation to scores of `listed` (n, L, c) in it."""
+        return cache(lambda how: self.padded(self.normalized(how), 0.0))
 
 
 @dataclass(frozen=True)

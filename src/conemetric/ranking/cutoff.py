@@ -85,8 +85,7 @@ def calibrate_cutoff(
     >>> cutoff.k, cutoff.n_missed, round(cutoff.bound, 3)
     (5, 0, 0.089)
     """
-    check_share(alpha, "alpha")
-    check_share(confidence, "confidence")
+    needed = fewest_needed(alpha, confidence)  # refuses what is no share
     if tolerated != 0:
         check_share(tolerated, "tolerated")
     ranking, judgements = judged(ranking, relevance)
@@ -94,7 +93,7 @@ def calibrate_cutoff(
     found = np.cumsum(judgements.grades_of(ranking) > 0, axis=1)[answered]
     wanted = np.ceil((1 - tolerated) * judgements.n_relevant[answered] - 1e-9)  # 0.9 * 10 is 9
     missed, n = (found < wanted[:, None]).sum(axis=0), len(found)
-    allowed, needed = most_errors(n, alpha, confidence), fewest_needed(alpha, confidence)
+    allowed = most_errors(n, alpha, confidence)
     kept = np.flatnonzero(missed <= allowed)
     if n < needed:
         raise ValueError(

@@ -39,7 +39,7 @@ class RankingProgram:
         self, data: TrainingData, setting: Setting, seed: int, known: Comparisons | None = None
     ) -> Comparisons:
         """Comparisons with hard and random negatives, in the coordinates of those ``known``."""
-        judgements, initial = data.judgements, self.form.initial_map(data.documents)
+        judgements = data.judgements
         negatives = [random_negatives(judgements, setting.n_random, seed)]
         if setting.n_hard:
             negatives.append(self._hard_negatives(data, setting))
@@ -49,20 +49,15 @@ class RankingProgram:
                 "there is nothing to compare: no query has a relevant document and another with a "
                 "lower grade or none; raise n_hard or n_random, or give more documents."
             )
-        weights = query_weights(triplets)
-        if known is None:
-            made = self._scaled(data, triplets, weights, initial)
+        if known is None:  # coordinates without units
+            (T, inverse), initial = data.spread, self.form.initial_map(data.documents)
+            size, initial_size = (self._mean_size(data, triplets, map_) for map_ in (T, initial))
+            prior = inverse @ self.form.matrix(float64(initial)) @ inverse * (size / initial_size)
+            maps = T / size**0.5, inverse * size**0.5
+            made = Comparisons(triplets, query_weights(triplets), *maps, prior, 1 / initial_size)
         else:
-            made = replace(known, triplets=triplets, weights=weights)
+            made = replace(known, triplets=triplets, weights=query_weights(triplets))
         return self._with_columns(data, made, setting) if setting.normalization else made
-
-    def _scaled(self, data, triplets, weights, initial):
-        """Comparisons in coordinates without units."""
-        T, inverse = data.spread
-        size, initial_size = (self._mean_size(data, triplets, map_) for map_ in (T, initial))
-        prior = inverse @ self.form.matrix(float64(initial)) @ inverse * (size / initial_size)
-        maps = T / size**0.5, inverse * size**0.5
-        return Comparisons(triplets, weights, *maps, prior, 1 / initial_size)
 
     def _with_columns(self, data, made, setting):
         """With the differences of the columns, divided so that a change of the weights by a

@@ -180,7 +180,7 @@ def _parse(text, path):
 # ---- states
 
 
-def split_state(state: Any, name: str = "") -> tuple[Any, dict[str, np.ndarray]]:
+def split_state(state: Any) -> tuple[Any, dict[str, np.ndarray]]:
     """The header and the arrays by dotted name. Arrays are C-contiguous; the header says which
     were in Fortran order, which decides the last bits of a matrix product.
     """
@@ -201,7 +201,7 @@ def split_state(state: Any, name: str = "") -> tuple[Any, dict[str, np.ndarray]]
             return {FLOAT: str(value)}
         return value
 
-    return split(state, name), arrays
+    return split(state, ""), arrays
 
 
 def join_state(header: Any, arrays: dict[str, np.ndarray]) -> Any:

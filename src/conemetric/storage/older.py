@@ -85,10 +85,7 @@ def encoder_of_words(
 
 # ---- decisions of format 1: one metric and one rule, words and gaps of a table in the notes
 
-NUMBERS = {
-    "MetricClassifier": {"temperature_": "temperature"},
-    "MetricRegressor": {"_y_mean": "y_mean", "_y_scale": "y_scale"},
-}
+NUMBERS = {"MetricClassifier": ("temperature_",), "MetricRegressor": ("_y_mean", "_y_scale")}
 LABEL_NAMES = {np.dtype(code).str: np.dtype(code).name for code in "?bBhHiIlLqQefd"}
 KEPT = ("X", "Y", "weights", "keys", "held_out", "rows")
 
@@ -102,9 +99,11 @@ def decision_state(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> dic
         fitted = {key: arrays[key] for key in ("coefficients", "offset")}
         fitted |= {"landmarks": header["landmarks"], "scale": header["scale"]}
         fitted |= {"certificate": _certificate(header)}
-    own = {new: header["numbers"][old] for old, new in NUMBERS[name].items()}
+    own = {number.strip("_"): header["numbers"][number] for number in NUMBERS[name]}
     if name == "MetricClassifier":
-        own |= {"classes": _classes(header["classes"]), "unseen": 0.0}
+        dtype, values = (header["classes"][key] for key in ("dtype", "values"))
+        dtype = {"<U": "str", "|O": "object"}.get(dtype[:2], LABEL_NAMES.get(dtype))  # not its code
+        own |= {"classes": {"dtype": dtype, "values": values}, "unseen": 0.0}
     names, encoder, shift = header["feature_names"], None, np.zeros(1)
     categories, fill = notes.get("categories"), notes.get("fill")
     if categories is not None or fill is not None:
@@ -113,6 +112,8 @@ def decision_state(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> dic
         encoder, shift = encoder_of_words(listed, categories or {}, fill)
         encoder["named"] = names is not None
         names = names and encoder["names"]
+    L = np.ascontiguousarray((arrays["components"] * arrays["spread"]).T)  # maps scaled rows
+    plain = L.shape[0] == L.shape[1] and np.allclose(L, np.eye(len(L)), rtol=0, atol=1e-6)
     decision = {
         "parameters": header["parameters"],
         "encoder": encoder,
@@ -127,7 +128,7 @@ def decision_state(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> dic
                 "setting": rule,
                 "loss": number_from_value(header["loss"]),
                 "weight": 1.0,
-                "map": _map(arrays["components"], arrays["spread"]),
+                "map": None if plain else L,
                 "places": np.arange(len(arrays["rows"])),
                 "fitted": fitted,
             }
@@ -137,20 +138,6 @@ def decision_state(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> dic
         **own,
     }
     return {"estimator": name, "decision": decision, "notes": notes}
-
-
-def _map(components, spread):
-    """The map of scaled rows; None for the identity."""
-    L = np.ascontiguousarray((components * spread).T)
-    same = L.shape[0] == L.shape[1] and np.allclose(L, np.eye(len(L)), rtol=0, atol=1e-6)
-    return None if same else L
-
-
-def _classes(classes):
-    """Labels with the name of their dtype in place of its code."""
-    dtype = classes["dtype"]
-    name = {"<U": "str", "|O": "object"}.get(dtype[:2], LABEL_NAMES.get(dtype))
-    return {"dtype": name, "values": classes["values"]}
 
 
 def _certificate(header):

@@ -227,10 +227,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         self.blocks_: list[Block] = []
         self._names: list[str] = names
         self.n_features_in_ = len(names)
+        self.__dict__.pop("feature_names_in_", None)
         if named:
             self.feature_names_in_ = np.array(names, object)
-        elif hasattr(self, "feature_names_in_"):
-            del self.feature_names_in_
         start = 0
         for column in columns:
             for kind, suffixes in column.suffixes.items():
@@ -276,7 +275,12 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         if hasattr(X, "to_delayed"):
             return self._transform_parts(X)
-        X, places = self._found(X)
+        given, names = column_names(X), [kind.name for kind in self.columns_]
+        if given is None or not hasattr(self, "feature_names_in_"):
+            X, places = _validated(self, X, reset=False), positions(self._names, names)
+        else:
+            places = positions(given, names, ", which fit had.")
+            _refuse_empty(X)
         wanted = [(at, k.name, k.words) for at, k in zip(places, self.columns_, strict=True)]
         columns = list(zip(self.columns_, table_columns(X, wanted), strict=True))
         if self.missing == "error":
@@ -307,15 +311,6 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             return self.sparse_output is True
         density = len(self.blocks_) / self._n_features_out
         return self._n_features_out >= FEWEST_SPARSE and density <= MOST_DENSITY
-
-    def _found(self, X):
-        """X validated, and the position of each column that is used."""
-        given, wanted = column_names(X), [kind.name for kind in self.columns_]
-        if given is None or not hasattr(self, "feature_names_in_"):
-            return _validated(self, X, reset=False), positions(self._names, wanted)
-        places = positions(given, wanted, ", which fit had.")
-        _refuse_empty(X)
-        return X, places
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Names of the features: ``column``, ``column=value``, ``column:day_cos``."""
