@@ -434,7 +434,6 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
         check_is_fitted(self)
         names = getattr(self, "feature_names_in_", None)
         certificate = self.blend_.certificate
-        own = {name: getattr(self, name) for name in self._own_fields}
         return {
             "parameters": {
                 name: value
@@ -455,8 +454,8 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
             "certificate": None if certificate is None else certificate.state(),
             "evidence": None if self.evidence_ is None else self.evidence_.state(),
             **{
-                name.strip("_"): fields.labels_state(value) if name == "classes_" else value
-                for name, value in own.items()
+                name.strip("_"): fields.labels_state(value) if np.ndim(value) else value
+                for name, value in ((name, getattr(self, name)) for name in self._own_fields)
             },
         }
 
@@ -500,8 +499,8 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
             for name in ("chosen", "usual"):
                 known = evidence[name] in evidence["error"]
                 fields.expect(known, f"evidence.{name}", evidence[name], "one of evidence.error")
-        for name in cls._own_fields:
-            restored = fields.labels_from_state if name == "classes_" else float
+        for name, declared in cls._own_fields.items():
+            restored = fields.labels_from_state if isinstance(declared, fields.Labels) else float
             setattr(estimator, name, restored(state[name.strip("_")]))
         return estimator
 
