@@ -6,7 +6,6 @@ is: words as categories, gaps as gaps.
 from collections.abc import Iterator
 from copy import deepcopy
 from dataclasses import dataclass, replace
-from functools import partial
 from importlib.util import find_spec
 from typing import Any
 
@@ -62,10 +61,6 @@ class Decision:
     X: Any  # all rows of the data
     seconds: float = 0.0  # that its fit took
 
-    def rows(self, task: Labelled) -> np.ndarray:
-        """The rows to learn from, by their numbers in the data."""
-        return task.original(task.learn)
-
     def fit(self, task: Labelled, notes: list[str]) -> None:
         """Fit the estimator, unless it is fitted already."""
         if hasattr(self.estimator, "blend_"):
@@ -73,7 +68,7 @@ class Decision:
         emit("stage", stage=f"learning to decide, {type(self.estimator).__name__}")
         began = stopwatch()
         with collected_warnings() as collected:
-            self.estimator.fit(self.X[self.rows(task)], task.y[task.learn])
+            self.estimator.fit(self.X[task.original(task.learn)], task.y[task.learn])
         self.seconds = stopwatch() - began
         for warning in collected:
             if not isinstance(warning, CollapsedMetricWarning):  # perhaps not the chosen metric
@@ -99,7 +94,7 @@ class Decided:
 
     def taking(self, whole: Labelled) -> "Decided":
         """With a decision that takes all rows, in its metrics as judged."""
-        rows, final = self.decision.rows(whole), deepcopy(self.decision.estimator)
+        rows, final = whole.original(whole.learn), deepcopy(self.decision.estimator)
         final.refit(self.decision.X[rows], whole.y[whole.learn])
         return replace(self, final=final, final_rows=rows)
 
@@ -158,7 +153,7 @@ def shared_metric(
 def judged(decision: Decision, task: Labelled, seed: int, notes: list[str]) -> Decided:
     """Learn the decision from the rows of the metric; judge it beside forest and boosting."""
     decision.fit(task, notes)
-    X, learn, test = decision.X, decision.rows(task), task.original(task.test)
+    X, learn, test = decision.X, *map(task.original, (task.learn, task.test))
     name = type(decision.estimator).__name__
     judgements = {name: task.judged(decision.estimator.predict(X[test]))}
     seconds, failed, models = {name: decision.seconds}, {}, {}
@@ -202,7 +197,7 @@ def _compared(kind, X, seed) -> Iterator[tuple[str, Any]]:
         models[1].set_params(categorical_features=places)
         models = [
             make_pipeline(
-                FunctionTransformer(partial(_as_objects, words=words)),
+                FunctionTransformer(_as_objects, kw_args={"words": words}),
                 make_column_transformer(
                     (encoder, places), remainder="passthrough", sparse_threshold=0
                 ),
@@ -216,7 +211,7 @@ def _compared(kind, X, seed) -> Iterator[tuple[str, Any]]:
         of = catboost.CatBoostClassifier if kind == "labels" else catboost.CatBoostRegressor
         quiet = {"verbose": 0, "allow_writing_files": False, "random_seed": seed}
         model = of(**quiet, cat_features=list(range(len(words))) or None)
-        as_objects = FunctionTransformer(partial(_as_objects, words=words, gap=""))
+        as_objects = FunctionTransformer(_as_objects, kw_args={"words": words, "gap": ""})
         yield "CatBoost", make_pipeline(as_objects, model)
 
 
