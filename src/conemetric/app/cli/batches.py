@@ -54,9 +54,8 @@ def _batches(path, metric, reading, notes):
     size = max(1, BATCH // metric.n_features_in_)
     if ending_of(path, TABLES + ARRAYS) in ARRAYS:
         X = load_arrays(path)["X"]
-        width = (metric.encoder or metric).n_features_in_
         check_numbers(path, X)
-        check_width(path, X.shape[1], width)
+        check_width(path, X.shape[1], (metric.encoder or metric).n_features_in_)
         dtype = np.float32 if X.dtype == np.float32 else np.float64
         for start in range(0, len(X), size):
             yield metric.fill_missing(np.asarray(X[start : start + size], dtype)), pl.DataFrame()

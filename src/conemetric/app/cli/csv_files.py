@@ -4,6 +4,7 @@ import csv
 import io
 import re
 from collections import Counter
+from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn
 
@@ -47,10 +48,8 @@ def scan_text(path: Path, given: Reading, notes: list[str]) -> pl.LazyFrame:
 
 def _n_rows(frame):
     """How many rows Polars finds; None if it fails."""
-    try:
+    with suppress(pl.exceptions.PolarsError):
         return frame.select(pl.len()).collect().item()
-    except pl.exceptions.PolarsError:
-        return None
 
 
 def explain(path: Path, given: Reading, error: Exception) -> NoReturn:

@@ -58,14 +58,14 @@ def export(given: Export) -> None:
             learned = json.loads(metric.read_text(encoding="utf-8"))
         except ValueError as error:
             raise ValueError(f"'{metric}' is not a JSON file: {error}") from error
-        return _export_weights(learned, to, out)
-    learned = load_metric(metric)
-    if to not in FORMATS:
-        if learned.scores is None:
+    else:
+        learned = load_metric(metric)
+        if to not in FORMATS and learned.scores is None:
             raise ValueError(
                 f"--to {to} writes learned weights of scores, and '{metric}' has none; use one of "
                 f"{', '.join(FORMATS)}, or a file that adapt wrote with --lexical or --scores."
             )
+    if weights or to not in FORMATS:
         return _export_weights(learned, to, out)
     _write(learned, to, out, given.dialect)
     rank, n_features = learned.components.shape

@@ -5,10 +5,9 @@ import itertools
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -30,8 +29,7 @@ PARTITION_BYTES = 1 << 26
 ONE_FILE = ("max_rows", "labels", "target", "pairs", "triplets", "id_column", *DIALECT)
 
 
-@dataclass(frozen=True)
-class Partitions:
+class Partitions(NamedTuple):
     """Partitions, and what is known about their columns."""
 
     read: list[Callable]  # each returns rows and labels of one partition
@@ -83,8 +81,15 @@ def find_partitions(pattern: str | None, reading: Reading) -> Partitions:
     readers: list[Callable] = []
     sizes: list[int] = []
     for path in paths:
-        _check_schema(path, paths[0], schema, [*kinds, label])
-        n = pl.scan_parquet(path).select(pl.len()).collect().item()
+        lazy = pl.scan_parquet(path)
+        found = lazy.collect_schema()
+        for name in (*kinds, label):
+            if found.get(name) != schema[name]:
+                raise ValueError(
+                    f"'{path}': column '{name}' holds {found.get(name, 'nothing')}, in '{paths[0]}' "
+                    f"{schema[name]}; give files with the same columns."
+                )
+        n = lazy.select(pl.len()).collect().item()
         ends = np.linspace(0, n, -(-n // most) + 1).astype(int).tolist()
         for start, stop in itertools.pairwise(ends):
             readers.append(partial(read_partition, path, start, stop - start, kinds, label))
@@ -117,16 +122,6 @@ def _paths(pattern):
     if other:
         raise ValueError(f"'{other[0]}' is not Parquet; several files at a time must be Parquet.")
     return paths
-
-
-def _check_schema(path, first, schema, columns):
-    found = pl.scan_parquet(path).collect_schema()
-    for name in columns:
-        if found.get(name) != schema[name]:
-            raise ValueError(
-                f"'{path}': column '{name}' holds {found.get(name, 'nothing')}, in '{first}' "
-                f"{schema[name]}; give files with the same columns."
-            )
 
 
 def read_partition(

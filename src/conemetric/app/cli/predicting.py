@@ -98,36 +98,31 @@ def predicted_rows(
     import numpy as np
     import polars as pl
 
-    from ...decisions.classifier import MetricClassifier
-
     names = estimator.notes_.get("row_names") or {}
     for part in slices(len(X), estimator.n_kept_ + n * X.shape[1], BLOCK):
         block: Any = X[part]
         if isinstance(block, np.ndarray) and hasattr(estimator, "feature_names_in_"):
             block = pl.DataFrame(block, schema=list(estimator.feature_names_in_))
         why = estimator.explain(block, n) if n else None
-        classes = isinstance(estimator, MetricClassifier)
-        found = (_classes if classes else _numbers)(estimator, block, alpha)
-        for i, values in enumerate(found):
+        for i, values in enumerate(_predicted(estimator, block, alpha)):
             decided = zip(why.rows[i].tolist(), why.shares[i].tolist(), strict=True) if why else ()
             named = [{"row": names.get(str(row), row), "share": share} for row, share in decided]
             yield {**values, "decided_by": named}
 
 
-def _classes(estimator, X, alpha):
-    known, columns = estimator.classes_.tolist(), {"class": estimator.predict(X).tolist()}
-    shares = estimator.predict_proba(X).tolist()
-    columns["probability"] = [max(each) for each in shares]
-    columns["probabilities"] = [dict(zip(known, each, strict=True)) for each in shares]
-    if _promises(estimator):
-        sets = estimator.predict_set(X, alpha)
-        columns["set"] = [estimator.classes_[included].tolist() for included in sets]
-    return as_rows(columns)
-
-
-def _numbers(estimator, X, alpha):
-    columns = {"value": estimator.predict(X).tolist()}
-    if _promises(estimator):
+def _predicted(estimator, X, alpha):
+    classes, promises = getattr(estimator, "classes_", None), _promises(estimator)
+    columns = {"value" if classes is None else "class": estimator.predict(X).tolist()}
+    if classes is not None:
+        shares = estimator.predict_proba(X).tolist()
+        columns["probability"] = [max(each) for each in shares]
+        columns["probabilities"] = [
+            dict(zip(classes.tolist(), each, strict=True)) for each in shares
+        ]
+        if promises:
+            sets = estimator.predict_set(X, alpha)
+            columns["set"] = [classes[included].tolist() for included in sets]
+    elif promises:
         columns["low"], columns["high"] = estimator.predict_interval(X, alpha).T.tolist()
     return as_rows(columns)
 
@@ -162,11 +157,10 @@ def _show(rows, values, notes):
             cells += [f"{row['low']:.4g} - {row['high']:.4g}"] if "low" in row else []
         cells += [by] if by else []
         shown.append(tuple(map(escape, (str(row["row"]), *cells))))
-    covered = f"{1 - values['alpha']:.0%}"
     classes = "class" in rows[0]
     predicted = ["class", "probability"] if classes else ["prediction"]
     if "set" in rows[0] or "low" in rows[0]:
-        predicted.append(f"{covered} {'set' if classes else 'interval'}")
+        predicted.append(f"{1 - values['alpha']:.0%} {'set' if classes else 'interval'}")
     predicted += ["decided by (share)"] if rows[0]["decided_by"] else []
     state.answer(
         {**values, "predictions": rows},

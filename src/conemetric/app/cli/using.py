@@ -98,9 +98,8 @@ def neighbors(given: Neighbors) -> None:
         raise ValueError(f"-k {k} exceeds the {plural(findable, 'row')} that can be found.")
     with progress_bar():
         emit("stage", stage="searching")
-        mapped = learned.transform(queries.X)
         references = None if against is None else learned.transform(searched.X)
-        found, distance = nearest(mapped, references, k)
+        found, distance = nearest(learned.transform(queries.X), references, k)
     names, targets = (t.row_names for t in (queries, searched))
     frame = pl.DataFrame(
         {
