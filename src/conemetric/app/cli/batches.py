@@ -88,9 +88,8 @@ def write_batches(path: Path, batches: Iterator[pl.DataFrame], rank: int) -> int
 
     with atomic_path(path) as temporary:
         if kind == ".npy":
-            coordinates = first.columns[-rank:]
             dtype = first[:, -1].to_numpy().dtype
-            _write_npy(temporary, dtype, source(coordinates, None, None, None), rank)
+            _write_npy(temporary, dtype, source(first.columns[-rank:], None, None, None), rank)
         else:
             lazy = register_io_source(source, schema=first.schema)
             (lazy.sink_csv if kind == ".csv" else lazy.sink_parquet)(temporary)

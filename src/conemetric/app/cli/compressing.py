@@ -64,8 +64,7 @@ def compress(given: Compress) -> None:
     from ..studies.task import table_encoder
     from .loading import load_rows
 
-    with progress_bar():
-        emit("stage", stage="reading")
+    with progress_bar("reading"):
         table, name = load_rows(given.data or DEFAULT, given)
         if class_aware and table.labels is None:
             raise ValueError("--class-aware needs labels; give --label COLUMN or --labels FILE.")

@@ -287,9 +287,8 @@ def with_labels_only(table: Table, column: str | None) -> Table:
     if not missing.any():
         return table
     which = " (-1 means no label)" if labels.dtype.kind == "i" else ""
-    table = table.only(
-        ~missing, f"Left out: {plural(int(missing.sum()), 'row')} without a label{which}."
-    )
+    left_out = plural(int(missing.sum()), "row")
+    table = table.only(~missing, f"Left out: {left_out} without a label{which}.")
     labels = labels[~missing]
     whole = labels.dtype.kind == "f" and (labels == labels.round()).all()
     return replace(table, labels=labels.astype(np.int64)) if whole else table

@@ -2,8 +2,7 @@
 
 import base64
 import struct
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 from zlib import compress, crc32
 
 import numpy as np
@@ -16,8 +15,7 @@ N_DECIDING = 3  # training rows of each
 N_NEAR = 3  # columns of each
 
 
-@dataclass(frozen=True)
-class ShownRows:
+class ShownRows(NamedTuple):
     """How to show the rows of a study."""
 
     kind: str  # of its supervision

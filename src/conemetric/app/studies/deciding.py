@@ -156,14 +156,12 @@ def judged(decision: Decision, task: Labelled, seed: int, notes: list[str]) -> D
     X, learn, test = decision.X, *map(task.original, (task.learn, task.test))
     name = type(decision.estimator).__name__
     judgements = {name: task.judged(decision.estimator.predict(X[test]))}
-    seconds, failed, models = {name: decision.seconds}, {}, {}
-    if len(learn) <= MOST_COMPARED and (
-        task.kind == "quantity" or len(task.classes) <= MOST_CLASSES
-    ):
-        models = dict(_compared(task.kind, X, seed))
+    seconds, failed = {name: decision.seconds}, {}
+    n_classes = 0 if task.kind == "quantity" else len(task.classes)
+    few = len(learn) <= MOST_COMPARED and n_classes <= MOST_CLASSES
     # fits of few rows start threads thousands of times; where cores are busy, they wait long
     threads = 1 if len(learn) * X.shape[1] < MIN_PARALLEL_WORK else None
-    for other, model in models.items():
+    for other, model in _compared(task.kind, X, seed) if few else ():
         emit("stage", stage=f"learning to decide, {other}")
         began = stopwatch()
         try:

@@ -372,10 +372,9 @@ def _refitted(task, study, on_metric):
 
 def _folded(prepare, estimator, task, options, identity, names):
     """Preprocessing and learned map in one."""
-    encoded = isinstance(prepare[0], TableEncoder)
     return LearnedMetric.from_estimator(
         make_pipeline(*(step for _, step in prepare.steps), estimator),
-        feature_names=None if encoded else names,
+        feature_names=None if isinstance(prepare[0], TableEncoder) else names,
         notes={
             "data_id": identity,
             "rows": task.n_rows,
