@@ -31,8 +31,7 @@ class _Display:
     def _axes(self, ax, n_columns=1, figsize=(6.0, 4.0)):
         if ax is None:
             plt = require("matplotlib.pyplot", "plot")
-            _, ax = plt.subplots(1, n_columns, figsize=figsize, layout="constrained", squeeze=False)
-            ax = ax[0] if n_columns > 1 else ax[0, 0]
+            _, ax = plt.subplots(1, n_columns, figsize=figsize, layout="constrained")
         axes = np.atleast_1d(ax)
         if len(axes) != n_columns:
             raise ValueError(f"ax has {len(axes)} axes; this display needs {n_columns}.")

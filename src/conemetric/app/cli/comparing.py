@@ -50,10 +50,9 @@ def compare(given: Compare) -> None:
         files = {method.name: f"{method.name}.safetensors" for method in methods}
         out = output_folder(given.out, [TABLE, *files.values()], given.overwrite)
         for method in methods:
+            options = replace(given, method=method.name)
             with all_or_nothing(), labelled(method=method.name):
-                study = run_study(
-                    task, replace(given, method=method.name), feature_names=table.names
-                )
+                study = run_study(task, options, feature_names=table.names)
             save_metric(out / files[method.name], study.metric)
             studies.append(study)
     rows = [studies[0].table()[0]]

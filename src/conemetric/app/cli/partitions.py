@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -16,11 +16,9 @@ from ...core.extras import require
 from ..studies.partitioned import Partitioned
 from . import intake
 from .invocation import state
+from .learn import Learn
 from .options import DIALECT, Reading
 from .wording import plural
-
-if TYPE_CHECKING:
-    from .learn import Learn
 
 FIRST_ROWS = 100_000  # of the first file, read to choose the columns
 # of a partition's numbers: 64 MB, so that there are few and a worker can hold several
@@ -39,7 +37,7 @@ class Partitions(NamedTuple):
     ids = None
 
 
-def load_partitions(pattern: str | None, given: "Learn") -> tuple[Partitions, Partitioned, str]:
+def load_partitions(pattern: str | None, given: Learn) -> tuple[Partitions, Partitioned, str]:
     """The partitions, the task they make, and a name for it; refuses options that need one file."""
     for name in ONE_FILE:
         if getattr(given, name) != getattr(type(given), name):
@@ -73,9 +71,8 @@ def find_partitions(pattern: str | None, reading: Reading) -> Partitions:
     vectors = [name for name, kind in first.schema.items() if intake.is_vector(kind)]
     others = first.drop(vectors)
     kinds = intake.learnable(paths[0], others, reading, notes) if others.width else {}
-    kinds = {
-        name: kinds.get(name, "vector") for name in first.columns if name in {*kinds, *vectors}
-    }
+    used = [name for name in first.columns if name in {*kinds, *vectors}]
+    kinds = {name: kinds.get(name, "vector") for name in used}
     X, names = read_columns(first[:1], kinds, paths[0])
     most = max(1, PARTITION_BYTES // (X.shape[1] * 8))
     readers: list[Callable] = []

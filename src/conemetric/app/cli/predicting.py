@@ -107,11 +107,9 @@ def _predicted(estimator, X, alpha):
     classes, promises = getattr(estimator, "classes_", None), _promises(estimator)
     columns = {"value" if classes is None else "class": estimator.predict(X).tolist()}
     if classes is not None:
-        shares = estimator.predict_proba(X).tolist()
+        known, shares = classes.tolist(), estimator.predict_proba(X).tolist()
         columns["probability"] = [max(each) for each in shares]
-        columns["probabilities"] = [
-            dict(zip(classes.tolist(), each, strict=True)) for each in shares
-        ]
+        columns["probabilities"] = [dict(zip(known, each, strict=True)) for each in shares]
         if promises:
             sets = estimator.predict_set(X, alpha)
             columns["set"] = [classes[included].tolist() for included in sets]

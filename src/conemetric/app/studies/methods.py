@@ -37,9 +37,8 @@ class Method(NamedTuple):
         """An unfitted estimator; parameters its class does not have are ignored."""
         estimator = getattr(import_module("conemetric"), self.class_name)()
         known = estimator.get_params(deep=False)
-        return estimator.set_params(
-            **{name: value for name, value in parameters.items() if name in known}
-        )
+        own = {name: value for name, value in parameters.items() if name in known}
+        return estimator.set_params(**own)
 
 
 TRIPLETS = ("labels", "quantity", "triplets")  # what methods that learn from triplets accept
