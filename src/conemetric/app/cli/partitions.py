@@ -34,7 +34,7 @@ class Partitions(NamedTuple):
     sizes: list[int]  # rows of each
     names: list[str]  # of the features
     notes: tuple[str, ...]  # what was ignored, in words
-    ids = None
+    ids: None = None
 
 
 def load_partitions(pattern: str | None, given: Learn) -> tuple[Partitions, Partitioned, str]:
