@@ -24,10 +24,8 @@ class ShownRows(NamedTuple):
 
     def check_image_shape(self, n_columns: int) -> None:
         if self.image_shape is not None and self.image_shape[0] * self.image_shape[1] != n_columns:
-            height, width = self.image_shape
-            raise ValueError(
-                f"images of {height}x{width} do not have the {n_columns} columns of the data."
-            )
+            size = "x".join(map(str, self.image_shape))
+            raise ValueError(f"images of {size} do not have the {n_columns} columns of the data.")
 
     def name(self, row: int) -> str:
         return f"row {row}" if self.ids is None else str(self.ids[row])
