@@ -31,8 +31,7 @@ class _Display:
     def _axes(self, ax, n_columns=1, figsize=(6.0, 4.0)):
         if ax is None:
             plt = require("matplotlib.pyplot", "plot")
-            _, ax = plt.subplots(1, n_columns, figsize=figsize, layout="constrained", squeeze=False)
-            ax = ax[0] if n_columns > 1 else ax[0, 0]
+            _, ax = plt.subplots(1, n_columns, figsize=figsize, layout="constrained")
         axes = np.atleast_1d(ax)
         if len(axes) != n_columns:
             raise ValueError(f"ax has {len(axes)} axes; this display needs {n_columns}.")
@@ -81,11 +80,10 @@ class MetricComparisonDisplay(_Display):
         axes = self._axes(ax, 2, (9.0, 4.2))
         labels = np.zeros(len(self.before)) if self.labels is None else np.asarray(self.labels)
         names = np.unique(labels)
-        colours = class_colours(len(names))
         dots = {"s": 14, "alpha": 0.8, "linewidths": 0}
         titled = zip(axes, (self.before, self.after), ("Euclidean", "learned"), strict=True)
         for axis, flat, title in titled:
-            for name, colour in zip(names, colours, strict=True):
+            for name, colour in zip(names, class_colours(len(names)), strict=True):
                 axis.scatter(*flat[labels == name].T, color=colour, label=str(name), **dots)
             axis.set(title=title, xticks=[], yticks=[])
         if 1 < len(names) <= 12:

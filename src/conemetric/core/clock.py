@@ -2,6 +2,8 @@
 
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from numba.core import event
 
@@ -43,3 +45,12 @@ event.register("numba:compile", _Announcing())
 def stopwatch() -> float:
     """A clock in seconds that stops while Numba compiles, for comparable times of first fits."""
     return time.perf_counter() - seconds_compiling()
+
+
+@contextmanager
+def timed_stage(stage: str, seconds: dict[str, float], name: str = "") -> Iterator[None]:
+    """Announce a stage; the seconds it takes go under its name, or another."""
+    emit("stage", stage=stage)
+    began = stopwatch()
+    yield
+    seconds[name or stage] = stopwatch() - began

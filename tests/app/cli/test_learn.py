@@ -664,7 +664,7 @@ from conemetric import watching
 from conemetric.app.cli import learn, main
 
 @contextmanager
-def bar():
+def bar(stage):
     def watch(event):
         if sys.argv[1] == "interrupt" and event["kind"] == "solve" and event["iteration"] == 3:
             os.kill(os.getpid(), signal.SIGINT)

@@ -59,8 +59,7 @@ def adapt(given: Adapt) -> None:
     from .collections import read_collection
     from .scores import postgres_language, read_scores
 
-    with progress_bar():
-        emit("stage", stage="reading")
+    with progress_bar("reading"):
         collection, notes = read_collection(data, given)
         adapting.check_options(given)
         scores, more = read_scores(collection, given, given.target)

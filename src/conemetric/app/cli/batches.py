@@ -54,9 +54,8 @@ def _batches(path, metric, reading, notes):
     size = max(1, BATCH // metric.n_features_in_)
     if ending_of(path, TABLES + ARRAYS) in ARRAYS:
         X = load_arrays(path)["X"]
-        width = (metric.encoder or metric).n_features_in_
         check_numbers(path, X)
-        check_width(path, X.shape[1], width)
+        check_width(path, X.shape[1], (metric.encoder or metric).n_features_in_)
         dtype = np.float32 if X.dtype == np.float32 else np.float64
         for start in range(0, len(X), size):
             yield metric.fill_missing(np.asarray(X[start : start + size], dtype)), pl.DataFrame()
@@ -89,9 +88,8 @@ def write_batches(path: Path, batches: Iterator[pl.DataFrame], rank: int) -> int
 
     with atomic_path(path) as temporary:
         if kind == ".npy":
-            coordinates = first.columns[-rank:]
             dtype = first[:, -1].to_numpy().dtype
-            _write_npy(temporary, dtype, source(coordinates, None, None, None), rank)
+            _write_npy(temporary, dtype, source(first.columns[-rank:], None, None, None), rank)
         else:
             lazy = register_io_source(source, schema=first.schema)
             (lazy.sink_csv if kind == ".csv" else lazy.sink_parquet)(temporary)

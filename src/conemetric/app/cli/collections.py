@@ -277,9 +277,8 @@ def _judgements(place, sides, notes):
 def _by_number(path, sides, notes):
     """Rows [query, document, grade] of a file of judgements."""
     frame = read_judgements(path)
-    query, document = (
-        side.numbers(column) for side, column in zip(sides.values(), frame, strict=False)
-    )
+    query = sides["queries"].numbers(frame["query"])
+    document = sides["documents"].numbers(frame["document"])
     known = known_lines(path, query, document, "judgement", notes)
     return np.column_stack([query, document, frame["grade"].to_numpy()])[known]
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
-from ...core.progress import all_or_nothing, emit, labelled
+from ...core.progress import all_or_nothing, labelled
 from .files import output_folder, write_csv
 from .invocation import progress_bar, state
 from .options import Command, Judging, MaxRows, Names, Overwrite, Supervised, folder_for, option
@@ -43,26 +43,23 @@ def compare(given: Compare) -> None:
     from .loading import load_task
 
     studies = []
-    with progress_bar():
-        emit("stage", stage="reading")
+    with progress_bar("reading"):
         table, task, name = load_task(given.data, given)
         chosen = [find(choice, task.kind) for choice in given.methods or ()]
         methods = chosen or methods_for(task.kind)
         files = {method.name: f"{method.name}.safetensors" for method in methods}
         out = output_folder(given.out, [TABLE, *files.values()], given.overwrite)
         for method in methods:
+            options = replace(given, method=method.name)
             with all_or_nothing(), labelled(method=method.name):
-                study = run_study(
-                    task, replace(given, method=method.name), feature_names=table.names
-                )
+                study = run_study(task, options, feature_names=table.names)
             save_metric(out / files[method.name], study.metric)
             studies.append(study)
     rows = [studies[0].table()[0]]
     for study in studies:
         facts = {"p_value": study.p_value, "collapsed": bool(study.alarm)}
         rows.append({**study.table()[1], **facts})
-    marks = {True: " (collapsed)", False: ""}
-    shown = [{**row, "mark": marks[row.get("collapsed", False)]} for row in rows]
+    shown = [{**row, "mark": " (collapsed)" if row.get("collapsed") else ""} for row in rows]
     write_csv(out / TABLE, rows)
     notes = [study.alarm for study in studies if study.alarm] + list(table.notes)
     notes += [note for study in studies for note in study.notes]

@@ -15,8 +15,6 @@ from .wording import filled_grid, in_words, plural, use_in_python, written
 if TYPE_CHECKING:
     import numpy as np
 
-    from .intake import Table
-
 N_PAIRS = 20_000  # of rows to judge on: 200 lie beyond the 99 % quantile shown
 MOST_JUDGED, FEWEST_JUDGED = 2_000, 20  # rows to judge on
 N_NEIGHBOURS = 10  # of which as many as possible should be kept
@@ -64,8 +62,7 @@ def compress(given: Compress) -> None:
     from ..studies.task import table_encoder
     from .loading import load_rows
 
-    with progress_bar():
-        emit("stage", stage="reading")
+    with progress_bar("reading"):
         table, name = load_rows(given.data or DEFAULT, given)
         if class_aware and table.labels is None:
             raise ValueError("--class-aware needs labels; give --label COLUMN or --labels FILE.")
@@ -143,7 +140,7 @@ def _answer(name, table, n_features, delta, metric, results, split, out, needed)
     )
 
 
-def _split(table: "Table", max_rows, rng):
+def _split(table, max_rows, rng):
     """Rows to learn from, and others to judge on (the same ones if there are too few others)."""
     import numpy as np
 

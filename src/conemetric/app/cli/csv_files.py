@@ -4,6 +4,8 @@ import csv
 import io
 import re
 from collections import Counter
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import NoReturn
 
@@ -18,25 +20,20 @@ def scan_text(path: Path, given: Reading, notes: list[str]) -> pl.LazyFrame:
     """A lazy frame of a CSV file, rewritten in memory if Polars cannot read it; notes say how."""
     dialect = sniff(path, given)
     names = _names(path, dialect)
-
-    def frame(source, separator, **types):
-        return pl.scan_csv(
-            source,
-            separator=separator,
-            has_header=dialect.header,
-            decimal_comma=dialect.decimal == ",",
-            null_values=MISSING,
-            **types,
-        )
-
-    tidy = dialect.tidy
+    frame = partial(
+        pl.scan_csv,
+        has_header=dialect.header,
+        decimal_comma=dialect.decimal == ",",
+        null_values=MISSING,
+    )
+    tidy, mark = dialect.tidy, dialect.separator
     if dialect.quotes:
         n = refuse_broken(path, dialect, names, strict=True) - dialect.header
-        tidy = tidy and _n_rows(frame(path, dialect.separator, infer_schema=False)) == n
-    source = (path, dialect.separator) if tidy else (_rewritten(path, dialect, len(names)), "\t")
+        tidy = tidy and _n_rows(frame(path, separator=mark, infer_schema=False)) == n
+    source, mark = (path, mark) if tidy else (_rewritten(path, dialect, len(names)), "\t")
     # from all rows: what looks like whole numbers may have fractions further down
-    kinds = frame(*source, infer_schema_length=None).collect_schema().dtypes()
-    read = frame(*source, schema=dict(zip(names, kinds, strict=False)))
+    kinds = frame(source, separator=mark, infer_schema_length=None).collect_schema().dtypes()
+    read = frame(source, separator=mark, schema=dict(zip(names, kinds, strict=False)))
     unusual = _in_words(path, dialect, names)
     if unusual:
         options = [f"--{name}" for name in DIALECT if given.offers(name)]
@@ -47,10 +44,8 @@ def scan_text(path: Path, given: Reading, notes: list[str]) -> pl.LazyFrame:
 
 def _n_rows(frame):
     """How many rows Polars finds; None if it fails."""
-    try:
+    with suppress(pl.exceptions.PolarsError):
         return frame.select(pl.len()).collect().item()
-    except pl.exceptions.PolarsError:
-        return None
 
 
 def explain(path: Path, given: Reading, error: Exception) -> NoReturn:
@@ -112,13 +107,11 @@ def _rewritten(path, dialect, width):
 
 def _in_words(path, dialect, names):
     """What is unusual about a dialect."""
-    unusual = []
-    if dialect.separator != ("\t" if path.suffix.lower() == ".tsv" else ","):
-        unusual.append(f"{SEPARATORS.get(dialect.separator, dialect.separator)} as separator")
-    if dialect.decimal != ".":
-        unusual.append("decimal commas")
-    if dialect.encoding not in UTF8:
-        unusual.append(f"encoding {dialect.encoding}")
-    if not dialect.header:
-        unusual.append(f"no header (the columns are {listed(names, 3)})")
-    return ", ".join(unusual)
+    mark, usual = dialect.separator, "\t" if path.suffix.lower() == ".tsv" else ","
+    said = {
+        f"{SEPARATORS.get(mark, mark)} as separator": mark != usual,
+        "decimal commas": dialect.decimal != ".",
+        f"encoding {dialect.encoding}": dialect.encoding not in UTF8,
+        f"no header (the columns are {listed(names, 3)})": not dialect.header,
+    }
+    return ", ".join(words for words, unusual in said.items() if unusual)

@@ -125,8 +125,7 @@ def _untidy(path, dialect, width):
     with path.open("rb") as file:
         for lines in iter(partial(file.readlines, BLOCK), []):
             block = b"\n" + b"".join(lines)  # the end of the line before
-            quoted = dialect.quotes and within.search(block)
-            if quoted or any(fault in block for fault in faults):
+            if any(fault in block for fault in faults) or (dialect.quotes and within.search(block)):
                 return True
     return False
 

@@ -3,7 +3,7 @@
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
@@ -51,6 +51,8 @@ def export(given: Export) -> None:
     if weights or to != "sentence-transformers":  # which adds to an existing folder
         check_free([out], given.overwrite)
 
+    from ...export import to_hybrid_query
+    from ...export.hybrid import score_sum
     from ...storage import load_metric
 
     if weights:
@@ -58,35 +60,25 @@ def export(given: Export) -> None:
             learned = json.loads(metric.read_text(encoding="utf-8"))
         except ValueError as error:
             raise ValueError(f"'{metric}' is not a JSON file: {error}") from error
-        return _export_weights(learned, to, out)
-    learned = load_metric(metric)
-    if to not in FORMATS:
-        if learned.scores is None:
+    else:
+        learned = load_metric(metric)
+        if to not in FORMATS and learned.scores is None:
             raise ValueError(
                 f"--to {to} writes learned weights of scores, and '{metric}' has none; use one of "
                 f"{', '.join(FORMATS)}, or a file that adapt wrote with --lexical or --scores."
             )
-        return _export_weights(learned, to, out)
-    _write(learned, to, out, given.dialect)
-    rank, n_features = learned.components.shape
-    state.answer(
-        {"to": to, "features": n_features, "dimensions": rank, "out": str(out)},
-        f"{plural(n_features, 'feature')} to {plural(rank, 'dimension')}, for {to}, in "
-        f"{escape(str(out))}",
-    )
-
-
-def _export_weights(learned, to, out):
-    """Learned weights of scores, as a query of another system."""
-    from ...export import to_hybrid_query
-    from ...export.hybrid import score_sum
-
-    write_query(out, to_hybrid_query(learned, to))
-    weights = score_sum(learned).weights
-    state.answer(
-        {"to": to, "weights": weights, "out": str(out)},
-        f"{plural(len(weights), 'weight')}, for {to}, in {escape(str(out))}",
-    )
+    values: dict[str, Any]
+    if weights or to not in FORMATS:
+        write_query(out, to_hybrid_query(learned, to))
+        values = {"weights": score_sum(learned).weights}
+        what = plural(len(values["weights"]), "weight")
+    else:
+        _write(learned, to, out, given.dialect)
+        rank, n_features = learned.components.shape
+        values = {"features": n_features, "dimensions": rank}
+        what = f"{plural(n_features, 'feature')} to {plural(rank, 'dimension')}"
+    answer = f"{what}, for {to}, in {escape(str(out))}"
+    state.answer({"to": to, **values, "out": str(out)}, answer)
 
 
 def _write(learned, to, out, dialect):

@@ -218,7 +218,13 @@ def rows_as_learned(
         numeric = [name for name, kind in frame.schema.items() if kind.is_numeric()]
         kinds = dict.fromkeys(learned.columns or numeric, "number")
         check_width(path, len(kinds), learned.n_features_in_)
-    _check_lacking(path, frame.schema, list(kinds))
+    missing = [name for name in kinds if name not in frame.schema]
+    if missing:
+        others = [name for name in frame.schema if name not in kinds]
+        close = difflib.get_close_matches(missing[0], others, 1)
+        hint = f"; is the first one '{close[0]}'?" if close else "."
+        lacking = f"{plural(len(missing), 'column')} used in training: {listed(missing)}{hint}"
+        raise ValueError(f"'{path}' lacks {lacking}")
     typed = pl.DataFrame(typed_column(frame[name], kind) for name, kind in kinds.items())
     for name, kind in kinds.items():
         if kind == "number" and frame[name].dtype == pl.String:
@@ -235,19 +241,6 @@ def check_width(path: str | Path, given: int, needed: int) -> None:
         raise ValueError(
             f"'{path}' has {plural(given, 'column')} of numbers; training used {needed:,}."
         )
-
-
-def _check_lacking(path, schema, needed):
-    """Refuse a table that lacks columns used in training."""
-    missing = [name for name in needed if name not in schema]
-    if not missing:
-        return
-    others = [name for name in schema if name not in needed]
-    close = difflib.get_close_matches(missing[0], others, 1)
-    hint = f"; is the first one '{close[0]}'?" if close else "."
-    raise ValueError(
-        f"'{path}' lacks {plural(len(missing), 'column')} used in training: {listed(missing)}{hint}"
-    )
 
 
 # ---- labels and names of rows
@@ -287,9 +280,8 @@ def with_labels_only(table: Table, column: str | None) -> Table:
     if not missing.any():
         return table
     which = " (-1 means no label)" if labels.dtype.kind == "i" else ""
-    table = table.only(
-        ~missing, f"Left out: {plural(int(missing.sum()), 'row')} without a label{which}."
-    )
+    left_out = plural(int(missing.sum()), "row")
+    table = table.only(~missing, f"Left out: {left_out} without a label{which}.")
     labels = labels[~missing]
     whole = labels.dtype.kind == "f" and (labels == labels.round()).all()
     return replace(table, labels=labels.astype(np.int64)) if whole else table

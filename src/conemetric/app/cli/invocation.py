@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from ...core.progress import Event, watching
+from ...core.progress import Event, emit, watching
 
 
 class Invocation:
@@ -54,12 +54,10 @@ state.reset()
 
 
 @contextmanager
-def progress_bar() -> Iterator[None]:
-    """Show the events of the block as one line on a terminal, and nothing in a pipe."""
-    # even a disabled Progress ends with an empty line in a pipe
-    if state.json or not state.messages.is_terminal:
-        yield
-        return
+def progress_bar(stage: str) -> Iterator[None]:
+    """Show the events of the block, which begins with this stage, as one line on a terminal, and
+    nothing in a pipe.
+    """
     columns = (
         SpinnerColumn(),
         TextColumn("{task.description}"),
@@ -67,10 +65,12 @@ def progress_bar() -> Iterator[None]:
         TimeElapsedColumn(),
         TextColumn("{task.fields[note]}"),
     )
-    with (
-        Progress(*columns, console=state.messages, transient=True) as bar,
-        watching(ProgressLine(bar)),
-    ):
+    with ExitStack() as shown:
+        # even a disabled Progress ends with an empty line in a pipe
+        if state.messages.is_terminal and not state.json:
+            bar = Progress(*columns, console=state.messages, transient=True)
+            shown.enter_context(watching(ProgressLine(shown.enter_context(bar))))
+        emit("stage", stage=stage)
         yield
 
 
@@ -83,9 +83,8 @@ class ProgressLine:
 
     def __call__(self, event: Event) -> None:
         kind, note, done = event["kind"], "", None
-        prefix = f"{event['method']}: " if "method" in event else ""
         if kind == "stage":
-            self.stage = f"{prefix}{event['stage']}"
+            self.stage = ": ".join(event[key] for key in ("method", "stage") if key in event)
         stage = f"{self.stage}, {event['candidate']}" if "candidate" in event else self.stage
         if kind == "solve":
             note = f"iteration {event['iteration']}, certified gap {event['relative_gap']:.1e}"

@@ -69,10 +69,8 @@ def learn(given: Learn) -> None:
     from .loading import load_task
     from .partitions import computing, load_partitions
 
-    with computing(given.workers, given.scheduler), progress_bar():
-        emit("stage", stage="reading")
-        load = load_partitions if many else load_task
-        table, task, name = load(data, given)
+    with computing(given.workers, given.scheduler), progress_bar("reading"):
+        table, task, name = (load_partitions if many else load_task)(data, given)
         study = run_study(
             task,
             given,

@@ -100,23 +100,15 @@ def _read_constraints(path, width, table):
 
 def _by_number(path, frame, table):
     for column in frame.iter_columns():
-        name = column.name
+        fault = ""
         if not column.dtype.is_integer():
-            raise ValueError(
-                f"'{path}': column '{name}' does not hold row numbers (0, 1, ...); to use "
-                "ids, give --id COLUMN."
-            )
-        if column.null_count():
-            raise ValueError(
-                f"'{path}': column '{name}' has {plural(column.null_count(), 'missing row number')}"
-                "; fill them in."
-            )
-        outside = column.filter((column < 0) | (column >= len(table.X)))
-        if len(outside):
-            raise ValueError(
-                f"'{path}': column '{name}' has {outside[0]}; the data have rows 0 to "
-                f"{len(table.X) - 1}."
-            )
+            fault = "does not hold row numbers (0, 1, ...); to use ids, give --id COLUMN"
+        elif column.null_count():
+            fault = f"has {plural(column.null_count(), 'missing row number')}; fill them in"
+        elif len(outside := column.filter((column < 0) | (column >= len(table.X)))):
+            fault = f"has {outside[0]}; the data have rows 0 to {len(table.X) - 1}"
+        if fault:
+            raise ValueError(f"'{path}': column '{column.name}' {fault}.")
     return frame.to_numpy().astype(np.int64)
 
 

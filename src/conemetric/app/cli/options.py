@@ -15,7 +15,7 @@ every command offers the part of it that its class annotates.
 import glob
 import inspect
 from collections.abc import Callable
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import dataclass
 from functools import partial, wraps
 from pathlib import Path
 from typing import Annotated, Any, get_origin
@@ -56,17 +56,8 @@ File = Path | None
 def as_command(function: Callable[[Any], None]) -> Callable[..., None]:
     """The command as Typer takes it: the options of its class become parameters."""
     kind = inspect.signature(function).parameters["given"].annotation
-    parameters = [
-        inspect.Parameter(
-            field.name,
-            inspect.Parameter.KEYWORD_ONLY,
-            default=inspect.Parameter.empty if field.default is MISSING else field.default,
-            annotation=field.type,
-        )
-        for field in fields(kind)
-        if is_option(field)
-    ]
-    parameters.sort(key=lambda parameter: parameter.name in ("json", "debug"))  # these come last
+    last = ("json", "debug")
+    parameters = sorted(options_of(kind), key=lambda parameter: parameter.name in last)
 
     @wraps(function)
     def call(**options):
@@ -78,9 +69,10 @@ def as_command(function: Callable[[Any], None]) -> Callable[..., None]:
     return call
 
 
-def is_option(field: Any) -> bool:
-    """Whether a field of an options class is an option."""
-    return get_origin(field.type) is Annotated
+def options_of(kind: type) -> list[inspect.Parameter]:
+    """The options among the fields of an options class."""
+    given = inspect.signature(kind).parameters.values()
+    return [parameter for parameter in given if get_origin(parameter.annotation) is Annotated]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -160,7 +152,7 @@ class Reading:
 
     def offers(self, name: str) -> bool:
         """Whether this field is an option of the command."""
-        return any(field.name == name and is_option(field) for field in fields(self))
+        return any(parameter.name == name for parameter in options_of(type(self)))
 
     def remedies(self, joint: str = ", or ", **advice: str) -> str:
         """Other remedies: the advice whose option this command offers."""

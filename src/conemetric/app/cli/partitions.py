@@ -5,10 +5,9 @@ import itertools
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -17,11 +16,9 @@ from ...core.extras import require
 from ..studies.partitioned import Partitioned
 from . import intake
 from .invocation import state
+from .learn import Learn
 from .options import DIALECT, Reading
 from .wording import plural
-
-if TYPE_CHECKING:
-    from .learn import Learn
 
 FIRST_ROWS = 100_000  # of the first file, read to choose the columns
 # of a partition's numbers: 64 MB, so that there are few and a worker can hold several
@@ -30,18 +27,17 @@ PARTITION_BYTES = 1 << 26
 ONE_FILE = ("max_rows", "labels", "target", "pairs", "triplets", "id_column", *DIALECT)
 
 
-@dataclass(frozen=True)
-class Partitions:
+class Partitions(NamedTuple):
     """Partitions, and what is known about their columns."""
 
     read: list[Callable]  # each returns rows and labels of one partition
     sizes: list[int]  # rows of each
     names: list[str]  # of the features
     notes: tuple[str, ...]  # what was ignored, in words
-    ids = None
+    ids: None = None
 
 
-def load_partitions(pattern: str | None, given: "Learn") -> tuple[Partitions, Partitioned, str]:
+def load_partitions(pattern: str | None, given: Learn) -> tuple[Partitions, Partitioned, str]:
     """The partitions, the task they make, and a name for it; refuses options that need one file."""
     for name in ONE_FILE:
         if getattr(given, name) != getattr(type(given), name):
@@ -75,16 +71,22 @@ def find_partitions(pattern: str | None, reading: Reading) -> Partitions:
     vectors = [name for name, kind in first.schema.items() if intake.is_vector(kind)]
     others = first.drop(vectors)
     kinds = intake.learnable(paths[0], others, reading, notes) if others.width else {}
-    kinds = {
-        name: kinds.get(name, "vector") for name in first.columns if name in {*kinds, *vectors}
-    }
+    used = [name for name in first.columns if name in {*kinds, *vectors}]
+    kinds = {name: kinds.get(name, "vector") for name in used}
     X, names = read_columns(first[:1], kinds, paths[0])
     most = max(1, PARTITION_BYTES // (X.shape[1] * 8))
     readers: list[Callable] = []
     sizes: list[int] = []
     for path in paths:
-        _check_schema(path, paths[0], schema, [*kinds, label])
-        n = pl.scan_parquet(path).select(pl.len()).collect().item()
+        lazy = pl.scan_parquet(path)
+        found = lazy.collect_schema()
+        for name in (*kinds, label):
+            if found.get(name) != schema[name]:
+                raise ValueError(
+                    f"'{path}': column '{name}' holds {found.get(name, 'nothing')}, in '{paths[0]}' "
+                    f"{schema[name]}; give files with the same columns."
+                )
+        n = lazy.select(pl.len()).collect().item()
         ends = np.linspace(0, n, -(-n // most) + 1).astype(int).tolist()
         for start, stop in itertools.pairwise(ends):
             readers.append(partial(read_partition, path, start, stop - start, kinds, label))
@@ -117,16 +119,6 @@ def _paths(pattern):
     if other:
         raise ValueError(f"'{other[0]}' is not Parquet; several files at a time must be Parquet.")
     return paths
-
-
-def _check_schema(path, first, schema, columns):
-    found = pl.scan_parquet(path).collect_schema()
-    for name in columns:
-        if found.get(name) != schema[name]:
-            raise ValueError(
-                f"'{path}': column '{name}' holds {found.get(name, 'nothing')}, in '{first}' "
-                f"{schema[name]}; give files with the same columns."
-            )
 
 
 def read_partition(

@@ -3,20 +3,16 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from rich.markup import escape
 
-from ...core.progress import emit
 from ...core.slices import slices
 from .files import as_rows, check_file, check_free, write_csv
 from .invocation import progress_bar, state
 from .options import Command, Dialect, DropMissing, IdColumn, Out, Overwrite, Rows, option
 from .using import SHOWN
 from .wording import all_of_them, grid, plural
-
-if TYPE_CHECKING:
-    import numpy as np
 
 ALPHA = "Share of sets or intervals that may miss the true value."
 NO_PROMISE = (
@@ -62,8 +58,7 @@ def predict(given: Predict) -> None:
     if _promises(estimator):
         estimator.held_out_for(alpha)  # an error before any row is read
     table = read_table(given.data, given, estimator.encoder_ or _columns(estimator))
-    with progress_bar():
-        emit("stage", stage="predicting")
+    with progress_bar("predicting"):
         found = predicted_rows(estimator, table.X, alpha, given.explained)
         named = zip(table.row_names.tolist(), found, strict=True)
         rows = [{"row": name, **values} for name, values in named]
@@ -91,43 +86,34 @@ def _columns(estimator):
     return LearnedMetric(components, np.zeros(len(components)), feature_names=names)
 
 
-def predicted_rows(
-    estimator: Any, X: "np.ndarray", alpha: float, n: int
-) -> Iterator[dict[str, Any]]:
+def predicted_rows(estimator: Any, X: Any, alpha: float, n: int) -> Iterator[dict[str, Any]]:
     """For each row class, probability and set, or number and interval, and n deciding rows."""
     import numpy as np
     import polars as pl
 
-    from ...decisions.classifier import MetricClassifier
-
     names = estimator.notes_.get("row_names") or {}
     for part in slices(len(X), estimator.n_kept_ + n * X.shape[1], BLOCK):
-        block: Any = X[part]
+        block = X[part]
         if isinstance(block, np.ndarray) and hasattr(estimator, "feature_names_in_"):
             block = pl.DataFrame(block, schema=list(estimator.feature_names_in_))
         why = estimator.explain(block, n) if n else None
-        classes = isinstance(estimator, MetricClassifier)
-        found = (_classes if classes else _numbers)(estimator, block, alpha)
-        for i, values in enumerate(found):
+        for i, values in enumerate(_predicted(estimator, block, alpha)):
             decided = zip(why.rows[i].tolist(), why.shares[i].tolist(), strict=True) if why else ()
             named = [{"row": names.get(str(row), row), "share": share} for row, share in decided]
             yield {**values, "decided_by": named}
 
 
-def _classes(estimator, X, alpha):
-    known, columns = estimator.classes_.tolist(), {"class": estimator.predict(X).tolist()}
-    shares = estimator.predict_proba(X).tolist()
-    columns["probability"] = [max(each) for each in shares]
-    columns["probabilities"] = [dict(zip(known, each, strict=True)) for each in shares]
-    if _promises(estimator):
-        sets = estimator.predict_set(X, alpha)
-        columns["set"] = [estimator.classes_[included].tolist() for included in sets]
-    return as_rows(columns)
-
-
-def _numbers(estimator, X, alpha):
-    columns = {"value": estimator.predict(X).tolist()}
-    if _promises(estimator):
+def _predicted(estimator, X, alpha):
+    classes, promises = getattr(estimator, "classes_", None), _promises(estimator)
+    columns = {"value" if classes is None else "class": estimator.predict(X).tolist()}
+    if classes is not None:
+        known, shares = classes.tolist(), estimator.predict_proba(X).tolist()
+        columns["probability"] = [max(each) for each in shares]
+        columns["probabilities"] = [dict(zip(known, each, strict=True)) for each in shares]
+        if promises:
+            sets = estimator.predict_set(X, alpha)
+            columns["set"] = [classes[included].tolist() for included in sets]
+    elif promises:
         columns["low"], columns["high"] = estimator.predict_interval(X, alpha).T.tolist()
     return as_rows(columns)
 
@@ -151,26 +137,22 @@ def _flat(row):
 
 def _show(rows, values, notes):
     """The first rows on the screen."""
-    shown = []
+    covered, shown = f"{1 - values['alpha']:.0%}", []
     for row in rows[:SHOWN]:
         by = ", ".join(f"{each['row']} ({each['share']:+.1%})" for each in row["decided_by"])
+        cells = {"row": str(row["row"])}  # by heading
         if "class" in row:
-            cells = [str(row["class"]), f"{row['probability']:.1%}"]
-            cells += [", ".join(map(str, row["set"]))] if "set" in row else []
+            cells |= {"class": str(row["class"]), "probability": f"{row['probability']:.1%}"}
         else:
-            cells = [f"{row['value']:.4g}"]
-            cells += [f"{row['low']:.4g} - {row['high']:.4g}"] if "low" in row else []
-        cells += [by] if by else []
-        shown.append(tuple(map(escape, (str(row["row"]), *cells))))
-    covered = f"{1 - values['alpha']:.0%}"
-    classes = "class" in rows[0]
-    predicted = ["class", "probability"] if classes else ["prediction"]
-    if "set" in rows[0] or "low" in rows[0]:
-        predicted.append(f"{covered} {'set' if classes else 'interval'}")
-    predicted += ["decided by (share)"] if rows[0]["decided_by"] else []
+            cells["prediction"] = f"{row['value']:.4g}"
+        if "set" in row:
+            cells[f"{covered} set"] = ", ".join(map(str, row["set"]))
+        if "low" in row:
+            cells[f"{covered} interval"] = f"{row['low']:.4g} - {row['high']:.4g}"
+        shown.append(cells | ({"decided by (share)": by} if by else {}))
     state.answer(
         {**values, "predictions": rows},
-        grid("", ("row", *predicted), shown),
+        grid("", shown[0], (map(escape, cells.values()) for cells in shown)),
         notes=notes,
         last=all_of_them(len(rows), len(rows) <= SHOWN),
     )

@@ -188,9 +188,8 @@ def load_arrays(path: Path) -> dict[str, np.ndarray]:
 
 def _read_frame(path, reading, learned):
     notes: list[str] = []
-    lazy = scan(path, reading, notes)
     with readable(path, reading):
-        frame = lazy.collect(engine="streaming")
+        frame = scan(path, reading, notes).collect(engine="streaming")
     intake.check_columns(path, frame.schema, reading)
     if len(frame) == 0:
         raise ValueError(f"'{path}' has no rows.")

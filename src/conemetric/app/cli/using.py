@@ -7,7 +7,6 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from ...core.progress import emit
 from ..datasets import ALIASES, BUNDLED, load_bundled
 from .files import check_file, check_free
 from .invocation import progress_bar, state
@@ -49,7 +48,7 @@ def embed(given: Embed) -> None:
     rank = len(learned.components)
     notes: list[str] = []
     dropped: list[int] = []
-    with progress_bar():
+    with progress_bar("starting"):
         batches = embedded_batches(given.data, learned, given, notes, dropped)
         n = write_batches(given.out, batches, rank)
     if sum(dropped):
@@ -96,11 +95,9 @@ def neighbors(given: Neighbors) -> None:
     findable = len(searched.X) - (against is None)
     if k > findable:
         raise ValueError(f"-k {k} exceeds the {plural(findable, 'row')} that can be found.")
-    with progress_bar():
-        emit("stage", stage="searching")
-        mapped = learned.transform(queries.X)
+    with progress_bar("searching"):
         references = None if against is None else learned.transform(searched.X)
-        found, distance = nearest(mapped, references, k)
+        found, distance = nearest(learned.transform(queries.X), references, k)
     names, targets = (t.row_names for t in (queries, searched))
     frame = pl.DataFrame(
         {

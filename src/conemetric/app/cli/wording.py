@@ -36,7 +36,7 @@ def all_of_them(n: int, complete: bool) -> list[str]:
     return [] if complete else [f"the first of {plural(n, 'row')}; all of them: --out FILE.csv"]
 
 
-def grid(title: str, headings: Iterable[str], rows: Iterable[Sequence[str]]) -> Table:
+def grid(title: str, headings: Iterable[str], rows: Iterable[Iterable[str]]) -> Table:
     """A table for the screen: names in its first column, numbers in the others."""
     table = Table(title=escape(title) if title else None, title_justify="left")
     for number, heading in enumerate(headings):
@@ -82,12 +82,9 @@ def promise_values(promise: "ThresholdPromise") -> dict[str, Any]:
 
 def in_words(certificate: "Certificate") -> str:
     """A certificate in a sentence that a person can act on."""
-    if certificate.relative_gap <= 0 or certificate.relative_gap != certificate.relative_gap:
-        return f"gap {certificate.relative_gap:.1e} ({certificate.status})"
-    missed = (
-        f", constraints missed by {certificate.violation:.1e}" if certificate.violation > 0 else ""
-    )
-    return (
-        f"proven within {certificate.relative_gap:.2g} (relative) of the best possible objective"
-        f"{missed} ({certificate.status})"
-    )
+    gap, violation = certificate.relative_gap, certificate.violation
+    if not gap > 0:
+        return f"gap {gap:.1e} ({certificate.status})"
+    missed = f", constraints missed by {violation:.1e}" if violation > 0 else ""
+    proven = f"proven within {gap:.2g} (relative) of the best possible objective"
+    return f"{proven}{missed} ({certificate.status})"

@@ -33,7 +33,12 @@ def write_retrieval_report(
         "main_measure": MAIN,
         "scores_headings": SCORES_HEADINGS,
         "scores": scores_table(adaptation),
-        "rescued": rescued_rows(adaptation),
+        # queries that have a relevant document among the first 10 thanks to a score
+        "rescued": [
+            (score.name, _query(adaptation, query))
+            for score in adaptation.contributions
+            for query in adaptation.held_out[score.rescued[:SHOWN]]
+        ],
         "n_won": int((after > before).sum()),
         "n_lost": int((after < before).sum()),
         "won": [query_row(adaptation, i) for i in order[::-1] if after[i] > before[i]][:SHOWN],
@@ -89,15 +94,6 @@ def scores_table(found: Adaptation) -> list[tuple[str, ...]]:
         *(row(f"{column.name} alone", f"{column.name} alone", column) for column in columns),
         row("rank fusion (RRF)", RRF),
         row("learned sum", found.chosen),
-    ]
-
-
-def rescued_rows(found: Adaptation) -> list[tuple[str, str]]:
-    """Scores, and queries that have a relevant document among the first 10 thanks to them."""
-    return [
-        (score.name, _query(found, query))
-        for score in found.contributions
-        for query in found.held_out[score.rescued[:SHOWN]]
     ]
 
 

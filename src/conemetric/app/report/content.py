@@ -1,6 +1,7 @@
 """The numbers a report shows, computed from a `Study`; the templates draw them."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 from sklearn.metrics import confusion_matrix
@@ -20,8 +21,7 @@ TITLES = ("Euclidean", "learned")
 SIMILAR, DISSIMILAR = "#12a594", "#7a5fd0"  # distinguishable for the colour-blind
 
 
-@dataclass(frozen=True)
-class Picture:
+class Picture(NamedTuple):
     """Panels, each a title and its marks, and a legend of colours and names."""
 
     panels: list[tuple[str, list[tuple]]]
@@ -59,8 +59,7 @@ def projection(study: Study) -> Picture:
     return Picture(panels, legend if len(names) > 1 else [])
 
 
-@dataclass(frozen=True)
-class Confusion:
+class Confusion(NamedTuple):
     """Counts, true by predicted class; of many classes those with most mistakes."""
 
     names: list[str]
@@ -86,8 +85,7 @@ def confusion(study: Study) -> Confusion | None:
     return Confusion(names[keep].tolist(), before, after, len(names) - len(keep))
 
 
-@dataclass(frozen=True)
-class Dimensions:
+class Dimensions(NamedTuple):
     """Eigenvalues of the learned metric, and the validation error using only the leading
     directions; ``suggested`` is the fewest within one standard error of the best.
     """

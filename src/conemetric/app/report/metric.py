@@ -102,8 +102,7 @@ def table_rows(study: Study) -> list[tuple[str, ...]]:
         if splits > 1:
             error, spread = row.get("mean"), f"{row.get('std', 0):.2%}"
         if error is None:
-            n = sum(name in split for split in study.judged)
-            spread = f"learned on {n} splits only"
+            spread = f"learned on {sum(name in split for split in study.judged)} splits only"
         cells = ("-" if error is None else f"{error:.2%}", spread, str(sizes.get(name, "")))
         seconds = f"{row['seconds']:.1f}" if "seconds" in row else ""
         rows.append((names.get(name, name), *cells, seconds))

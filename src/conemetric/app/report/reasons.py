@@ -2,8 +2,7 @@
 
 import base64
 import struct
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 from zlib import compress, crc32
 
 import numpy as np
@@ -16,8 +15,7 @@ N_DECIDING = 3  # training rows of each
 N_NEAR = 3  # columns of each
 
 
-@dataclass(frozen=True)
-class ShownRows:
+class ShownRows(NamedTuple):
     """How to show the rows of a study."""
 
     kind: str  # of its supervision
@@ -26,10 +24,8 @@ class ShownRows:
 
     def check_image_shape(self, n_columns: int) -> None:
         if self.image_shape is not None and self.image_shape[0] * self.image_shape[1] != n_columns:
-            height, width = self.image_shape
-            raise ValueError(
-                f"images of {height}x{width} do not have the {n_columns} columns of the data."
-            )
+            size = "x".join(map(str, self.image_shape))
+            raise ValueError(f"images of {size} do not have the {n_columns} columns of the data.")
 
     def name(self, row: int) -> str:
         return f"row {row}" if self.ids is None else str(self.ids[row])

@@ -2,7 +2,7 @@
 
 import time
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -51,8 +51,7 @@ class Collection:
     scores: dict[str, Any] | None = None
 
 
-@dataclass(frozen=True)
-class Contribution:
+class Contribution(NamedTuple):
     """What one of the scores adds to the others."""
 
     name: str  # of the column, or "embedding"
@@ -190,8 +189,7 @@ def check_options(options: AdaptOptions) -> tuple[str, ...]:
 def _split(collection, options):
     """Judged queries to learn from and to judge on."""
     shape = len(collection.queries), len(collection.documents)
-    grades = check_relevance(collection.relevance, *shape)
-    judged = np.flatnonzero(grades.n_relevant > 0)
+    judged = np.flatnonzero(check_relevance(collection.relevance, *shape).n_relevant > 0)
     if collection.test is not None:
         test = collection.test[judged]
     else:

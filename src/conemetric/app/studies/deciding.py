@@ -5,8 +5,7 @@ is: words as categories, gaps as gaps.
 
 from collections.abc import Iterator
 from copy import deepcopy
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from typing import Any
 
@@ -18,9 +17,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, OrdinalEncoder, StandardScaler
 from threadpoolctl import threadpool_limits
 
-from ...core.clock import stopwatch
+from ...core.clock import timed_stage
 from ...core.extras import require
-from ...core.progress import emit, is_all_or_nothing
+from ...core.progress import is_all_or_nothing
 from ...core.threads import MIN_PARALLEL_WORK
 from ...core.warn import collected_warnings
 from ...decisions.classifier import MetricClassifier
@@ -60,21 +59,16 @@ class Decision:
 
     estimator: Any
     X: Any  # all rows of the data
-    seconds: float = 0.0  # that its fit took
-
-    def rows(self, task: Labelled) -> np.ndarray:
-        """The rows to learn from, by their numbers in the data."""
-        return task.original(task.learn)
+    seconds: dict[str, float] = field(default_factory=dict)  # that its fit took, by its class
 
     def fit(self, task: Labelled, notes: list[str]) -> None:
         """Fit the estimator, unless it is fitted already."""
         if hasattr(self.estimator, "blend_"):
             return
-        emit("stage", stage=f"learning to decide, {type(self.estimator).__name__}")
-        began = stopwatch()
-        with collected_warnings() as collected:
-            self.estimator.fit(self.X[self.rows(task)], task.y[task.learn])
-        self.seconds = stopwatch() - began
+        name = type(self.estimator).__name__
+        stage = timed_stage(f"learning to decide, {name}", self.seconds, name)
+        with collected_warnings() as collected, stage:
+            self.estimator.fit(self.X[task.original(task.learn)], task.y[task.learn])
         for warning in collected:
             if not isinstance(warning, CollapsedMetricWarning):  # perhaps not the chosen metric
                 notes.append(f"Decision: {in_options(warning)}")
@@ -99,7 +93,7 @@ class Decided:
 
     def taking(self, whole: Labelled) -> "Decided":
         """With a decision that takes all rows, in its metrics as judged."""
-        rows, final = self.decision.rows(whole), deepcopy(self.decision.estimator)
+        rows, final = whole.original(whole.learn), deepcopy(self.decision.estimator)
         final.refit(self.decision.X[rows], whole.y[whole.learn])
         return replace(self, final=final, final_rows=rows)
 
@@ -158,27 +152,23 @@ def shared_metric(
 def judged(decision: Decision, task: Labelled, seed: int, notes: list[str]) -> Decided:
     """Learn the decision from the rows of the metric; judge it beside forest and boosting."""
     decision.fit(task, notes)
-    X, learn, test = decision.X, decision.rows(task), task.original(task.test)
+    X, learn, test = decision.X, *map(task.original, (task.learn, task.test))
     name = type(decision.estimator).__name__
     judgements = {name: task.judged(decision.estimator.predict(X[test]))}
-    seconds, failed, models = {name: decision.seconds}, {}, {}
-    if len(learn) <= MOST_COMPARED and (
-        task.kind == "quantity" or len(task.classes) <= MOST_CLASSES
-    ):
-        models = dict(_compared(task.kind, X, seed))
+    seconds, failed = dict(decision.seconds), {}
+    n_classes = 0 if task.kind == "quantity" else len(task.classes)
+    few = len(learn) <= MOST_COMPARED and n_classes <= MOST_CLASSES
     # fits of few rows start threads thousands of times; where cores are busy, they wait long
     threads = 1 if len(learn) * X.shape[1] < MIN_PARALLEL_WORK else None
-    for other, model in models.items():
-        emit("stage", stage=f"learning to decide, {other}")
-        began = stopwatch()
+    for other, model in _compared(task.kind, X, seed) if few else ():
+        stage = timed_stage(f"learning to decide, {other}", seconds, other)
         try:
-            with threadpool_limits(threads):
+            with threadpool_limits(threads), stage:
                 model.fit(X[learn], task.y[task.learn])
         except ValueError as error:  # such as boosting, which splits off rows of every class
             failed[other] = str(error).partition("\n")[0]
             notes.append(f"{other} could not be learned: {failed[other]}")
             continue
-        seconds[other] = stopwatch() - began
         judgements[other] = task.judged(np.ravel(model.predict(X[test])))
     return Decided(decision, learn, judgements, seconds, failed)
 
@@ -202,7 +192,7 @@ def _compared(kind, X, seed) -> Iterator[tuple[str, Any]]:
         models[1].set_params(categorical_features=places)
         models = [
             make_pipeline(
-                FunctionTransformer(partial(_as_objects, words=words)),
+                FunctionTransformer(_as_objects, kw_args={"words": words}),
                 make_column_transformer(
                     (encoder, places), remainder="passthrough", sparse_threshold=0
                 ),
@@ -216,7 +206,7 @@ def _compared(kind, X, seed) -> Iterator[tuple[str, Any]]:
         of = catboost.CatBoostClassifier if kind == "labels" else catboost.CatBoostRegressor
         quiet = {"verbose": 0, "allow_writing_files": False, "random_seed": seed}
         model = of(**quiet, cat_features=list(range(len(words))) or None)
-        as_objects = FunctionTransformer(partial(_as_objects, words=words, gap=""))
+        as_objects = FunctionTransformer(_as_objects, kw_args={"words": words, "gap": ""})
         yield "CatBoost", make_pipeline(as_objects, model)
 
 

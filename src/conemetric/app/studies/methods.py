@@ -1,8 +1,7 @@
 """The methods by the names people type, what each learns from, and how to choose one."""
 
-from dataclasses import dataclass
 from importlib import import_module
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..options import Options
 
@@ -13,8 +12,7 @@ AUTO_VALUES = 4_000_000
 PAIR_WORK = 40  # scalar operations per pair of rows and feature, counted for NuMax
 
 
-@dataclass(frozen=True)
-class Method:
+class Method(NamedTuple):
     """A method of the library: its short name, its class, and the supervision it takes."""
 
     name: str
@@ -39,9 +37,8 @@ class Method:
         """An unfitted estimator; parameters its class does not have are ignored."""
         estimator = getattr(import_module("conemetric"), self.class_name)()
         known = estimator.get_params(deep=False)
-        return estimator.set_params(
-            **{name: value for name, value in parameters.items() if name in known}
-        )
+        own = {name: value for name, value in parameters.items() if name in known}
+        return estimator.set_params(**own)
 
 
 TRIPLETS = ("labels", "quantity", "triplets")  # what methods that learn from triplets accept

@@ -1,8 +1,7 @@
 """Learn one metric on one data set and measure what it gained on rows it has not seen."""
 
 import statistics
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -13,8 +12,8 @@ from sklearn.decomposition import PCA
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from ...core.clock import seconds_compiling, stopwatch
-from ...core.progress import all_or_nothing, emit, labelled
+from ...core.clock import seconds_compiling, timed_stage
+from ...core.progress import all_or_nothing, labelled
 from ...core.warn import collected_warnings
 from ...estimators.warnings import CollapsedMetricWarning, ScaleWarning
 from ...evaluation.statistics import SIGNIFICANT, corrected_t_test
@@ -135,11 +134,8 @@ class Study:
         plain = self._neighbours
         if self.decided is None:
             return plain
-        ours = self.decided.name
-        better = self._better(self.rivals, ours)
-        if better:
-            return better
-        return ours if self._better([ours], plain) else (self._better(self.rivals, plain) or plain)
+        ours, rivals, better = self.decided.name, self.rivals, self._better
+        return better(rivals, ours) or better([ours], plain) or better(rivals, plain) or plain
 
     @property
     def _neighbours(self):
@@ -300,16 +296,16 @@ def _study(task, options, on_metric, names, decide):
     identity = data_id(task)
     task = task.split(options, np.random.default_rng(options.seed))
     notes = list(task.notes)
-    with _stage("scaling", seconds):
+    with timed_stage("scaling", seconds):
         prepare = task.fitted(make_pipeline(*_preprocessing(task, options, notes)))
         task = task.prepared(prepare)
     decision = deciding.new_decision(task, options, names, notes) if decide else None
-    with _stage("learning", seconds):
+    with timed_stage("learning", seconds):
         estimator, alarm = _learned(task, prepare, options, decision, notes)
     metric = _folded(prepare, estimator, task, options, identity, names)
     if on_metric is not None:
         on_metric(metric, _interrupted(estimator))
-    with _stage("judging", seconds):
+    with timed_stage("judging", seconds):
         judged = {EUCLIDEAN: task.judge(None, options), method.name: task.judge(estimator, options)}
     decided = None
     if decision is not None:
@@ -354,7 +350,7 @@ def _refitted(task, study, on_metric):
     whole = task.whole(options, np.random.default_rng(options.seed))
     n = len(whole.train) if task.kind in ("pairs", "triplets") else len(whole.learn)
     again = decided is None or decided.decision.estimator.metric_ is not study.estimator
-    with labelled(method="all rows"), _stage("learning from all rows", study.seconds):
+    with labelled(method="all rows"), timed_stage("learning from all rows", study.seconds):
         if again:
             prepare = whole.fitted(clone(study.prepare))
             whole = whole.prepared(prepare)
@@ -372,10 +368,9 @@ def _refitted(task, study, on_metric):
 
 def _folded(prepare, estimator, task, options, identity, names):
     """Preprocessing and learned map in one."""
-    encoded = isinstance(prepare[0], TableEncoder)
     return LearnedMetric.from_estimator(
         make_pipeline(*(step for _, step in prepare.steps), estimator),
-        feature_names=None if encoded else names,
+        feature_names=None if isinstance(prepare[0], TableEncoder) else names,
         notes={
             "data_id": identity,
             "rows": task.n_rows,
@@ -436,12 +431,3 @@ def _interrupted(estimator):
     if certificate is None:
         return getattr(estimator, "interrupted_", False)
     return certificate.status is Status.INTERRUPTED
-
-
-@contextmanager
-def _stage(name: str, seconds: dict[str, float]) -> Iterator[None]:
-    """Announce a stage, and time it."""
-    emit("stage", stage=name)
-    began = stopwatch()
-    yield
-    seconds[name] = stopwatch() - began

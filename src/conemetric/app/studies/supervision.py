@@ -101,11 +101,9 @@ class Labelled(Task):
 
     def prepared(self, prepare: Any) -> Self:
         used = np.union1d(self.train, self.test)
-        train, learn, test = (
-            np.searchsorted(used, rows) for rows in (self.train, self.learn, self.test)
-        )
-        parts = {"train": train, "learn": learn, "test": test, "y": self.y[used]}
-        return replace(self, X=prepare.transform(self.X[used]), raw=self.X, used=used, **parts)
+        parts = {key: np.searchsorted(used, vars(self)[key]) for key in ("train", "learn", "test")}
+        parts |= {"X": prepare.transform(self.X[used]), "y": self.y[used], "raw": self.X}
+        return replace(self, used=used, **parts)
 
     def fit(self, estimator: Any) -> None:
         estimator.fit(self.X[self.learn], self.y[self.learn], target=self.target)
@@ -168,12 +166,11 @@ def sample_by_class(y: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarr
     """At most n row numbers, sorted, each class in proportion and not with all its rows."""
     if n >= len(y):
         return np.arange(len(y))
+    _, group, counts = np.unique(y, return_inverse=True, return_counts=True)
     order = rng.permutation(len(y))
-    order = order[np.argsort(np.unique(y, return_inverse=True)[1][order], kind="stable")]
-    counts = np.unique(y, return_counts=True)[1]
-    first = np.concatenate([[0], np.cumsum(counts)[:-1]])
+    members = np.split(order[np.argsort(group[order], kind="stable")], np.cumsum(counts)[:-1])
     take = np.minimum(np.round(counts * n / len(y)).astype(int), counts - 1)
-    rows = np.concatenate([order[start : start + k] for start, k in zip(first, take, strict=True)])
+    rows = np.concatenate([own[:k] for own, k in zip(members, take, strict=True)])
     # rounding up in many classes may have taken a few too many
     return np.sort(rng.permutation(rows)[:n])
 
