@@ -16,7 +16,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 from conemetric import AutoMetric, FrobMetric, LearnedMetric
 from conemetric.app.report.metric import table_rows
 from conemetric.app.studies import Options, deciding, run_study
-from conemetric.app.studies.supervision import Labelled
+from conemetric.app.studies.supervision import Labelled, Measured
 from conemetric.app.studies.task import Judgement
 from conemetric.estimators import automatic
 from conemetric.evaluation.statistics import corrected_t_test
@@ -185,8 +185,23 @@ def test_forest_and_boosting_are_left_out_where_they_would_be_slow(monkeypatch, 
     study = wine_study()
     assert list(study.decided.judgements) == COMPARED
     monkeypatch.setattr(deciding, limit, 2)
-    again = deciding.judged(study.decided.decision, study.task, 0, [])
+    notes = []
+    again = deciding.judged(study.decided.decision, study.task, 0, notes)
     assert list(again.judgements) == ["MetricClassifier"]
+    assert [note for note in notes if "Forest and boosting are left out" in note]
+    assert not [note for note in [*notes, *study.notes] if "better than always" in note]
+
+
+@pytest.mark.parametrize("kind", ["labels", "quantity"])
+def test_a_decision_that_knows_no_more_than_the_labels_says_so(kind):
+    rng = np.random.default_rng(0)
+    rows, chance = rng.normal(size=(120, 2)), rng.normal(size=120)
+    if kind == "labels":
+        task, always = Labelled(rows, np.where(chance > 0.6, "rare", "usual")), "always usual, the"
+    else:
+        task, always = Measured(rows, chance), "the mean"
+    study = run_study(task, Options(), decide=True)
+    assert [note for note in study.notes if "not measurably better" in note and always in note]
 
 
 class Probe(DummyClassifier):
