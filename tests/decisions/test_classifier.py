@@ -15,7 +15,7 @@ from sklearn.kernel_ridge import KernelRidge
 from sklearn.preprocessing import PolynomialFeatures
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from conemetric import AutoMetric, FrobMetric, MetricClassifier
+from conemetric import AutoMetric, FrobMetric, MetricClassifier, MetricRegressor
 from conemetric.core.arrays import to_numpy
 from conemetric.decisions import candidates
 from conemetric.decisions.neighbors import NeighborVote
@@ -614,3 +614,19 @@ def test_a_rule_of_ones_own_takes_part(rules):
     classifier = MetricClassifier(metric=None, random_state=0).fit(X, y)
     assert any(type(trial.rule) is Again for trial in classifier.trials_)
     assert classifier.predict(X).shape == (80,)
+
+
+@pytest.mark.parametrize("gap", [None, np.nan])
+@pytest.mark.parametrize("decision", [MetricClassifier, MetricRegressor])
+def test_a_missing_label_is_named(decision, gap):
+    X, y = labelled(0)
+    for given in (y.astype(object), y.astype(float)):
+        given[7] = gap
+        with pytest.raises(ValueError, match=r"1 missing labels \(first: row 7\); drop those rows"):
+            decision().fit(X, given)
+
+
+def test_quantities_are_sent_to_the_regressor():
+    X, y = labelled(0)
+    with pytest.raises(ValueError, match=r"Unknown label type.* use MetricRegressor"):
+        MetricClassifier().fit(X, y + 0.25 * X[:, 0])

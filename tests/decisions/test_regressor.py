@@ -219,7 +219,7 @@ def test_intervals_need_enough_held_out_rows():
     ("change", "message"),
     [
         (lambda y: np.where(y > 0, "high", "low"), "y must hold numbers .*use MetricClassifier"),
-        (lambda y: np.where(y > 0, np.nan, y), "y contains NaN"),
+        (lambda y: np.where(y > 0, np.nan, y), "missing labels"),
         (lambda y: 1e300 * y, "y spreads over .* rescale it"),
         (lambda y: 1e-300 * y, "y spreads over .* rescale it"),
         (lambda y: np.ma.array(y, mask=y > 0), "masked entries"),

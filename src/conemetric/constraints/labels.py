@@ -86,14 +86,16 @@ def first_means_none(classes: np.ndarray) -> bool:
     return bool(numbers and classes[0] == -1 and classes[1] >= 0)
 
 
-def refuse_missing_labels(y: np.ndarray, where: str = "") -> None:
+def refuse_missing_labels(
+    y: np.ndarray, where: str = "", advice: str = ", or label them -1"
+) -> None:
     """Refuse labels that are None, NaN, NaT or pandas' NA, and name the first."""
     absent = (v is None or type(v).__name__ == "NAType" or v != v for v in y)
     missing = np.array(list(absent)) if y.dtype.kind in "OM" else y != y
     if missing.any():
         raise ValueError(
             f"y has {int(missing.sum())} missing labels (first: row {int(missing.argmax())}{where}); "
-            "drop those rows, or label them -1."
+            f"drop those rows{advice}."
         )
 
 

@@ -15,6 +15,7 @@ from scipy.sparse import issparse
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
+from ..constraints.labels import refuse_missing_labels
 from ..core import arrays, fields
 from ..core.advice import AdviceError
 from ..core.arrays import Array, Labels, Rows
@@ -130,8 +131,9 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
                 "for each row of X."
             )
         arrays.refuse_masked(y, "y")
-        X = self._rows(X, reset=True, sample_weight=sample_weight)
-        return X, column_or_1d(arrays.to_numpy(y), warn=True)
+        y = column_or_1d(arrays.to_numpy(y), warn=True)
+        refuse_missing_labels(y, advice="")
+        return self._rows(X, reset=True, sample_weight=sample_weight), y
 
     def _weighted(
         self, X: Array, y: np.ndarray, sample_weight: Labels | None

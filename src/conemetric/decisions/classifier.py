@@ -173,7 +173,10 @@ class MetricClassifier(ClassifierMixin, MetricDecision):
         """
         X, y = self._rows_and_targets(X, y, sample_weight)
         assert_all_finite(y, input_name="y")
-        check_classification_targets(y)
+        try:
+            check_classification_targets(y)
+        except ValueError as error:
+            raise ValueError(f"{error} For quantities use MetricRegressor.") from None
         weights = sample_weight
         if self.class_weight is not None:
             weights = check_weights(sample_weight, len(y), "rows of X")
