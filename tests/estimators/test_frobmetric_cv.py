@@ -28,7 +28,7 @@ def test_path_agrees_with_single_fits(iris):
 
 def test_path_checks_its_arguments_and_keeps_feature_names(iris):
     X, y = iris
-    for wrong in ([-1.0], [np.nan], [], [[1.0]]):
+    for wrong in ([-1.0], [np.nan], [], [[1.0]], "a", [np.inf]):
         with pytest.raises(ValueError, match="Cs="):
             frobmetric_path(X, y, Cs=wrong)
     with pytest.raises(ValueError, match="'tol' parameter"):

@@ -436,6 +436,10 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
         check_is_fitted(self)
         names = getattr(self, "feature_names_in_", None)
         certificate = self.blend_.certificate
+        own = {}
+        for name, declared in self._own_fields.items():
+            stored = fields.labels_state if isinstance(declared, fields.Labels) else float
+            own[name.strip("_")] = stored(getattr(self, name))
         return {
             "parameters": {
                 name: value
@@ -455,10 +459,7 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
             "parts": [part.state() for part in self.blend_.parts],
             "certificate": None if certificate is None else certificate.state(),
             "evidence": None if self.evidence_ is None else self.evidence_.state(),
-            **{
-                name.strip("_"): fields.labels_state(value) if np.ndim(value) else value
-                for name, value in ((name, getattr(self, name)) for name in self._own_fields)
-            },
+            **own,
         }
 
     @classmethod

@@ -11,6 +11,7 @@ from scipy.special import log_softmax, softmax
 from sklearn.base import ClassifierMixin
 from sklearn.utils import assert_all_finite
 from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted
 
 from ..constraints.labels import first_means_none
 from ..core import fields
@@ -284,12 +285,13 @@ class MetricClassifier(ClassifierMixin, MetricDecision):
 
     def predict(self, X: Rows) -> np.ndarray:
         """The class of each row, as a NumPy array (n,)."""
-        best = self._scores(X).argmax(1)
-        return self.classes_[best]
+        check_is_fitted(self)
+        return self.classes_[self._scores(X).argmax(1)]
 
     def predict_proba(self, X: Rows) -> np.ndarray:
         """Probabilities (n, n_classes), calibrated on held-out rows."""
-        return softmax(self._scores(X) * self.temperature_, axis=1)
+        check_is_fitted(self)
+        return softmax(self.temperature_ * self._scores(X), axis=1)
 
     def predict_set(self, X: Rows, alpha: float = 0.1) -> np.ndarray:
         """Sets of classes that hold the true one with probability 1 - alpha.

@@ -7,7 +7,7 @@ from typing import Annotated, Self
 import numpy as np
 from numpy.random import RandomState
 from sklearn.base import RegressorMixin
-from sklearn.utils.validation import check_array
+from sklearn.utils.validation import check_array, check_is_fitted
 
 from ..core.arrays import Array, Labels, Rows
 from ..core.fields import Named, Number, Stored, Text
@@ -181,6 +181,7 @@ class MetricRegressor(RegressorMixin, MetricDecision):
 
     def predict(self, X: Rows) -> np.ndarray:
         """The predicted number of each row, as a NumPy array (n,)."""
+        check_is_fitted(self)
         return self._scores(X)[:, 0] * self._y_scale + self._y_mean
 
     def predict_interval(self, X: Rows, alpha: float = 0.1) -> np.ndarray:

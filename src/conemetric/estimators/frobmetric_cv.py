@@ -19,6 +19,7 @@ from ..solvers.base import Status
 from .frobmetric import FrobMetric, mean_impostor_distance
 from .supervised import Supervision
 from .tuples import n_in_tuple
+from .validation import ascending
 
 # Default grid of C s^4: about the default of `FrobMetric`, 30 per feature.
 GRID = (1, 1e5)
@@ -106,7 +107,7 @@ preprocessor, tol, max_iter, random_state, verbose
             size = mean_impostor_distance(operator, given.weights, "Cs")
             self.Cs_ = np.geomspace(*GRID, self.Cs) / size**2
         else:
-            self.Cs_ = _ascending(self.Cs)
+            self.Cs_ = ascending("Cs", self.Cs)
         with all_or_nothing():
             self.scores_ = np.array(self._cross_validate(given, y, sample_weight))
         best = int(self.scores_.mean(axis=0).argmax())
@@ -204,7 +205,7 @@ def frobmetric_path(
 
 
 def _path(first, X, y, triplets, sample_weight, target, Cs):
-    Cs = _ascending(Cs)
+    Cs = ascending("Cs", Cs)
     first._validate_params()
     given = first._constraints(Supervision(X, y, triplets, None, None, sample_weight, target))
     span, operator = first._operator(given)
@@ -218,13 +219,3 @@ def _path(first, X, y, triplets, sample_weight, target, Cs):
         if path[-1].certificate_.status is Status.INTERRUPTED:
             break
     return path
-
-
-def _ascending(Cs):
-    try:
-        values = np.sort(np.atleast_1d(np.asarray(Cs, dtype=np.float64)))
-    except OverflowError:
-        raise ValueError("Cs has a number out of the range of float64; lower it.") from None
-    if values.ndim != 1 or len(values) == 0 or not np.all((values > 0) & np.isfinite(values)):
-        raise ValueError(f"Cs={Cs!r} must hold one or more positive numbers.")
-    return values

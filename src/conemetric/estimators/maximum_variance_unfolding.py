@@ -35,7 +35,7 @@ ONE_THREAD_UP_TO = {"at_most": 2500, "equal": 0}
 # method is faster beyond; where they must be kept, it is slow, and more edges exceed the memory
 INTERIOR_UP_TO = {"at_most": 450, "equal": 6000}
 # iterations of the low-rank method from whose kernel, far wider than that of the rows, the interior-point
-# method starts with more than so many edges: 25 iterations instead of 48 for 1,000 points of a roll
+# method starts with more than so many edges: 28 iterations instead of 48 for 1,000 points of a roll
 ROUGH, ROUGH_FROM = 2, 1000
 
 
@@ -244,11 +244,11 @@ class MaximumVarianceUnfolding(
         n_edges, start = problem.operator.n_constraints, None
         few = n_edges <= INTERIOR_UP_TO[self.constraint]
         solver = (InteriorPoint if few else LowRankLagrangian)(self.tol, self.max_iter)
-        if few and whole.equality:
+        if few and whole.equality and n_edges > ROUGH_FROM:
+            *_, rough = islice(LowRankLagrangian(self.tol).steps(problem, None), ROUGH)
+            start = rough.primal_point
+        elif few and whole.equality:
             start = feasible[0] if basis is None else basis.T @ feasible[0]
-            if n_edges > ROUGH_FROM:
-                *_, rough = islice(LowRankLagrangian(self.tol).steps(problem, None), ROUGH)
-                start = rough.primal_point
         small = n_edges <= ONE_THREAD_UP_TO[self.constraint]
         with blas_threads(1) if small else nullcontext():
             return self._run(solver, problem, keep=keep, start=start, **options)

@@ -5,7 +5,6 @@ from dataclasses import KW_ONLY, dataclass, replace
 from numbers import Real
 from typing import Any, Self
 
-import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
@@ -21,7 +20,7 @@ from ..problems.isometry import SecantIsometryProgram
 from ..solvers.base import Certificate, Status
 from ..solvers.secant_generation import SecantGeneration
 from .base import SOLVER_PARAMETERS, MahalanobisMetric, Seed
-from .validation import dense, rows_coincide, validate_labelled_points, validate_points
+from .validation import ascending, dense, rows_coincide, validate_labelled_points, validate_points
 
 # secants to begin with and to add in a round: small where factorisations are slow
 BATCH_ON_CPU, BATCH_ON_GPU = 1000, 4000
@@ -314,12 +313,7 @@ def numax_path(
     >>> len(path[0].components_) <= len(path[1].components_)
     True
     """
-    try:
-        falling = np.sort(np.atleast_1d(np.asarray(deltas, dtype=float)))[::-1]
-    except (TypeError, ValueError):
-        falling = np.empty(0)
-    if len(falling) == 0 or not (falling[-1] > 0 and falling[0] < 1):
-        raise ValueError(f"deltas must be numbers strictly between 0 and 1; got {deltas!r}.")
+    falling = ascending("deltas", deltas, below=1.0)[::-1]
     if "delta" in parameters:
         raise TypeError("numax_path takes deltas, a list, and not delta; give deltas alone.")
     first = NuMax(**parameters)

@@ -164,3 +164,17 @@ def refuse_dask(estimator: Any, X: Any, name: str = "X") -> None:
             f"collection; give {name}.compute() or a sample of its rows, or use FrobMetric, "
             "LMNNEig, DMLEig or BoostMetric, which learn from dask collections."
         )
+
+
+def ascending(name: str, values: Any, below: float = np.inf) -> np.ndarray:
+    """The numbers of a path of fits, sorted; refuses what is not between 0 and ``below``."""
+    try:
+        found = np.sort(np.atleast_1d(np.asarray(values, dtype=np.float64)))
+    except OverflowError:
+        raise ValueError(f"{name} has a number out of the range of float64; lower it.") from None
+    except (TypeError, ValueError):
+        found = np.empty(0)
+    if found.ndim != 1 or len(found) == 0 or not np.all((found > 0) & (found < below)):
+        what = f"numbers strictly between 0 and {below:g}" if below < np.inf else "positive numbers"
+        raise ValueError(f"{name}={values!r} must hold one or more {what}.")
+    return found

@@ -12,7 +12,6 @@ small delta, needs thousands.
 """
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import NamedTuple, Self
 
 import numpy as np
@@ -64,6 +63,7 @@ class PathPoint:
     signs: np.ndarray
     bounds: np.ndarray
     P: np.ndarray
+    factor: np.ndarray  # of P
     m: np.ndarray
 
     @classmethod
@@ -75,8 +75,8 @@ class PathPoint:
         alone = np.bincount(secants, minlength=A.n_constraints) == 1
         largest = np.linalg.eigvalsh(A.adjoint(1.0 * alone))[-1]
         m = np.where(alone, FIRST / max(largest, FIRST), 1 / problem.delta)[secants]
-        bounds = np.array(both)[ours, secants]
-        return cls(A, secants, 1.0 - 2 * ours, bounds, np.eye(A.n_features), m)
+        bounds, one = np.array(both)[ours, secants], np.eye(A.n_features)
+        return cls(A, secants, 1.0 - 2 * ours, bounds, one, one, m)
 
     def collected(self, values: np.ndarray) -> np.ndarray:
         """The sum of ``values`` over the bounds of each secant."""
@@ -85,10 +85,6 @@ class PathPoint:
     @property
     def y(self) -> np.ndarray:
         return self.collected(self.signs * self.m)
-
-    @cached_property
-    def factor(self) -> np.ndarray:
-        return np.linalg.cholesky(self.P)
 
     def advanced(self) -> Self | None:
         """The point after a predictor and a corrector; None if rounding allows no further step."""
@@ -100,8 +96,9 @@ class PathPoint:
             move = system.direction(centring * system.barrier(), guess)
             p, d = system.reach(move)
             P = self.P + p * (system.G @ move.P @ system.G.T)
-            after = replace(self, P=(P + P.T) / 2, m=self.m + d * move.m)
-            return after if max(p, d) > SMALLEST_STEP and len(after.factor) else None
+            P = (P + P.T) / 2
+            after = replace(self, P=P, factor=np.linalg.cholesky(P), m=self.m + d * move.m)
+            return after if max(p, d) > SMALLEST_STEP else None
         except np.linalg.LinAlgError:
             return None
 

@@ -112,11 +112,9 @@ class _Active:
         rng: Generator,
     ):
         ratio = min(MOST_RATIO, max(LEAST_RATIO, FIRST_RATIO * problem.delta))
-        secants = problem.secants
-        self.small = secants.n_features * (secants.n_features + 1) // 2 <= SMALL
-        patience = PATIENCE if self.small else ADMM.max_iter
         self.options, self.problem = options, problem
-        self.inner: ADMM | IsometryPath = ADMM(rho=ratio, max_iter=patience)
+        self.inner: ADMM | IsometryPath = ADMM(rho=ratio)
+        secants = problem.secants
         self.keys, self.point = secants.sample(options.first, rng), None
         if start is not None:
             factor, multipliers = start
@@ -134,27 +132,30 @@ class _Active:
         self.program = self.problem.restrict(self.keys, margin=self.margin)
         share = INNER * self.worst if self.worst > self.options.tol else 0.0
         self.allowed = max(share, self.goal)
-        gap, lag, self.exhausted = max(self.unit * share, self.goal), 0, True
+        small = self.program.operator.n_symmetric <= SMALL
+        self.exhausted = True
         if isinstance(self.inner, ADMM):
-            solution, lag = self._inner_solve(gap)
-        if self.exhausted and self.small:  # as accurate as the rank needs, which costs little
-            self.inner = IsometryPath()
-            solution, lag = self._inner_solve(self.goal * self.problem.delta)
-        if isinstance(self.inner, ADMM):
+            most = PATIENCE if small else self.inner.max_iter
+            solution, lag = self._inner_solve(max(self.unit * share, self.goal), most)
             change = RATIO_FACTOR ** (int(lag <= -LAG) - int(lag >= LAG))
             rho = min(MOST_RATIO, max(LEAST_RATIO, self.inner.rho * change))
             self.inner = replace(self.inner, beta=solution.extra["beta"], rho=rho)
+        if self.exhausted and small:  # as accurate as the rank needs, which costs little
+            self.inner = IsometryPath()
+            goal = self.goal * self.problem.delta
+            solution, _ = self._inner_solve(goal, self.inner.max_iter)
         self.factor, self.y = solution.primal_point, solution.dual_point
         self.primal = solution.primal
         self.weight = float(abs(self.y).sum())
         # the same multipliers, on the bounds without margin
         self.dual = solution.dual - self.margin * self.problem.delta * self.weight
 
-    def _inner_solve(self, gap: float) -> tuple[Iterate, int]:
-        """(solution, steps with a violation alone, less those with a gap alone)."""
+    def _inner_solve(self, gap: float, most: int) -> tuple[Iterate, int]:
+        """(solution after ``most`` steps or less, steps with a violation alone, less those with a
+        gap alone).
+        """
         lag, self.exhausted = 0, True
-        steps = islice(self.inner.steps(self.program, self.point), self.inner.max_iter)
-        for solution in steps:
+        for solution in islice(self.inner.steps(self.program, self.point), most):
             self.steps += 1
             close = abs(relative_gap(solution.primal, solution.dual)) <= gap
             feasible = solution.violation <= self.allowed
