@@ -91,16 +91,18 @@ class NearProduct:
 
 
 def cholesky_solver(H: Array) -> Callable[[Array], Array]:
-    """b -> H^-1 b for positive semidefinite H, with the smallest ridge that makes it definite."""
+    """b -> H^-1 b for positive semidefinite H, which is overwritten, with the smallest ridge that
+    makes it definite.
+    """
     xp = namespace(H)
     scale = xp.linalg.diagonal(H) ** -0.5
-    scaled = H * scale
-    scaled *= scale[:, None]
+    H *= scale
+    H *= scale[:, None]
     ridge, L, i = RIDGE * float(xp.finfo(H.dtype).eps), None, range(len(H))
     while L is None:
-        scaled[i, i] = 1 + ridge
+        H[i, i] = 1 + ridge
         try:
-            L = xp.linalg.cholesky(scaled)
+            L = xp.linalg.cholesky(H.T)  # in LAPACK's order of entries
         except xp.linalg.LinAlgError:
             if not ridge < 1:
                 raise
@@ -110,7 +112,7 @@ def cholesky_solver(H: Array) -> Callable[[Array], Array]:
         b = scale * b
         if is_torch(b):
             return scale * xp.cholesky_solve(b[:, None], L)[:, 0]
-        # the transpose is in LAPACK's order of entries, and not copied
+        # the transpose is in LAPACK's order, and not copied
         return scale * cho_solve((L.T, False), b, overwrite_b=True, check_finite=False)
 
     return solve
@@ -271,17 +273,19 @@ def by_scipy(n: int, dtype: DType) -> bool:
     return n >= SINGLE_FROM and dtype == np.float32
 
 
-def leading_eigenpair(S: Array, start: Array | None = None) -> tuple[float, Array]:
+def leading_eigenpair(
+    S: Array, start: Array | None = None, tol: float = 0.0
+) -> tuple[float, Array]:
     """Largest eigenvalue of S, a float, and its unit eigenvector (see `leading_eigenpairs`)."""
-    values, vectors = leading_eigenpairs(S, 1, start)
+    values, vectors = leading_eigenpairs(S, 1, start, tol)
     return float(values[0]), vectors[:, 0]
 
 
-def largest_eigenvalue(S: Array) -> float:
-    """Largest eigenvalue of S, as a float."""
+def largest_eigenvalue(S: Array, tol: float = 0.0) -> float:
+    """Largest eigenvalue of S, as a float, if S is large to the relative accuracy ``tol`` (0: full)."""
     if isinstance(S, np.ndarray) and S.shape[0] <= PARTIAL_FROM:
         return float(np.linalg.eigvalsh(S)[-1])
-    return leading_eigenpair(S)[0]
+    return leading_eigenpair(S, tol=tol)[0]
 
 
 def leading_eigenpairs(S: Any, k: int, start: Array | None = None, tol: float = 0.0) -> Pair:

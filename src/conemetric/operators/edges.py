@@ -34,9 +34,6 @@ class DistanceOperator(Operator):
     def adjoint_product(self, u: Any, Y: Any) -> Any:
         """A*(u) Y without forming A*(u)."""
 
-    def forward_product(self, B: Any, C: Any) -> Any:
-        return (self.differences(B) * self.differences(C)).sum(1)
-
     def moved(self, L: Any, change: Any, which: Any = None, damping: float = 0.0) -> Any:
         """L + A*(y) L whose distances differ by ``change``, to first order: all, or ``which``; with
         ``damping``, by less, relative to the diagonal of the system for y.
@@ -91,6 +88,9 @@ class EdgeOperator(DistanceOperator):
 
     def forward_factor(self, L: Any) -> Any:
         return kernels_of(L).squared_distances(L, self._a, self._b)
+
+    def forward_product(self, B: Any, C: Any) -> Any:
+        return kernels_of(B).difference_products(B, C, self._a, self._b)
 
     def adjoint(self, u: Any) -> Any:
         S = zeros((self.n_points, self.n_points), u)
@@ -216,6 +216,9 @@ class ReducedEdges(DistanceOperator):
 
     def forward_factor(self, L: Any) -> Any:
         return self.edges.forward_factor(self.Q @ L)
+
+    def forward_product(self, B: Any, C: Any) -> Any:
+        return self.edges.forward_product(self.Q @ B, self.Q @ C)
 
     def adjoint(self, u: Any) -> Any:
         S = self.Q.T @ self.edges.adjoint_product(u, self.Q)

@@ -46,7 +46,7 @@ class PairOperator(DifferenceOperator):
             return self.X @ M
 
     def pair_forward(self, M: Any) -> Any:
-        return _per_pair(pair_products, self.a, self.b, self.X, self._mapped(M))
+        return difference_products(self.X, self._mapped(M), self.a, self.b)
 
     def pair_forward_factor(self, L: Any) -> Any:
         return self.squared_distances(self._mapped(L))
@@ -100,6 +100,11 @@ def squared_distances(Y: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray
 def inner_products(Y: np.ndarray, Z: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """<Y_a, Z_b> of every pair."""
     return _per_pair(pair_inner_products, a, b, *map(np.ascontiguousarray, (Y, Z)))
+
+
+def difference_products(Y: np.ndarray, Z: np.ndarray, a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """<Y_a - Y_b, Z_a - Z_b> of every pair."""
+    return _per_pair(pair_products, a, b, *map(np.ascontiguousarray, (Y, Z)))
 
 
 def _per_pair(kernel, a, b, *arrays):

@@ -35,8 +35,7 @@ class PairOperator(DifferenceOperator):
         return segment_sums(self._entry_weight * u[self._entry_constraint], self._pair_start)
 
     def pair_forward(self, M: Any) -> Any:
-        X, Y, vecdot = self.X, self.X @ M, torch.linalg.vecdot
-        return _in_blocks(lambda a, b: vecdot(X[a] - X[b], Y[a] - Y[b]), Y, self.a, self.b)
+        return difference_products(self.X, self.X @ M, self.a, self.b)
 
     def pair_adjoint(self, w: Any) -> Any:
         degree = segment_sums(torch.cat([w, w])[self._end_order], self._end_start)
@@ -63,6 +62,12 @@ def inner_products(Y: Any, Z: Any, a: Any, b: Any) -> Any:
     """<Y_a, Z_b> of every pair."""
     vecdot = torch.linalg.vecdot
     return _in_blocks(lambda i, j: vecdot(Y[i], Z[j]), Y, a, b)
+
+
+def difference_products(Y: Any, Z: Any, a: Any, b: Any) -> Any:
+    """<Y_a - Y_b, Z_a - Z_b> of every pair."""
+    vecdot = torch.linalg.vecdot
+    return _in_blocks(lambda i, j: vecdot(Y[i] - Y[j], Z[i] - Z[j]), Y, a, b)
 
 
 def _in_blocks(function, Y, a, b):

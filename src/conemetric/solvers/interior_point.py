@@ -24,7 +24,7 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 from ..core.arrays import Array, Values, arange, identity
-from ..core.spectral import NearProduct, cholesky_solver, largest_eigenvalue
+from ..core.spectral import NearProduct, PSDPart, cholesky_solver, largest_eigenvalue
 from ..problems.base import Evaluation
 from ..problems.sdp import ConstrainedProgram
 from .base import Infeasible, Iterate, Solver, Steps, relative_gap
@@ -33,7 +33,8 @@ LARGE = 0.03  # l_i / sqrt(sigma) from which rows of Phi are exact: l_i l_j / si
 REPAIR_GAP = 3.0  # gap, in units of tol, at which repairing X begins to pay
 # violation, in units of tol, up to which it pays for more than few constraints, whose repair is cheap
 FEASIBLY, FEW_CONSTRAINTS = 5.0, 200
-SHORT = 0.95  # share of the way to the boundary
+SHORT, REACH_TOL = 0.95, 1e-3  # share of the way to the boundary, and how well that is known
+FAR = 0.1  # relative gap, by the barrier, above which bounds need not be sharp
 SMALLEST_STEP = 1e-5  # below which rounding dominates
 CENTRING = 1e-4  # smallest share of mu that a step aims at
 FIRST_SIZE, FIRST_SLACK = 0.5, 1e-3  # of X, relative to b; of slacks, relative to the largest b
@@ -122,10 +123,16 @@ class PathPoint:
         L = p.factor_of(self.X) if L is None else L
         margins = p.operator.forward_factor(L)
         primal, violation = p.primal_at(L, margins, point.u)
+        if float(self.barrier) * len(self.X) <= FAR * abs(primal):
+            bound = point.bound
+        else:  # K(u) = X / sigma - Z and what is missing of that, so ||[K(u)]_+|| is at most
+            norm, nearly = p.operator.xp.linalg.matrix_norm, self.X / p.sigma
+            size = norm(nearly) + norm(point.shifted + self.Z - nearly)
+            bound = point.dual_of(PSDPart(size.reshape(1), None))
         # a point is good only with its own multipliers, which penalise its violation
-        violation = max(violation, abs(relative_gap(primal, point.bound)))
+        violation = max(violation, abs(relative_gap(primal, bound)))
         extra = {"rank": L.shape[1], "barrier": float(self.barrier)}
-        return Iterate(primal, point.bound, L, point.u, violation, extra)
+        return Iterate(primal, bound, L, point.u, violation, extra)
 
     @property
     def barrier(self) -> Array:
@@ -144,11 +151,10 @@ class PathPoint:
         left = system.barrier_after(predicted, min(1.0, system.reach(predicted))) / self.barrier
         centring = min(1.0, max(CENTRING, float(left) ** 3))  # Mehrotra (1992)
         scaled = system.direction(centring * self.barrier, predicted)
-        move, dZ = system.unscaled(scaled)
-        step = min(1.0, SHORT * system.reach((scaled[0], dZ, *scaled[2:])))
+        step = min(1.0, SHORT * system.reach(scaled))
         if step <= SMALLEST_STEP:
             return None
-        now = self.X, self.Z, self.u, self.s
+        now, move = (self.X, self.Z, self.u, self.s), system.unscaled(scaled)
         X, Z, u, s = (each + step * change for each, change in zip(now, move, strict=True))
         return replace(self, X=X, Z=Z, u=u, s=s)
 
@@ -211,20 +217,19 @@ class System:
         dX = (dX + dX.T) / 2
         return dX, wanted - dX, du, (products - state.s * du) / u
 
-    def unscaled(self, move: Move) -> tuple[Move, Array]:
-        """The move of X, Z, u and s, and that of Z scaled, which the direction knows as well as W."""
+    def unscaled(self, move: Move) -> Move:
+        """The move of X, Z, u and s; that of Z is exact, while scaled it is known as well as W."""
         p, (dX, _, du, ds) = self.state.problem, move
         dX = self.G @ dX @ self.G.T
         dX = (dX + dX.T) / 2
-        dZ = dX / p.sigma + p.operator.adjoint(du) - self.missing
-        return (dX, dZ, du, ds), self.G.T @ dZ @ self.G
+        return dX, dX / p.sigma + p.operator.adjoint(du) - self.missing, du, ds
 
     def reach(self, move: Move) -> float:
         """The largest multiple of the scaled ``move`` that keeps X, Z, u and s in the interior."""
         dX, dZ, du, ds = move
         state, half = self.state, self.middle**-0.5
         sizes = half[:, None] * half
-        relative = [-largest_eigenvalue(-(sizes * (each + each.T) / 2)) for each in (dX, dZ)]
+        relative = [-largest_eigenvalue(-sizes * each, REACH_TOL) for each in (dX, dZ)]
         if state.bounded.any():
             inside = state.bounded
             relative += [(du[inside] / state.u[inside]).min(), (ds[inside] / state.s[inside]).min()]
