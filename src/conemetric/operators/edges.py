@@ -159,11 +159,13 @@ class EdgeOperator(DistanceOperator):
         return Y[self._a] - Y[self._b]
 
     def newton_matrix(self, curvature: NearProduct) -> Any:
+        """As there, for a positive ``change``."""
         W, Q, leading = curvature.whole, curvature.basis, self.differences(curvature.leading)
         H: Any = 0.0
         for start in range(0, max(len(curvature.change), 1), AT_ONCE):
             part = slice(start, start + AT_ONCE)
-            M = self.xp.stack([W, *((Q * (2 * change)) @ Q.T for change in curvature.change[part])])
+            halves = (Q * (2 * change) ** 0.5 for change in curvature.change[part])
+            M = self.xp.stack([W, *(half @ half.T for half in halves)])
             H = H + kernels_of(W).edge_products(M, leading[:, part], self._a, self._b)
             W = 0 * W
         return H
