@@ -49,11 +49,20 @@ def test_columns_are_found_by_name(kind, frame, tmp_path):
     for each in (model, loaded):
         np.testing.assert_array_equal(each.predict(reordered), model.predict(X))
         without = frame({name: columns[name] for name in columns if name != "gaps"})
-        with pytest.raises(ValueError, match="X has no column 'gaps'"):
+        with pytest.raises(ValueError, match="X has no column 'gaps', which fit had; add it"):
             each.predict(without)
     why, again = model.explain(X, n=3), loaded.explain(reordered, n=3)
     np.testing.assert_array_equal(why.rows, again.rows)
     np.testing.assert_array_equal(why.nearness, again.nearness)
+
+
+@every_kind
+def test_names_that_come_twice_are_refused(kind):
+    model, X, y = fitted(kind, pd.DataFrame)
+    twice = X.iloc[:, [0, 1, 1, 2, 2, 3]]
+    for use in (lambda: model.predict(twice), lambda: KINDS[kind]().fit(twice, y)):
+        with pytest.raises(ValueError, match="more than one column 'size', 'gaps'; rename them"):
+            use()
 
 
 @every_kind

@@ -159,8 +159,11 @@ def test_unseen_words_are_at_the_centre(table):
 
 def test_missing_columns_at_transform(table):
     encoder = column(table, ["a", "b"] * 20)[2]
-    with pytest.raises(ValueError, match="X has no column 'column', which fit had"):
+    with pytest.raises(ValueError, match=r"no column 'column', which fit had; add it .* missing"):
         encoder.transform(table(dict(reversed(GOOD.items()))))
+    complete = encoder.set_params(missing="error")
+    with pytest.raises(ValueError, match=r"fit had; add it under this name\.$"):
+        complete.transform(table(GOOD))
 
 
 def test_numbers_where_words_were_and_words_where_numbers_were(table):
@@ -177,8 +180,11 @@ def test_copies_of_names():
     with pytest.raises(ValueError, match="more than one column 'x'"):
         TableEncoder().fit(X)
     encoder = TableEncoder().fit(pd.DataFrame(GOOD))
-    with pytest.raises(ValueError, match="more than one column 'x'"):
+    with pytest.raises(ValueError, match="more than one column 'x'; rename them, or drop the cop"):
         encoder.transform(X)
+    unused = pd.DataFrame(np.zeros((N, 2)), columns=["more", "more"])
+    with pytest.raises(ValueError, match="more than one column 'more'"):
+        encoder.transform(pd.concat([pd.DataFrame(GOOD), unused], axis=1))
 
 
 def test_nothing_left(table):

@@ -98,11 +98,11 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
 
     def _rows(self, X: Rows, reset: bool = False, sample_weight: Labels | None = None) -> Array:
         """X as features: a dense array or tensor, or a table encoded as rows with a weight are."""
+        refuse_unusable(self, X)
         if reset:
             self.encoder_ = self._new_encoder(X)
         if self.encoder_ is None:
             return dense(self, validate_points(self, X, reset=reset))
-        refuse_unusable(self, X)
         if not reset:
             return self.encoder_.transform(X)
         used = None if sample_weight is None else np.asarray(sample_weight) != 0

@@ -8,7 +8,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import check_consistent_length, column_or_1d, validate_data
 
 from ..constraints.block_rows import is_dask
-from ..core.arrays import is_torch, namespace, refuse_masked, to_numpy
+from ..core.arrays import is_torch, namespace, refuse_masked, refuse_repeated_names, to_numpy
 from ..core.dates import refuse_dates
 from ..core.sparse_rows import SparseRows
 
@@ -57,6 +57,7 @@ def refuse_unusable(estimator: Any, X: Any) -> None:
     """Refuse what no array of numbers can be made of."""
     refuse_dask(estimator, X)
     refuse_masked(X, "X")
+    refuse_repeated_names(getattr(X, "columns", ()))
     refuse_dates(X)
 
 

@@ -2,7 +2,6 @@
 
 import math
 import re
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -14,7 +13,9 @@ from typing import Any, Literal
 import narwhals as nw
 import numpy as np
 
-MOST_NAMED = 5  # columns in a message
+from ..core.arrays import refuse_repeated_names
+from ..core.wording import listed
+
 Family = Literal["number", "date", "word"]
 MISSING_NUMBERS = ("?", "na", "n/a", "nan", "null", "none")  # words among numbers that mean a gap
 NUMERAL = re.compile(r"[+-]?(0|[1-9]\d*|(?=\.\d))(\.\d*)?([eE][+-]?\d+)?")  # 007 is a code
@@ -61,15 +62,11 @@ def column_names(X: Any) -> list[str] | None:
 
 def positions(given: Sequence[str], wanted: Sequence[str], needed_by: str = ".") -> list[int]:
     """Where these columns are among those given; refuses one that is lacking, or there twice."""
-    count = Counter(given)
-    lacking = [name for name in wanted if not count[name]]
-    if lacking:
-        shown = ", ".join([*map(repr, lacking[:MOST_NAMED]), "..."][: len(lacking)])
-        raise ValueError(f"X has no column {shown}{needed_by}")
-    for name in wanted:
-        if count[name] > 1:
-            raise ValueError(f"X has more than one column {name!r}; rename or drop one.")
+    refuse_repeated_names(name for name in given if name in set(wanted))
     place = {name: i for i, name in enumerate(given)}
+    lacking = [name for name in wanted if name not in place]
+    if lacking:
+        raise ValueError(f"X has no column {listed(lacking)}{needed_by}")
     return [place[name] for name in wanted]
 
 

@@ -15,6 +15,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from ..core.arrays import refuse_repeated_names
 from ..core.extras import require
 from ..core.fields import Each, Field, Named, Plain, Text, check, expect, with_parameters
 from ..core.sklearn_private import Interval, StrOptions, fit_context, get_output_config
@@ -179,8 +180,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         """
         if hasattr(X, "to_delayed"):
             return self._summarize_parts(X, sample_weight)
+        refuse_repeated_names(getattr(X, "columns", ()))
         given = column_names(X)
-        positions(given or (), given or ())  # refuses a name that comes twice
         X = _validated(self, X)
         names = given or [f"x{i}" for i in range(X.shape[1])]
         kinds = self._given_kinds(names)
@@ -275,11 +276,13 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         if hasattr(X, "to_delayed"):
             return self._transform_parts(X)
+        refuse_repeated_names(getattr(X, "columns", ()))
         given, names = column_names(X), [kind.name for kind in self.columns_]
         if given is None or not hasattr(self, "feature_names_in_"):
             X, places = _validated(self, X, reset=False), positions(self._names, names)
         else:
-            places = positions(given, names, ", which fit had.")
+            where = "" if self.missing == "error" else ", with missing values where it is unknown"
+            places = positions(given, names, f", which fit had; add it under this name{where}.")
             _refuse_empty(X)
         wanted = [(at, k.name, k.words) for at, k in zip(places, self.columns_, strict=True)]
         columns = list(zip(self.columns_, table_columns(X, wanted), strict=True))

@@ -222,8 +222,9 @@ def rows_as_learned(
     if missing:
         others = [name for name in frame.schema if name not in kinds]
         close = difflib.get_close_matches(missing[0], others, 1)
-        hint = f"; is the first one '{close[0]}'?" if close else "."
-        lacking = f"{plural(len(missing), 'column')} used in training: {listed(missing)}{hint}"
+        where = ", empty where it is unknown" if isinstance(learned, TableEncoder) else ""
+        hint = f"is the first one '{close[0]}'?" if close else f"add what is missing{where}."
+        lacking = f"{plural(len(missing), 'column')} used in training: {listed(missing)}; {hint}"
         raise ValueError(f"'{path}' lacks {lacking}")
     typed = pl.DataFrame(typed_column(frame[name], kind) for name, kind in kinds.items())
     for name, kind in kinds.items():
