@@ -69,7 +69,9 @@ def test_names_that_come_twice_are_refused(kind):
 def test_unseen_words_and_new_gaps_are_at_the_centre(kind):
     model, X, _ = fitted(kind, pd.DataFrame)
     X = X.assign(colour="violet", size=np.nan)
-    assert len(model.predict(X)) == len(X)
+    with pytest.warns(UserWarning, match="not in fit: 'violet' .*; they lie at the centre") as told:
+        assert len(model.predict(X)) == len(X)
+    assert len(told) == 1
 
 
 @every_kind

@@ -19,7 +19,9 @@ from ..core.arrays import refuse_repeated_names
 from ..core.extras import require
 from ..core.fields import Each, Field, Named, Plain, Text, check, expect, with_parameters
 from ..core.sklearn_private import Interval, StrOptions, fit_context, get_output_config
+from ..core.warn import warn_user
 from ..core.weights import check_weights
+from ..core.wording import first_few, listed
 from .columns import column_names, frame_of, positions, table_columns
 from .kinds import KINDS, Kind, kind_from_state, learn_kind
 from .summaries import Summary, summarize
@@ -90,7 +92,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     ==========  ==================================================================================
 
     A missing number is at the centre of its column; a missing word is a value of its own. A word
-    that was not in ``fit`` is at the centre. Columns that cannot help are left out and listed in
+    that was not in ``fit`` is at the centre, and a warning names it, unless so few are to be expected
+    beside the rare words of ``fit``. Columns that cannot help are left out and listed in
     ``ignored_``: one value only, words that are all different, free text, row numbers.
 
     Parameters
@@ -276,6 +279,36 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         if hasattr(X, "to_delayed"):
             return self._transform_parts(X)
+        columns = self._read(X)
+        new = self._unseen(columns)
+        if new:
+            warn_user(f"X has words that were not in fit: {new}.")
+        if self.missing == "error":
+            _refuse_gaps([kind.name for kind, column in columns if kind.gaps(column).any()])
+        if self._sparse():
+            return hstack([csr_array(kind.encode(each)[0]) for kind, each in columns], format="csr")
+        out, start = np.empty((len(columns[0][1].values), self._n_features_out)), 0
+        for kind, column in columns:
+            block, centring = kind.encode(column)
+            stop = start + len(centring)
+            out[:, start:stop] = block.toarray() if issparse(block) else block
+            out[:, start:stop] += centring
+            start = stop
+        return out
+
+    def unseen_words(self, X: Any) -> str:
+        """Words of a table that ``fit`` did not have, the first few, and what becomes of them; empty
+        if there are none, or no more than new ones among the rare words are to be expected.
+        """
+        return self._unseen(self._read(X))
+
+    def _unseen(self, columns):
+        new = {kind.name: kind.unseen(column) for kind, column in columns}
+        told = [f"{listed(words, 3)} (column '{name}')" for name, words in new.items() if words]
+        return f"{first_few(told, 3)}; they lie at the centre of their column" if told else ""
+
+    def _read(self, X):
+        """The columns that are used, each with its kind."""
         refuse_repeated_names(getattr(X, "columns", ()))
         given, names = column_names(X), [kind.name for kind in self.columns_]
         if given is None or not hasattr(self, "feature_names_in_"):
@@ -285,19 +318,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             places = positions(given, names, f", which fit had; add it under this name{where}.")
             _refuse_empty(X)
         wanted = [(at, k.name, k.words) for at, k in zip(places, self.columns_, strict=True)]
-        columns = list(zip(self.columns_, table_columns(X, wanted), strict=True))
-        if self.missing == "error":
-            _refuse_gaps([kind.name for kind, column in columns if kind.gaps(column).any()])
-        if self._sparse():
-            return hstack([csr_array(kind.encode(each)[0]) for kind, each in columns], format="csr")
-        out, start = np.empty((len(X), self._n_features_out)), 0
-        for kind, column in columns:
-            block, centring = kind.encode(column)
-            stop = start + len(centring)
-            out[:, start:stop] = block.toarray() if issparse(block) else block
-            out[:, start:stop] += centring
-            start = stop
-        return out
+        return list(zip(self.columns_, table_columns(X, wanted), strict=True))
 
     def _transform_parts(self, X):
         """The features of a Dask collection, not yet computed."""

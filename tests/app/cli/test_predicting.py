@@ -134,8 +134,12 @@ def test_missing_values_and_words_are_treated_as_when_learning(run, learned, fra
     )
     new.select(reversed(new.columns)).write_csv(tmp_path / "new.csv")  # in another order
     args = ("--decision", out / "decision.safetensors")
-    result = run("predict", tmp_path / "new.csv", *args, "--json").json["predictions"]
-    assert [row["class"] for row in result] == decision.predict(new).tolist()
+    answer = run("predict", tmp_path / "new.csv", *args, "--json")
+    result = answer.json["predictions"]
+    unseen = "Words that training did not have: 'violet' (column 'note'); they lie at the centre of"
+    assert len([note for note in answer.json["notes"] if unseen in note]) == 1 and not answer.err
+    with pytest.warns(UserWarning, match="words that were not in fit: 'violet'"):
+        assert [row["class"] for row in result] == decision.predict(new).tolist()
     found = [list(row["probabilities"].values()) for row in result]
     np.testing.assert_allclose(found, decision.predict_proba(new))
     assert list(result[0]["probabilities"]) == decision.classes_.tolist()

@@ -12,7 +12,7 @@ from sklearn.metrics import roc_auc_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from conemetric import FrobMetric, load_metric, save_metric
+from conemetric import FrobMetric, TableEncoder, load_metric, save_metric
 from conemetric.app.cli import batches
 from conemetric.app.cli.compressing import components_needed
 from conemetric.app.studies.methods import methods_for
@@ -69,6 +69,17 @@ def test_embed_streams_any_format_to_any_other(
     np.testing.assert_allclose(read(out), fitted.transform(X), atol=1e-9)
     if beside and given != "npy" and wanted == "parquet":
         assert pl.read_parquet(out)["bottle"].to_list() == frame["bottle"].to_list()
+
+
+def test_embed_tells_new_words_once_for_all_batches(run, tmp_path, monkeypatch):
+    rows = pl.DataFrame({"x": np.arange(60) % 7, "w": ["a", "b"] * 30})
+    path, out = tmp_path / "metric.safetensors", tmp_path / "out.npy"
+    save_metric(path, make_pipeline(TableEncoder(), FrobMetric()).fit(rows, [0, 1] * 30))
+    rows.with_columns(w=pl.format("new {}", pl.int_range(60))).write_csv(tmp_path / "new.csv")
+    monkeypatch.setattr(batches, "BATCH", 2 * 20)
+    result = run("embed", tmp_path / "new.csv", "--metric", path, "--out", out, "--json")
+    [note] = result.json["notes"]
+    assert "'new 0', 'new 1', 'new 10' and 17 more (column 'w')" in note and not result.err
 
 
 @pytest.mark.parametrize("wanted", ["csv", "parquet", "npy"])

@@ -20,6 +20,7 @@ FEWEST_NUMBERS = 0.95  # share of numbers in a column whose other entries are sl
 FEWEST_VALUES = 20  # different numbers in such a column; of few, the others may be categories
 LISTED = 6  # columns in a line
 SMALL = (pl.Float32, pl.Int8, pl.Int16, pl.UInt8, pl.UInt16, pl.Boolean)  # exact in float32
+NEW_WORDS = "Words that training did not have:"
 ASKED_FOR = "words asked for"  # a kind of column whose type says so: it may spell numbers or dates
 Kinds = dict[str, str]  # of columns, by name
 Learned = TableEncoder | LearnedMetric  # what rows are read for, if not to learn from them
@@ -231,6 +232,9 @@ def rows_as_learned(
         if kind == "number" and frame[name].dtype == pl.String:
             tell_slips(frame[name], typed[name], notes)
     if isinstance(learned, TableEncoder):
+        new = learned.unseen_words(typed)
+        if new and not any(note.startswith(NEW_WORDS) for note in notes):  # once for many batches
+            notes.append(f"{NEW_WORDS} {new}.")
         return typed
     small = all(frame[name].dtype in SMALL for name in kinds)
     return learned.fill_missing(typed.to_numpy().astype(np.float32 if small else np.float64))
