@@ -163,6 +163,21 @@ def test_pairs_have_no_decision(learned, pairs):
     assert answer["decision"] is None and not (out / "decision.safetensors").exists()
 
 
+def test_gaps_in_a_file_are_those_of_pandas(run, frame, tmp_path):
+    pandas = pytest.importorskip("pandas")
+    path, data = tmp_path / "decision.safetensors", tmp_path / "rows.csv"
+    word = np.array(["N/A", "red", "None", "dark"])[y + np.arange(178) % 2]
+    holes = frame.select("f0", "f1", f2=pl.Series(np.where(y > 0, X[:, 2].astype(str), "None")))
+    holes.with_columns(w=pl.Series(word)).write_csv(data)
+    rows = pandas.read_csv(data)
+    decision = MetricClassifier(metric=None, random_state=0).fit(rows, KINDS)
+    save_decision(path, decision)
+    answer = run("predict", data, "--decision", path, "--json").json
+    found = [list(row["probabilities"].values()) for row in answer["predictions"]]
+    np.testing.assert_allclose(found, decision.predict_proba(rows))
+    assert any("read with 'None', 'N/A' as missing, in 'f2', 'w'" in n for n in answer["notes"])
+
+
 def test_decisions_of_data_frames_and_wrong_files(run, csv, frame, tmp_path):
     path = tmp_path / "decision.safetensors"
     names = [f"f{i}" for i in range(13)][::-1]
