@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from ...constraints.labels import encode_labels, is_continuous
+from ...constraints.labels import first_means_none, is_continuous
 from ...storage import LearnedMetric
 from ...tables import TableEncoder
 from .options import Reading
@@ -76,8 +76,7 @@ def learnable(path: str | Path, frame: pl.DataFrame, reading: Reading, notes: li
     except ValueError as error:
         raise ValueError(f"'{path}' has no column to learn from: {error}") from error
     kinds = {column.name: column.kind for column in encoder.columns_}
-    gaps = {name: typed_column(frame[name], kind).null_count() for name, kind in kinds.items()}
-    _tell(kinds, gaps, encoder.ignored_, len(frame), notes)
+    _tell(kinds, encoder.ignored_, notes)
     return {n: ASKED_FOR if chosen.get(n) == "word" else kind for n, kind in kinds.items()}
 
 
@@ -172,8 +171,8 @@ def tell_slips(column: pl.Series, numbers: pl.Series, notes: list[str], remedy: 
         notes.append(f"Numbers: '{column.name}' has {entries} {first}{remedy}")
 
 
-def _tell(kinds, gaps, ignored, n, notes):
-    """A line each about numbers, words, dates, gaps and columns left out."""
+def _tell(kinds, ignored, notes):
+    """A line each about numbers, words, dates and columns left out."""
     by_kind = defaultdict(list)
     for name, kind in kinds.items():
         by_kind["word" if kind in ("boolean", "ordered") else kind].append(name)
@@ -185,13 +184,6 @@ def _tell(kinds, gaps, ignored, n, notes):
     for kind, line in told.items():
         if by_kind[kind] and (kind != "number" or len(by_kind) > 1):
             notes.append(line.format(listed(by_kind[kind], LISTED)))
-    missing = sorted((name for name in gaps if gaps[name]), key=lambda name: -gaps[name])
-    if missing:
-        shares = first_few([f"'{name}' {gaps[name] / n:.1%}" for name in missing], LISTED)
-        notes.append(
-            f"Gaps: {shares}, set to the centre of their column and marked as missing; a missing "
-            "word is a category of its own."
-        )
     reasons = defaultdict(list)
     for name, why in ignored.items():
         reasons[why].append(name)
@@ -200,6 +192,18 @@ def _tell(kinds, gaps, ignored, n, notes):
         useful = why not in ("no values", "one value only")
         hint = f"; --{kind} {names[0]} learns from it" if useful else ""
         notes.append(f"Ignored: {listed(names, LISTED)}: {why}{hint}.")
+
+
+def tell_gaps(X: Any, notes: list[str]) -> None:
+    """Note which columns have gaps: those of a frame, since an array of `rows_of` has none."""
+    gaps = {} if isinstance(X, np.ndarray) else X.null_count().row(0, named=True)
+    missing = sorted((name for name in gaps if gaps[name]), key=lambda name: -gaps[name])
+    if missing:
+        shares = first_few([f"'{name}' {gaps[name] / len(X):.1%}" for name in missing], LISTED)
+        notes.append(
+            f"Gaps: {shares}, set to the centre of their column and marked as missing; a missing "
+            "word is a category of its own."
+        )
 
 
 # ---- columns as in training
@@ -277,7 +281,7 @@ def with_labels_only(table: Table, column: str | None) -> Table:
     if labels.dtype.kind == "f":
         missing = np.isnan(labels)
     elif labels.dtype.kind == "i" and not is_continuous(labels):
-        missing = encode_labels(labels) < 0
+        missing = (labels == -1) & first_means_none(np.unique(labels))
     else:
         missing = np.array([value is None for value in labels], bool)
     if missing.all():

@@ -49,13 +49,16 @@ class Labelled(Task):
     def _check_labels(self, train):
         if len(self.classes) < 2:
             raise ValueError(
-                f"the labels have one class only, {self.classes.tolist()[0]!r}, in {self.n_rows:,} rows; "
+                f"the labels have one class only, {self.classes.tolist()[0]!r}, in {len(self.y):,} rows; "
                 "a metric needs at least two classes."
             )
         if np.unique(self.y[train], return_counts=True)[1].max() < 2:
+            quantity = self.target == "classes" and self.y.dtype.kind in "iuf"
+            remedy = ", or --target continuous if it is a quantity" if quantity else ""
             raise ValueError(
-                f"no class has two rows to learn from ({len(self.classes)} classes in "
-                f"{self.n_rows} rows)."
+                f"no class has two rows to learn from ({len(self.classes):,} classes in "
+                f"{len(self.y):,} rows), as if the label were an id or a text; give --label a column "
+                f"whose values recur{remedy}."
             )
 
     def split(self, options: Options, rng: np.random.Generator) -> Self:
