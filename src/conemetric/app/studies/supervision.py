@@ -127,6 +127,11 @@ class Labelled(Task):
         """Judge predictions for the held-out rows."""
         return Judgement(predicted != self.y[self.test], {"predicted": predicted})
 
+    def constant(self) -> tuple[Any, str]:
+        """What to predict without any column, also in words."""
+        labels, counts = np.unique(self.y[self.learn], return_counts=True)
+        return labels[counts.argmax()], f"{labels[counts.argmax()]}, the most common label"
+
     def validation(self, most: int, rng: np.random.Generator) -> Self:
         rows = self.sample(self.learn, most, rng)
         test = self.sample(rows, max(1, round(VALIDATION_SHARE * len(rows))), rng)
@@ -163,6 +168,10 @@ class Measured(Labelled):
         squared, variance = (predicted - true) ** 2, np.var(true) or 1.0
         rmse = float(squared.mean() ** 0.5)
         return Deviation(squared / variance, {"predicted": predicted, "rmse": rmse})
+
+    def constant(self) -> tuple[Any, str]:
+        mean = self.y[self.learn].mean()
+        return mean, f"{mean:.4g}, the mean"
 
 
 def sample_by_class(y: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
