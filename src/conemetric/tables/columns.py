@@ -62,7 +62,8 @@ def column_names(X: Any) -> list[str] | None:
 
 def positions(given: Sequence[str], wanted: Sequence[str], needed_by: str = ".") -> list[int]:
     """Where these columns are among those given; refuses one that is lacking, or there twice."""
-    refuse_repeated_names(name for name in given if name in set(wanted))
+    needed = set(wanted)
+    refuse_repeated_names(name for name in given if name in needed)
     place = {name: i for i, name in enumerate(given)}
     lacking = [name for name in wanted if name not in place]
     if lacking:
