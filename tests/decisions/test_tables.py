@@ -56,6 +56,19 @@ def test_columns_are_found_by_name(kind, frame, tmp_path):
     np.testing.assert_array_equal(why.nearness, again.nearness)
 
 
+@every_frame
+@every_kind
+def test_dates_are_learned_from(kind, frame):
+    columns, y = table(0)
+    days = np.datetime64("2020-01-01") + np.random.default_rng(1).permutation(90) * 20
+    y = y + (days > np.datetime64("2022-06-01")) * 9
+    y = np.where(y > np.median(y), "high", "low") if kind == "classes" else y
+    X = frame({**columns, "when": days.astype("datetime64[us]")})
+    model = KINDS[kind](None, random_state=0).fit(X, y)
+    assert "date" in [block.kind for block in model.encoder_.blocks_]
+    assert model.score(X, y) > 0.8
+
+
 @every_kind
 def test_names_that_come_twice_are_refused(kind):
     model, X, y = fitted(kind, pd.DataFrame)

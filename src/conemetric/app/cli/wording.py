@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING, Any
 from rich.markup import escape
 from rich.table import Table
 
-from ...core.wording import first_few as first_few
-from ...core.wording import listed as listed
-from ...core.wording import plural as plural
+from ...core.wording import first_few, listed, plural  # noqa: F401
 
 if TYPE_CHECKING:
     from ...evaluation.thresholds import ThresholdPromise

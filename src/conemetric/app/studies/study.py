@@ -191,18 +191,15 @@ class Study:
         return f"{what} Euclidean ({figures}): keep the Euclidean distance."
 
     def _no_better_than_the_constant(self):
-        best = self.recommended
-        if CONSTANT not in self.judged[0] or self._better([best], CONSTANT):
+        """Said of what is recommended; where that is to stay with neighbours, of the whole table."""
+        rows, what = [self.recommended], self.recommended
+        if what == self._neighbours:
+            deciding = [self.decided.name, *self.rivals] if self.decided else []
+            rows, what = [EUCLIDEAN, str(self.options.method), *deciding], "nothing"
+        if CONSTANT not in self.judged[0] or self._better(rows, CONSTANT):
             return ""
-        distances = {
-            EUCLIDEAN: "the Euclidean distance",
-            self.options.method: "the learned distance",
-        }
-        return (
-            f" Yet {distances.get(best, best)} shows no measurable gain over always "
-            f"{self.task.constant()[1]} ({self.task.measure} {self._figure(CONSTANT)}): the columns "
-            "may say little about it."
-        )
+        always = f"{self.task.constant()[1]} ({self.task.measure} {self._figure(CONSTANT)})"
+        return f" Yet {what} shows no measurable gain over always {always}: the columns may say little."
 
     def _figure(self, name):
         errors = self.errors(name)

@@ -1,5 +1,6 @@
 """The kinds of supervision (classes, quantity, pairs, triplets): split, fitted and judged."""
 
+import statistics
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar, Self
@@ -129,8 +130,8 @@ class Labelled(Task):
 
     def constant(self) -> tuple[Any, str]:
         """What to predict without any column, also in words."""
-        labels, counts = np.unique(self.y[self.learn], return_counts=True)
-        return labels[counts.argmax()], f"{labels[counts.argmax()]}, the most common label"
+        label = statistics.mode(self.y[self.learn].tolist())
+        return label, f"{label}, the most common label"
 
     def validation(self, most: int, rng: np.random.Generator) -> Self:
         rows = self.sample(self.learn, most, rng)
