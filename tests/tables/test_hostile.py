@@ -185,6 +185,8 @@ def test_missing_columns_at_transform(table):
     encoder = column(table, ["a", "b"] * 20)[2]
     with pytest.raises(ValueError, match=r"no column 'column', which fit had; add it .* missing"):
         encoder.transform(table(dict(reversed(GOOD.items()))))
+    with pytest.raises(ValueError, match=r"it is unknown\. Is the first one 'Column'\?"):
+        encoder.transform(table({**GOOD, "Column": ["a", "b"] * 20}))
     complete = encoder.set_params(missing="error")
     with pytest.raises(ValueError, match=r"fit had; add it under this name\.$"):
         complete.transform(table(GOOD))

@@ -1,5 +1,6 @@
 """The columns of a table: numbers, dates or words, with gaps, from a data frame or an array."""
 
+import difflib
 import math
 import re
 from collections.abc import Iterable, Sequence
@@ -55,19 +56,26 @@ def frame_of(X: Any) -> nw.DataFrame[Any] | None:
 
 
 def column_names(X: Any) -> list[str] | None:
-    """The names of the columns of a frame; None of an array, or if they are not all text."""
+    """The names of the columns of a frame, none of them twice; None of an array, or if they are not
+    all text.
+    """
     columns = list(getattr(X, "columns", ()))
+    refuse_repeated_names(columns)
     return columns if columns and all(isinstance(name, str) for name in columns) else None
 
 
-def positions(given: Sequence[str], wanted: Sequence[str], needed_by: str = ".") -> list[int]:
+def positions(
+    given: Sequence[str], wanted: Sequence[str], remedy: str = ".", what: str = "X"
+) -> list[int]:
     """Where these columns are among those given; refuses one that is lacking, or there twice."""
-    needed = set(wanted)
+    needed, place = set(wanted), {name: i for i, name in enumerate(given)}
     refuse_repeated_names(name for name in given if name in needed)
-    place = {name: i for i, name in enumerate(given)}
     lacking = [name for name in wanted if name not in place]
     if lacking:
-        raise ValueError(f"X has no column {listed(lacking)}{needed_by}")
+        others = [name for name in place if isinstance(name, str) and name not in needed]
+        close = difflib.get_close_matches(lacking[0], others, 1)
+        hint = f" Is the first one '{close[0]}'?" if close else ""
+        raise ValueError(f"{what} has no column {listed(lacking)}{remedy}{hint}")
     return [place[name] for name in wanted]
 
 

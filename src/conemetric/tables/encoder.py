@@ -15,7 +15,6 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from ..core.arrays import refuse_repeated_names
 from ..core.extras import require
 from ..core.fields import Each, Field, Named, Plain, Text, check, expect, with_parameters
 from ..core.sklearn_private import Interval, StrOptions, fit_context, get_output_config
@@ -183,7 +182,6 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         """
         if hasattr(X, "to_delayed"):
             return self._summarize_parts(X, sample_weight)
-        refuse_repeated_names(getattr(X, "columns", ()))
         given = column_names(X)
         X = _validated(self, X)
         names = given or [f"x{i}" for i in range(X.shape[1])]
@@ -309,7 +307,6 @@ class TableEncoder(TransformerMixin, BaseEstimator):
 
     def _read(self, X):
         """The columns that are used, each with its kind."""
-        refuse_repeated_names(getattr(X, "columns", ()))
         given, names = column_names(X), [kind.name for kind in self.columns_]
         if given is None or not hasattr(self, "feature_names_in_"):
             X, places = _validated(self, X, reset=False), positions(self._names, names)

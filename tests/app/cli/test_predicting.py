@@ -203,7 +203,9 @@ def test_columns_that_a_decision_lacks_are_named(run, frame, tmp_path, estimator
     new = frame.select(names[:-missing])
     if form == "csv":
         new.write_csv(data)
-        message = f"lacks {missing} column{'s' * (missing > 1)} used in training: 'f"
+        message = (
+            "has no column 'f12'," if missing == 1 else "has no column 'f11', 'f12', which train"
+        )
     else:
         np.save(data, new.to_numpy())
         message = f"has {13 - missing} columns of numbers; training used 13."

@@ -110,7 +110,7 @@ def test_embed_refuses_what_it_cannot_do(run, csv, frame, metric, tmp_path):
     out = tmp_path / "out.npy"
     frame.drop("f3").write_csv(tmp_path / "less.csv")
     result = run("embed", tmp_path / "less.csv", "--metric", metric, "--out", out)
-    assert "lacks 1 column used in training: 'f3'; add what is missing." in result.err
+    assert "has no column 'f3', which training used; add it." in result.err
     frame.with_columns(
         f3=pl.when(pl.int_range(pl.len()) == 60).then(None).otherwise("f3")
     ).write_csv(tmp_path / "hole.csv")

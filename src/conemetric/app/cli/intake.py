@@ -13,6 +13,7 @@ import polars as pl
 from ...constraints.labels import first_means_none, is_continuous
 from ...storage import LearnedMetric
 from ...tables import TableEncoder
+from ...tables.columns import positions
 from .options import Reading
 from .wording import first_few, listed, plural
 
@@ -223,14 +224,8 @@ def rows_as_learned(
         numeric = [name for name, kind in frame.schema.items() if kind.is_numeric()]
         kinds = dict.fromkeys(learned.columns or numeric, "number")
         check_width(path, len(kinds), learned.n_features_in_)
-    missing = [name for name in kinds if name not in frame.schema]
-    if missing:
-        others = [name for name in frame.schema if name not in kinds]
-        close = difflib.get_close_matches(missing[0], others, 1)
-        where = ", empty where it is unknown" if isinstance(learned, TableEncoder) else ""
-        hint = f"is the first one '{close[0]}'?" if close else f"add what is missing{where}."
-        lacking = f"{plural(len(missing), 'column')} used in training: {listed(missing)}; {hint}"
-        raise ValueError(f"'{path}' lacks {lacking}")
+    where = ", empty where it is unknown" if isinstance(learned, TableEncoder) else ""
+    positions(frame.columns, list(kinds), f", which training used; add it{where}.", f"'{path}'")
     typed = pl.DataFrame(typed_column(frame[name], kind) for name, kind in kinds.items())
     for name, kind in kinds.items():
         if kind == "number" and frame[name].dtype == pl.String:
