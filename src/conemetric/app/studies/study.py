@@ -122,8 +122,6 @@ class Study:
     @property
     def rivals(self) -> list[str]:
         """What the decision is compared with, as far as it could be judged on every split."""
-        if self.decided is None:
-            return []
         others = [row["method"] for row in self.table()[3:]]
         return [name for name in others if all(name in split for split in self.judged)]
 
