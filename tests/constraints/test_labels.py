@@ -46,7 +46,7 @@ def test_minus_one_beside_two_classes_is_no_label(y, codes):
     ids=["NaT", "NaN", "None", "NaN among words"],
 )
 def test_missing_labels_are_refused(y):
-    with pytest.raises(ValueError, match=r"1 missing labels \(first: row 1\); drop those rows"):
+    with pytest.raises(ValueError, match=r"1 missing label \(first: row 1\); drop those rows"):
         encode_labels(y)
 
 

@@ -622,7 +622,7 @@ def test_a_missing_label_is_named(decision, gap):
     X, y = labelled(0)
     for given in (y.astype(object), y.astype(float)):
         given[7] = gap
-        with pytest.raises(ValueError, match=r"1 missing labels \(first: row 7\); drop those rows"):
+        with pytest.raises(ValueError, match=r"1 missing label \(first: row 7\); drop those rows"):
             decision().fit(X, given)
 
 

@@ -49,18 +49,42 @@ def test_columns_are_found_by_name(kind, frame, tmp_path):
     for each in (model, loaded):
         np.testing.assert_array_equal(each.predict(reordered), model.predict(X))
         without = frame({name: columns[name] for name in columns if name != "gaps"})
-        with pytest.raises(ValueError, match="X has no column 'gaps'"):
+        with pytest.raises(ValueError, match="X has no column 'gaps', which fit had; add it"):
             each.predict(without)
     why, again = model.explain(X, n=3), loaded.explain(reordered, n=3)
     np.testing.assert_array_equal(why.rows, again.rows)
     np.testing.assert_array_equal(why.nearness, again.nearness)
 
 
+@every_frame
+@every_kind
+def test_dates_are_learned_from(kind, frame):
+    columns, y = table(0)
+    days = np.datetime64("2020-01-01") + np.random.default_rng(1).permutation(90) * 20
+    y = y + (days > np.datetime64("2022-06-01")) * 9
+    y = np.where(y > np.median(y), "high", "low") if kind == "classes" else y
+    X = frame({**columns, "when": days.astype("datetime64[us]")})
+    model = KINDS[kind](None, random_state=0).fit(X, y)
+    assert "date" in [block.kind for block in model.encoder_.blocks_]
+    assert model.score(X, y) > 0.8
+
+
+@every_kind
+def test_names_that_come_twice_are_refused(kind):
+    model, X, y = fitted(kind, pd.DataFrame)
+    twice = X.iloc[:, [0, 1, 1, 2, 2, 3]]
+    for use in (lambda: model.predict(twice), lambda: KINDS[kind]().fit(twice, y)):
+        with pytest.raises(ValueError, match="more than one column 'size', 'gaps'; rename them"):
+            use()
+
+
 @every_kind
 def test_unseen_words_and_new_gaps_are_at_the_centre(kind):
     model, X, _ = fitted(kind, pd.DataFrame)
     X = X.assign(colour="violet", size=np.nan)
-    assert len(model.predict(X)) == len(X)
+    with pytest.warns(UserWarning, match="not in fit: 'violet' .*; they lie at the centre") as told:
+        assert len(model.predict(X)) == len(X)
+    assert len(told) == 1
 
 
 @every_kind

@@ -56,7 +56,7 @@ def test_labels_are_one_vector(estimator, iris, asarray):
         ValueError, match=r"y should be a 1d array, got an array of shape \(30, 2\)"
     ):
         estimator.fit(asarray(X), np.column_stack([y, y]))
-    with pytest.raises(ValueError, match=r"1 missing labels \(first: row 0\)"):
+    with pytest.raises(ValueError, match=r"1 missing label \(first: row 0\)"):
         estimator.fit(asarray(X), [None, *("abc"[label] for label in y[1:])])
     with pytest.raises(ValueError, match="y has 1 class, 'a'"):
         estimator.fit(asarray(X), ["a"] * 30)
@@ -65,6 +65,13 @@ def test_labels_are_one_vector(estimator, iris, asarray):
         assert_allclose(
             to_numpy(estimator.fit(asarray(X), y[:, None]).components_), to_numpy(reference)
         )
+
+
+def test_names_that_come_twice_are_refused():
+    pd = pytest.importorskip("pandas")
+    X = pd.DataFrame(np.eye(6)[:, :3], columns=["a", "b", "a"])
+    with pytest.raises(ValueError, match="X has more than one column 'a'; rename them, or drop"):
+        FrobMetric().fit(X, [0, 1] * 3)
 
 
 def test_rows_labelled_minus_one_are_left_out(estimator, iris, asarray):

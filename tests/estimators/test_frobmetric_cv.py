@@ -33,6 +33,8 @@ def test_path_checks_its_arguments_and_keeps_feature_names(iris):
             frobmetric_path(X, y, Cs=wrong)
     with pytest.raises(ValueError, match="'tol' parameter"):
         frobmetric_path(X, y, Cs=[1.0], tol=-1)
+    with pytest.raises(TypeError, match="takes Cs, a list, and not C; give Cs alone"):
+        frobmetric_path(X, y, Cs=[1.0], C=5.0)
     frame = pytest.importorskip("pandas").DataFrame(X, columns=list("abcd"))
     first, second = frobmetric_path(frame, y, Cs=[1.0, 2.0])
     assert first.get_params()["C"] == 1.0

@@ -10,6 +10,7 @@ import polars as pl
 import pytest
 
 from conemetric import TableEncoder
+from conemetric.core.warn import collected_warnings
 
 N = 40
 RNG = np.random.default_rng(0)
@@ -153,14 +154,42 @@ def test_one_row_of_a_category(table):
 
 def test_unseen_words_are_at_the_centre(table):
     _, _, encoder = column(table, ["a", "b", "c", "d"] * 10)
-    Z = encoder.transform(table({**GOOD, "column": ["never seen"] * N}))
+    new = table({**GOOD, "column": ["never seen", "nor this"] * (N // 2)})
+    with pytest.warns(
+        UserWarning, match=r"not in fit: 'never seen', 'nor this' \(column 'column'\)"
+    ):
+        Z = encoder.transform(new)
     assert not Z[:, encoder.blocks_[-1].features].any()
+
+
+def test_few_new_words_beside_rare_ones_are_expected(table):
+    words = ["a"] * 24 + [f"rare {i}" for i in range(16)]
+    encoder = column(table, words)[2]
+    for n_new, told in ((16, 0), (17, 1)):
+        X = table({**GOOD, "column": ["new"] * n_new + ["a"] * (N - n_new)})
+        with collected_warnings() as collected:
+            encoder.transform(X)
+        assert len(collected) == told
+        assert bool(encoder.unseen_words(X)) == told
+
+
+def test_ranks_that_fit_did_not_have():
+    sizes = pl.Series("size", ["S", "M", "L"] * 10, pl.Enum(["S", "M", "L"]))
+    encoder = TableEncoder().fit(pl.DataFrame([sizes, pl.Series("x", range(0, 60, 2))]))
+    new = pl.DataFrame({"size": ["XL", "S", None], "x": [1, 2, 3]})
+    with pytest.warns(UserWarning, match="not in fit: 'XL' "):
+        assert encoder.transform(new)[0, 0] == 0
 
 
 def test_missing_columns_at_transform(table):
     encoder = column(table, ["a", "b"] * 20)[2]
-    with pytest.raises(ValueError, match="X has no column 'column', which fit had"):
+    with pytest.raises(ValueError, match=r"no column 'column', which fit had; add it .* missing"):
         encoder.transform(table(dict(reversed(GOOD.items()))))
+    with pytest.raises(ValueError, match=r"it is unknown\. Is the first one 'Column'\?"):
+        encoder.transform(table({**GOOD, "Column": ["a", "b"] * 20}))
+    complete = encoder.set_params(missing="error")
+    with pytest.raises(ValueError, match=r"fit had; add it under this name\.$"):
+        complete.transform(table(GOOD))
 
 
 def test_numbers_where_words_were_and_words_where_numbers_were(table):
@@ -177,8 +206,11 @@ def test_copies_of_names():
     with pytest.raises(ValueError, match="more than one column 'x'"):
         TableEncoder().fit(X)
     encoder = TableEncoder().fit(pd.DataFrame(GOOD))
-    with pytest.raises(ValueError, match="more than one column 'x'"):
+    with pytest.raises(ValueError, match="more than one column 'x'; rename them, or drop the cop"):
         encoder.transform(X)
+    unused = pd.DataFrame(np.zeros((N, 2)), columns=["more", "more"])
+    with pytest.raises(ValueError, match="more than one column 'more'"):
+        encoder.transform(pd.concat([pd.DataFrame(GOOD), unused], axis=1))
 
 
 def test_nothing_left(table):

@@ -8,6 +8,7 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 
 from ..core.arrays import to_numpy
 from ..core.warn import warn_user
+from ..core.wording import plural
 
 LOWER_TARGETS = "lower n_targets or merge classes"  # the remedy for small classes
 # of `is_continuous`: chosen by judgement, so that few shots of many classes stay classes and prices
@@ -94,7 +95,7 @@ def refuse_missing_labels(
     missing = np.array(list(absent)) if y.dtype.kind in "OM" else y != y
     if missing.any():
         raise ValueError(
-            f"y has {int(missing.sum())} missing labels (first: row {int(missing.argmax())}{where}); "
+            f"y has {plural(int(missing.sum()), 'missing label')} (first: row {int(missing.argmax())}{where}); "
             f"drop those rows{advice}."
         )
 

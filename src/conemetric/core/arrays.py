@@ -5,10 +5,14 @@ NumPy >= 2 and PyTorch share the part of the array API that the solvers use (``c
 """
 
 import sys
+from collections import Counter
+from collections.abc import Iterable
 from types import ModuleType
 from typing import TYPE_CHECKING, TypeGuard, Union
 
 import numpy as np
+
+from .wording import listed
 
 if TYPE_CHECKING:
     import torch
@@ -65,6 +69,17 @@ def refuse_masked(values: Labels, name: str) -> None:
         raise ValueError(
             f"{name} has {np.ma.count_masked(values)} masked entries; fill them in, or drop their "
             "rows."
+        )
+
+
+def refuse_repeated_names(names: Iterable[object]) -> None:
+    """Refuse names that more than one column has, before any library does in its own words."""
+    count = Counter(name for name in names if isinstance(name, str | int | tuple))
+    twice = [name for name in count if count[name] > 1]
+    if twice:
+        raise ValueError(
+            f"X has more than one column {listed(twice)}; rename them, or drop the copies "
+            "(in pandas: X.loc[:, ~X.columns.duplicated()])."
         )
 
 

@@ -23,6 +23,7 @@ from ..core.blas import blas_threads, half_the_cores, side_by_side
 from ..core.progress import emit
 from ..core.sklearn_private import Interval, StrOptions
 from ..core.sparse_rows import SparseRows
+from ..core.warn import collected_warnings
 from ..core.weights import check_weights
 from ..estimators.base import CertifiedEstimator, MahalanobisMetric, Seed
 from ..estimators.folds import CrossFitted, Fold, fitted_with_map
@@ -98,11 +99,11 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
 
     def _rows(self, X: Rows, reset: bool = False, sample_weight: Labels | None = None) -> Array:
         """X as features: a dense array or tensor, or a table encoded as rows with a weight are."""
+        refuse_unusable(self, X)
         if reset:
             self.encoder_ = self._new_encoder(X)
         if self.encoder_ is None:
             return dense(self, validate_points(self, X, reset=reset))
-        refuse_unusable(self, X)
         if not reset:
             return self.encoder_.transform(X)
         used = None if sample_weight is None else np.asarray(sample_weight) != 0
@@ -111,7 +112,8 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
         self.__dict__.pop("feature_names_in_", None)
         if hasattr(self.encoder_, "feature_names_in_"):
             self.feature_names_in_ = self.encoder_.feature_names_in_
-        return self.encoder_.transform(X)
+        with collected_warnings():  # of words that only rows without a weight have
+            return self.encoder_.transform(X)
 
     def _new_encoder(self, X: Rows) -> TableEncoder | None:
         """The unfitted encoder of a table; None for an array of numbers that needs none."""

@@ -5,13 +5,14 @@ from numbers import Real
 from typing import Any, ClassVar, Self
 
 from ..constraints.block_rows import is_dask
-from ..core.arrays import float64, like, to_index
+from ..core.arrays import like, to_index
 from ..core.sklearn_private import Interval, fit_context
 from ..core.warn import warn_user
 from ..evaluation.thresholds import PROMISES
 from ..operators import from_pairs
 from ..problems.base import Bounds
 from ..problems.eigenvalue import DMLEigProgram
+from ..problems.losses import weighted_sum
 from ..solvers.base import Certificate
 from ..solvers.proximal_point import ProximalPoint
 from .supervised import SupervisedMetric, Supervision
@@ -180,7 +181,7 @@ class DMLEig(EigenvalueMetric):
         if dissimilar is None:
             raise ValueError("there are no dissimilar pairs; give pairs of both kinds.")
         coincide, n_pairs = dissimilar.over(_coincide), dissimilar.n_constraints
-        n_coinciding = int(dissimilar.space.sum(_sum, coincide))
+        n_coinciding = int(dissimilar.space.sum(weighted_sum, coincide))
         if n_coinciding == n_pairs:
             raise ValueError(
                 f"all {n_pairs} dissimilar pairs join coinciding points; give pairs of different rows."
@@ -230,7 +231,3 @@ def _coincide(points, index, similar):
 
 def _apart(points, index, similar):
     return index[like(to_index(_coincide(points, index, similar) == 0), index)]
-
-
-def _sum(values):
-    return float64(values).sum()

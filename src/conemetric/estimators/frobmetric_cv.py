@@ -201,6 +201,8 @@ def frobmetric_path(
     >>> [metric.C_ for metric in path]
     [0.01, 0.1, 1.0]
     """
+    if "C" in parameters:
+        raise TypeError("frobmetric_path takes Cs, a list, and not C; give Cs alone.")
     return _path(FrobMetric(**parameters), X, y, triplets, sample_weight, target, Cs)
 
 

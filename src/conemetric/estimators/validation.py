@@ -4,11 +4,11 @@ from typing import Any
 
 import numpy as np
 from scipy.sparse import issparse
-from sklearn.utils import get_tags
+from sklearn.utils import assert_all_finite, get_tags
 from sklearn.utils.validation import check_consistent_length, column_or_1d, validate_data
 
 from ..constraints.block_rows import is_dask
-from ..core.arrays import is_torch, namespace, refuse_masked, to_numpy
+from ..core.arrays import is_torch, namespace, refuse_masked, refuse_repeated_names, to_numpy
 from ..core.dates import refuse_dates
 from ..core.sparse_rows import SparseRows
 
@@ -41,26 +41,23 @@ def validate_labelled_points(estimator: Any, X: Any, y: Any) -> tuple[Any, np.nd
             f"{type(estimator).__name__} requires y to be passed, but the target y is None; give "
             "labels y."
         )
-    refuse_unusable(estimator, X)
-    refuse_masked(y, "y")
-    if not is_torch(X):
-        rules = {"ensure_min_samples": 2, **_rules(estimator)}
-        X, y = validate_data(estimator, _matrix(X), to_numpy(y), **rules)
-        return _points(estimator, X, fitting=True), y
     X = validate_points(estimator, X, reset=True, min_samples=2)
+    refuse_masked(y, "y")
     y = column_or_1d(to_numpy(y), warn=True)
+    assert_all_finite(y, input_name="y")
     check_consistent_length(X, y)
     return X, y
 
 
 def refuse_unusable(estimator: Any, X: Any) -> None:
-    """Refuse what no array of numbers can be made of."""
+    """Refuse what neither an array of numbers nor a table can be made of."""
     refuse_dask(estimator, X)
     refuse_masked(X, "X")
-    refuse_dates(X)
+    refuse_repeated_names(getattr(X, "columns", ()))
 
 
 def _matrix(X):
+    refuse_dates(X)
     return X.matrix if isinstance(X, SparseRows) else X
 
 

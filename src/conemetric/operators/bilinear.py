@@ -41,9 +41,6 @@ class BilinearOperator(Operator):
         scores = kernels_of(self.queries).inner_products(self.queries @ W, self.documents, *pairs)
         return scores[self.better] - scores[self.worse]
 
-    def forward_factor(self, L: Any) -> Any:
-        return self.forward(L @ L.T)
-
     def adjoint(self, u: Any) -> Any:
         sums, pairs = kernels_of(self.queries).weighted_sums, (self.document, self._first)
         return self.queries.T @ sums(self._net(u), self.documents, *pairs)

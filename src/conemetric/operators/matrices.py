@@ -34,9 +34,6 @@ class MatrixOperator(Operator):
     def forward(self, M: Any) -> Any:
         return self._flat @ M.reshape(-1)
 
-    def forward_factor(self, L: Any) -> Any:
-        return self.forward(L @ L.T)
-
     def adjoint(self, u: Any) -> Any:
         return (self._flat_transposed @ u).reshape(self.n_features, self.n_features)
 

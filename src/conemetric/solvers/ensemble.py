@@ -6,7 +6,7 @@ import numpy as np
 
 from ..blocks.checkpoint import REMEDY
 from ..core import spectral
-from ..core.arrays import Array, like, namespace, to_numpy, zeros
+from ..core.arrays import Array, like, namespace, take, to_numpy, zeros
 from ..operators.base import Operator
 from ..problems.trace import TraceProgram, combined_rows
 
@@ -156,7 +156,7 @@ class LearnerMargins:
         weights = problem.restricted(self._rows, np.array(self.weights), tol)
         used = np.flatnonzero(weights)
         if len(used) < len(weights):
-            self._rows = space.map(_chosen_rows, self._rows, used=used)
+            self._rows = space.map(take, self._rows, rows=used)
         self.numbers, self.weights = [self.numbers[j] for j in used], weights[used].tolist()
         self.ensemble.use(self.numbers, self.weights)
         return space.map(combined_rows, self._rows, weights=weights[used])
@@ -167,7 +167,3 @@ class LearnerMargins:
 
 def _stacked(row: Array, *rows: Array) -> Array:
     return namespace(row).concat([*rows, row[None]])
-
-
-def _chosen_rows(rows: Array, used: Array) -> Array:
-    return rows[like(used, rows, namespace(rows).int64)]

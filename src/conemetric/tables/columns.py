@@ -1,8 +1,8 @@
 """The columns of a table: numbers, dates or words, with gaps, from a data frame or an array."""
 
+import difflib
 import math
 import re
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -14,7 +14,9 @@ from typing import Any, Literal
 import narwhals as nw
 import numpy as np
 
-MOST_NAMED = 5  # columns in a message
+from ..core.arrays import refuse_repeated_names
+from ..core.wording import listed
+
 Family = Literal["number", "date", "word"]
 MISSING_NUMBERS = ("?", "na", "n/a", "nan", "null", "none")  # words among numbers that mean a gap
 NUMERAL = re.compile(r"[+-]?(0|[1-9]\d*|(?=\.\d))(\.\d*)?([eE][+-]?\d+)?")  # 007 is a code
@@ -54,22 +56,26 @@ def frame_of(X: Any) -> nw.DataFrame[Any] | None:
 
 
 def column_names(X: Any) -> list[str] | None:
-    """The names of the columns of a frame; None of an array, or if they are not all text."""
+    """The names of the columns of a frame, none of them twice; None of an array, or if they are not
+    all text.
+    """
     columns = list(getattr(X, "columns", ()))
+    refuse_repeated_names(columns)
     return columns if columns and all(isinstance(name, str) for name in columns) else None
 
 
-def positions(given: Sequence[str], wanted: Sequence[str], needed_by: str = ".") -> list[int]:
+def positions(
+    given: Sequence[str], wanted: Sequence[str], remedy: str = ".", what: str = "X"
+) -> list[int]:
     """Where these columns are among those given; refuses one that is lacking, or there twice."""
-    count = Counter(given)
-    lacking = [name for name in wanted if not count[name]]
+    needed, place = set(wanted), {name: i for i, name in enumerate(given)}
+    refuse_repeated_names(name for name in given if name in needed)
+    lacking = [name for name in wanted if name not in place]
     if lacking:
-        shown = ", ".join([*map(repr, lacking[:MOST_NAMED]), "..."][: len(lacking)])
-        raise ValueError(f"X has no column {shown}{needed_by}")
-    for name in wanted:
-        if count[name] > 1:
-            raise ValueError(f"X has more than one column {name!r}; rename or drop one.")
-    place = {name: i for i, name in enumerate(given)}
+        others = [name for name in place if isinstance(name, str) and name not in needed]
+        close = difflib.get_close_matches(lacking[0], others, 1)
+        hint = f" Is the first one '{close[0]}'?" if close else ""
+        raise ValueError(f"{what} has no column {listed(lacking)}{remedy}{hint}")
     return [place[name] for name in wanted]
 
 

@@ -18,7 +18,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from ..core.extras import require
 from ..core.fields import Each, Field, Named, Plain, Text, check, expect, with_parameters
 from ..core.sklearn_private import Interval, StrOptions, fit_context, get_output_config
+from ..core.warn import warn_user
 from ..core.weights import check_weights
+from ..core.wording import first_few, listed
 from .columns import column_names, frame_of, positions, table_columns
 from .kinds import KINDS, Kind, kind_from_state, learn_kind
 from .summaries import Summary, summarize
@@ -89,7 +91,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     ==========  ==================================================================================
 
     A missing number is at the centre of its column; a missing word is a value of its own. A word
-    that was not in ``fit`` is at the centre. Columns that cannot help are left out and listed in
+    that was not in ``fit`` is at the centre, and a warning names it, unless so few are to be expected
+    beside the rare words of ``fit``. Columns that cannot help are left out and listed in
     ``ignored_``: one value only, words that are all different, free text, row numbers.
 
     Parameters
@@ -180,7 +183,6 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         if hasattr(X, "to_delayed"):
             return self._summarize_parts(X, sample_weight)
         given = column_names(X)
-        positions(given or (), given or ())  # refuses a name that comes twice
         X = _validated(self, X)
         names = given or [f"x{i}" for i in range(X.shape[1])]
         kinds = self._given_kinds(names)
@@ -275,19 +277,15 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         if hasattr(X, "to_delayed"):
             return self._transform_parts(X)
-        given, names = column_names(X), [kind.name for kind in self.columns_]
-        if given is None or not hasattr(self, "feature_names_in_"):
-            X, places = _validated(self, X, reset=False), positions(self._names, names)
-        else:
-            places = positions(given, names, ", which fit had.")
-            _refuse_empty(X)
-        wanted = [(at, k.name, k.words) for at, k in zip(places, self.columns_, strict=True)]
-        columns = list(zip(self.columns_, table_columns(X, wanted), strict=True))
+        columns = self._read(X)
+        new = self._unseen(columns)
+        if new:
+            warn_user(f"X has words that were not in fit: {new}.")
         if self.missing == "error":
             _refuse_gaps([kind.name for kind, column in columns if kind.gaps(column).any()])
         if self._sparse():
             return hstack([csr_array(kind.encode(each)[0]) for kind, each in columns], format="csr")
-        out, start = np.empty((len(X), self._n_features_out)), 0
+        out, start = np.empty((len(columns[0][1].values), self._n_features_out)), 0
         for kind, column in columns:
             block, centring = kind.encode(column)
             stop = start + len(centring)
@@ -295,6 +293,29 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             out[:, start:stop] += centring
             start = stop
         return out
+
+    def unseen_words(self, X: Any) -> str:
+        """Words of a table that ``fit`` did not have, the first few, and what becomes of them; empty
+        if there are none, or no more than new ones among the rare words are to be expected.
+        """
+        return self._unseen(self._read(X))
+
+    def _unseen(self, columns):
+        new = {kind.name: kind.unseen(column) for kind, column in columns}
+        told = [f"{listed(words, 3)} (column '{name}')" for name, words in new.items() if words]
+        return f"{first_few(told, 3)}; they lie at the centre of their column" if told else ""
+
+    def _read(self, X):
+        """The columns that are used, each with its kind."""
+        given, names = column_names(X), [kind.name for kind in self.columns_]
+        if given is None or not hasattr(self, "feature_names_in_"):
+            X, places = _validated(self, X, reset=False), positions(self._names, names)
+        else:
+            where = "" if self.missing == "error" else ", with missing values where it is unknown"
+            places = positions(given, names, f", which fit had; add it under this name{where}.")
+            _refuse_empty(X)
+        wanted = [(at, k.name, k.words) for at, k in zip(places, self.columns_, strict=True)]
+        return list(zip(self.columns_, table_columns(X, wanted), strict=True))
 
     def _transform_parts(self, X):
         """The features of a Dask collection, not yet computed."""

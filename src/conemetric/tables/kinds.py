@@ -57,6 +57,10 @@ class Kind(Stored, ABC):
         """Which rows are missing."""
         return column.gaps
 
+    def unseen(self, column: Column) -> list[str]:
+        """Words that were not in training."""
+        return []
+
     def validate(self, within: str) -> None:
         """Refuse stored fields that do not fit together."""
 
@@ -163,6 +167,9 @@ class OrderedColumn(NumberColumn):
 
     def value_of(self, column: Column) -> Callable[[str], float | None]:
         return _rank(self.order)
+
+    def unseen(self, column: Column) -> list[str]:
+        return sorted(set(column.values[~column.gaps]).difference(self.order))
 
 
 @dataclass(frozen=True)
@@ -273,6 +280,15 @@ class WordColumn(Kind):
         rows = np.concatenate([known, np.repeat(unknown, k)])
         at = np.concatenate([codes[known] - first, np.tile(np.arange(k), len(unknown))])
         return csr_array((entries, (rows, at)), shape=(len(codes), k)), -centre
+
+    def unseen(self, column: Column) -> list[str]:
+        """None if no more rows hold them than held rare words in training: some of those are new in
+        any rows.
+        """
+        known = {*self.values, *self.rare, None}
+        new = [word for word in self.read(column) if word not in known]
+        expected = self.shares[len(self.values)] * len(column.values) if self.rare else 0
+        return sorted({word for word in new if word}) if len(new) > expected else []
 
     def read(self, column: Column) -> Iterable[str | None]:
         """The words of a column, None where missing."""

@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+from conemetric.app.cli.csv_files import scan_text
 from conemetric.app.cli.dialects import sniff
 from conemetric.app.cli.options import Reading
 from conemetric.app.cli.tables import read_table
@@ -243,3 +244,33 @@ def test_empty_lines_anywhere_are_no_rows(tmp_path, place, count, newline):
     path.write_bytes((newline.join(lines) + newline).encode())
     table = read_table(path, Reading(numbers=["a", "b"]))
     np.testing.assert_array_equal(table.X, np.arange(1.0, 11).reshape(5, 2))
+
+
+def test_gaps_are_those_of_pandas(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    words = sorted(pandas._libs.parsers.STR_NA_VALUES)
+    path, notes = tmp_path / "gaps.csv", []
+    lines = [f"{i},{word},{word}" for i, word in enumerate(words)]
+    path.write_text("\n".join(["x,number,word", *lines, "99,1.5,none", "100,2,na"]))
+    frame = scan_text(path, Reading(), notes).collect()
+    assert frame["number"].to_list() == [None] * len(words) + [1.5, 2.0]
+    assert frame["word"].to_list() == [None] * len(words) + ["none", "na"]
+    assert frame.null_count().row(0) == tuple(pandas.read_csv(path).isna().sum())
+    [note] = notes
+    assert "read with" in note and note.endswith("as missing, in 'number', 'word'.")
+
+
+@pytest.mark.parametrize("own_file", [False, True])
+def test_none_is_a_gap_but_may_be_a_class(tmp_path, own_file):
+    given = {"x": ["1", "None", "3", "4"], "kind": ["None", "a", "NA", "b"]}
+    frame, path, labels = pl.DataFrame(given), tmp_path / "rows.csv", tmp_path / "labels.csv"
+    frame.with_columns(more=pl.col("x")).write_csv(path)
+    frame.select("kind").write_csv(labels)
+    reading = Reading(labels=labels, ignore=["kind"]) if own_file else Reading(label="kind")
+    table = read_table(path, reading)
+    assert table.labels.tolist() == ["None", "a", "b"]
+    assert table.X["x"].to_list() == [1.0, None, 4.0]
+    assert any("'None'" in note and "as missing, in 'x'" in note for note in table.notes)
+    assert any("Left out: 1 row without a label" in note for note in table.notes)
+    quantity = read_table(path, Reading(label="x", ignore=["kind"]))
+    assert quantity.labels.tolist() == [1, 3, 4]  # of numbers it is a gap

@@ -134,8 +134,12 @@ def test_missing_values_and_words_are_treated_as_when_learning(run, learned, fra
     )
     new.select(reversed(new.columns)).write_csv(tmp_path / "new.csv")  # in another order
     args = ("--decision", out / "decision.safetensors")
-    result = run("predict", tmp_path / "new.csv", *args, "--json").json["predictions"]
-    assert [row["class"] for row in result] == decision.predict(new).tolist()
+    answer = run("predict", tmp_path / "new.csv", *args, "--json")
+    result = answer.json["predictions"]
+    unseen = "Words that training did not have: 'violet' (column 'note'); they lie at the centre of"
+    assert len([note for note in answer.json["notes"] if unseen in note]) == 1 and not answer.err
+    with pytest.warns(UserWarning, match="words that were not in fit: 'violet'"):
+        assert [row["class"] for row in result] == decision.predict(new).tolist()
     found = [list(row["probabilities"].values()) for row in result]
     np.testing.assert_allclose(found, decision.predict_proba(new))
     assert list(result[0]["probabilities"]) == decision.classes_.tolist()
@@ -157,6 +161,21 @@ def test_no_decision(learned, options, note):
 def test_pairs_have_no_decision(learned, pairs):
     answer, out = learned("--id", "bottle", "--ignore", "kind", "--pairs", pairs)
     assert answer["decision"] is None and not (out / "decision.safetensors").exists()
+
+
+def test_gaps_in_a_file_are_those_of_pandas(run, frame, tmp_path):
+    pandas = pytest.importorskip("pandas")
+    path, data = tmp_path / "decision.safetensors", tmp_path / "rows.csv"
+    word = np.array(["N/A", "red", "None", "dark"])[y + np.arange(178) % 2]
+    holes = frame.select("f0", "f1", f2=pl.Series(np.where(y > 0, X[:, 2].astype(str), "None")))
+    holes.with_columns(w=pl.Series(word)).write_csv(data)
+    rows = pandas.read_csv(data)
+    decision = MetricClassifier(metric=None, random_state=0).fit(rows, KINDS)
+    save_decision(path, decision)
+    answer = run("predict", data, "--decision", path, "--json").json
+    found = [list(row["probabilities"].values()) for row in answer["predictions"]]
+    np.testing.assert_allclose(found, decision.predict_proba(rows))
+    assert any("read with 'None', 'N/A' as missing, in 'f2', 'w'" in n for n in answer["notes"])
 
 
 def test_decisions_of_data_frames_and_wrong_files(run, csv, frame, tmp_path):
@@ -184,7 +203,9 @@ def test_columns_that_a_decision_lacks_are_named(run, frame, tmp_path, estimator
     new = frame.select(names[:-missing])
     if form == "csv":
         new.write_csv(data)
-        message = f"lacks {missing} column{'s' * (missing > 1)} used in training: 'f"
+        message = (
+            "has no column 'f12'," if missing == 1 else "has no column 'f11', 'f12', which train"
+        )
     else:
         np.save(data, new.to_numpy())
         message = f"has {13 - missing} columns of numbers; training used 13."

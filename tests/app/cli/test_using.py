@@ -12,7 +12,7 @@ from sklearn.metrics import roc_auc_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from conemetric import FrobMetric, load_metric, save_metric
+from conemetric import FrobMetric, TableEncoder, load_metric, save_metric
 from conemetric.app.cli import batches
 from conemetric.app.cli.compressing import components_needed
 from conemetric.app.studies.methods import methods_for
@@ -71,6 +71,17 @@ def test_embed_streams_any_format_to_any_other(
         assert pl.read_parquet(out)["bottle"].to_list() == frame["bottle"].to_list()
 
 
+def test_embed_tells_new_words_once_for_all_batches(run, tmp_path, monkeypatch):
+    rows = pl.DataFrame({"x": np.arange(60) % 7, "w": ["a", "b"] * 30})
+    path, out = tmp_path / "metric.safetensors", tmp_path / "out.npy"
+    save_metric(path, make_pipeline(TableEncoder(), FrobMetric()).fit(rows, [0, 1] * 30))
+    rows.with_columns(w=pl.format("new {}", pl.int_range(60))).write_csv(tmp_path / "new.csv")
+    monkeypatch.setattr(batches, "BATCH", 2 * 20)
+    result = run("embed", tmp_path / "new.csv", "--metric", path, "--out", out, "--json")
+    [note] = result.json["notes"]
+    assert "'new 0', 'new 1', 'new 10' and 17 more (column 'w')" in note and not result.err
+
+
 @pytest.mark.parametrize("wanted", ["csv", "parquet", "npy"])
 @pytest.mark.parametrize("row", [3, 60, 177])
 def test_embed_names_a_missing_value_of_any_batch(
@@ -99,7 +110,7 @@ def test_embed_refuses_what_it_cannot_do(run, csv, frame, metric, tmp_path):
     out = tmp_path / "out.npy"
     frame.drop("f3").write_csv(tmp_path / "less.csv")
     result = run("embed", tmp_path / "less.csv", "--metric", metric, "--out", out)
-    assert "lacks 1 column used in training: 'f3'" in result.err
+    assert "has no column 'f3', which training used; add it." in result.err
     frame.with_columns(
         f3=pl.when(pl.int_range(pl.len()) == 60).then(None).otherwise("f3")
     ).write_csv(tmp_path / "hole.csv")

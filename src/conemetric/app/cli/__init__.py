@@ -32,6 +32,7 @@ def main(args: list[str] | None = None) -> None:
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _remark
+            warnings.filterwarnings("ignore", "X has words that were not in fit")  # a note says so
             app(args=args, prog_name="conemetric")
     except Exception as error:
         if state.debug:

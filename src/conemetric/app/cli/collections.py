@@ -50,8 +50,8 @@ def read_collection(data: str | None, sources: Sources) -> tuple[Collection, lis
     missing = [f"--{name}" for name, place in places.items() if place is None]
     if missing:
         raise ValueError(
-            f"missing {' and '.join(missing)}: give these files, a folder in BEIR's layout, or an "
-            "npz file that holds all three."
+            f"missing {' and '.join(missing)}: give these files, a folder in BEIR's layout (corpus.jsonl, "
+            "queries.jsonl and a folder qrels), or an npz file that holds all three."
         )
     notes: list[str] = []
     sides = {name: read_rows(places[name], notes) for name in ("queries", "documents")}
@@ -216,17 +216,10 @@ def _in_folder(folder, given):
         "documents": [folder / f"corpus{kind}" for kind in kinds],
         "relevance": [folder / "qrels"],
     }
-    found = {
+    return {
         name: given[name] or next((path for path in paths if path.exists()), None)
         for name, paths in places.items()
     }
-    lacking = [name for name, place in found.items() if place is None]
-    if lacking:
-        raise ValueError(
-            f"'{folder}' is not in BEIR's layout: it lacks {', '.join(lacking)}; it should hold "
-            "corpus.jsonl, queries.jsonl and a folder qrels."
-        )
-    return found
 
 
 def _named_as(rows, lines):

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -11,9 +11,6 @@ from .files import output_folder, write_csv
 from .invocation import progress_bar, state
 from .options import Columns, Command, Overwrite, Seed, data_argument, flag, folder_for, option
 from .wording import filled_grid, in_words, plural, use_in_python, written
-
-if TYPE_CHECKING:
-    import numpy as np
 
 N_PAIRS = 20_000  # of rows to judge on: 200 lie beyond the 99 % quantile shown
 MOST_JUDGED, FEWEST_JUDGED = 2_000, 20  # rows to judge on
@@ -88,7 +85,7 @@ def compress(given: Compress) -> None:
         raise typer.Exit(130)
 
 
-def components_needed(X: "np.ndarray", delta: float) -> int:
+def components_needed(X: Any, delta: float) -> int:
     """How many principal components keep every squared distance between the rows of X within
     1 +- delta, scaled as well as possible.
     """

@@ -11,7 +11,7 @@ from typing import NoReturn
 
 import polars as pl
 
-from .dialects import MISSING, SEPARATORS, UTF8, Dialect, sniff
+from .dialects import MISSING, MISSING_LABELS, SEPARATORS, UTF8, Dialect, sniff
 from .options import DIALECT, Reading
 from .wording import listed, plural
 
@@ -31,9 +31,21 @@ def scan_text(path: Path, given: Reading, notes: list[str]) -> pl.LazyFrame:
         n = refuse_broken(path, dialect, names, strict=True) - dialect.header
         tidy = tidy and _n_rows(frame(path, separator=mark, infer_schema=False)) == n
     source, mark = (path, mark) if tidy else (_rewritten(path, dialect, len(names)), "\t")
+    frame = partial(frame, source, separator=mark)
     # from all rows: what looks like whole numbers may have fractions further down
-    kinds = frame(source, separator=mark, infer_schema_length=None).collect_schema().dtypes()
-    read = frame(source, separator=mark, schema=dict(zip(names, kinds, strict=False)))
+    kinds = frame(infer_schema_length=None).collect_schema().dtypes()
+    schema = dict(zip(names, kinds, strict=False))
+    read, as_words = frame(schema=schema), partial(frame, schema=dict.fromkeys(schema, pl.String))
+    gaps = as_words(null_values=None).unpivot().filter(pl.col("value").is_in(MISSING[1:]))
+    found = gaps.unique(maintain_order=True).collect(engine="streaming").rows()  # (column, word)
+    label = names[0] if len(names) == 1 else given.label or ""  # labels may have their own file
+    if schema.get(label) == pl.String and (label, "None") in found:
+        labels = as_words(null_values=MISSING_LABELS).select(label)
+        read = pl.concat([read.drop(label), labels], how="horizontal").select(names)
+    told = [pair for pair in found if pair[0] != label]
+    if told:
+        columns, words = (listed([*dict.fromkeys(each)]) for each in zip(*told, strict=True))
+        notes.append(f"'{path.name}' read with {words} as missing, in {columns}.")
     unusual = _in_words(path, dialect, names)
     if unusual:
         options = [f"--{name}" for name in DIALECT if given.offers(name)]

@@ -14,7 +14,10 @@ from typing import Any, TextIO
 
 from .options import Reading
 
-MISSING = ["", "NA", "NaN", "nan", "null", "?"]
+# what pandas reads as missing, and the question mark of the files of UCI
+MISSING = ["", "NA", "N/A", "n/a", "NaN", "nan", "-NaN", "-nan", "null", "NULL", "None", "?"]
+MISSING += ["<NA>", "#NA", "#N/A", "#N/A N/A", "1.#IND", "-1.#IND", "1.#QNAN", "-1.#QNAN"]
+MISSING_LABELS = [word for word in MISSING if word != "None"]  # which may well be a class
 SEPARATORS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
 SAMPLE = 200  # records to detect separator, decimal mark and header from
 BLOCK = 1 << 20  # bytes read at a time

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from ...constraints.labels import encode_labels, is_continuous
+from ...constraints.labels import first_means_none, is_continuous
 from ...storage import LearnedMetric
 from ...tables import TableEncoder
+from ...tables.columns import positions
 from .options import Reading
 from .wording import first_few, listed, plural
 
@@ -20,6 +21,7 @@ FEWEST_NUMBERS = 0.95  # share of numbers in a column whose other entries are sl
 FEWEST_VALUES = 20  # different numbers in such a column; of few, the others may be categories
 LISTED = 6  # columns in a line
 SMALL = (pl.Float32, pl.Int8, pl.Int16, pl.UInt8, pl.UInt16, pl.Boolean)  # exact in float32
+NEW_WORDS = "Words that training did not have:"
 ASKED_FOR = "words asked for"  # a kind of column whose type says so: it may spell numbers or dates
 Kinds = dict[str, str]  # of columns, by name
 Learned = TableEncoder | LearnedMetric  # what rows are read for, if not to learn from them
@@ -75,8 +77,7 @@ def learnable(path: str | Path, frame: pl.DataFrame, reading: Reading, notes: li
     except ValueError as error:
         raise ValueError(f"'{path}' has no column to learn from: {error}") from error
     kinds = {column.name: column.kind for column in encoder.columns_}
-    gaps = {name: typed_column(frame[name], kind).null_count() for name, kind in kinds.items()}
-    _tell(kinds, gaps, encoder.ignored_, len(frame), notes)
+    _tell(kinds, encoder.ignored_, notes)
     return {n: ASKED_FOR if chosen.get(n) == "word" else kind for n, kind in kinds.items()}
 
 
@@ -171,8 +172,8 @@ def tell_slips(column: pl.Series, numbers: pl.Series, notes: list[str], remedy: 
         notes.append(f"Numbers: '{column.name}' has {entries} {first}{remedy}")
 
 
-def _tell(kinds, gaps, ignored, n, notes):
-    """A line each about numbers, words, dates, gaps and columns left out."""
+def _tell(kinds, ignored, notes):
+    """A line each about numbers, words, dates and columns left out."""
     by_kind = defaultdict(list)
     for name, kind in kinds.items():
         by_kind["word" if kind in ("boolean", "ordered") else kind].append(name)
@@ -184,13 +185,6 @@ def _tell(kinds, gaps, ignored, n, notes):
     for kind, line in told.items():
         if by_kind[kind] and (kind != "number" or len(by_kind) > 1):
             notes.append(line.format(listed(by_kind[kind], LISTED)))
-    missing = sorted((name for name in gaps if gaps[name]), key=lambda name: -gaps[name])
-    if missing:
-        shares = first_few([f"'{name}' {gaps[name] / n:.1%}" for name in missing], LISTED)
-        notes.append(
-            f"Gaps: {shares}, set to the centre of their column and marked as missing; a missing "
-            "word is a category of its own."
-        )
     reasons = defaultdict(list)
     for name, why in ignored.items():
         reasons[why].append(name)
@@ -199,6 +193,18 @@ def _tell(kinds, gaps, ignored, n, notes):
         useful = why not in ("no values", "one value only")
         hint = f"; --{kind} {names[0]} learns from it" if useful else ""
         notes.append(f"Ignored: {listed(names, LISTED)}: {why}{hint}.")
+
+
+def tell_gaps(X: Any, notes: list[str]) -> None:
+    """Note which columns have gaps: those of a frame, since an array of `rows_of` has none."""
+    gaps = {} if isinstance(X, np.ndarray) else X.null_count().row(0, named=True)
+    missing = sorted((name for name in gaps if gaps[name]), key=lambda name: -gaps[name])
+    if missing:
+        shares = first_few([f"'{name}' {gaps[name] / len(X):.1%}" for name in missing], LISTED)
+        notes.append(
+            f"Gaps: {shares}, set to the centre of their column and marked as missing; a missing "
+            "word is a category of its own."
+        )
 
 
 # ---- columns as in training
@@ -218,18 +224,16 @@ def rows_as_learned(
         numeric = [name for name, kind in frame.schema.items() if kind.is_numeric()]
         kinds = dict.fromkeys(learned.columns or numeric, "number")
         check_width(path, len(kinds), learned.n_features_in_)
-    missing = [name for name in kinds if name not in frame.schema]
-    if missing:
-        others = [name for name in frame.schema if name not in kinds]
-        close = difflib.get_close_matches(missing[0], others, 1)
-        hint = f"; is the first one '{close[0]}'?" if close else "."
-        lacking = f"{plural(len(missing), 'column')} used in training: {listed(missing)}{hint}"
-        raise ValueError(f"'{path}' lacks {lacking}")
+    where = ", empty where it is unknown" if isinstance(learned, TableEncoder) else ""
+    positions(frame.columns, list(kinds), f", which training used; add it{where}.", f"'{path}'")
     typed = pl.DataFrame(typed_column(frame[name], kind) for name, kind in kinds.items())
     for name, kind in kinds.items():
         if kind == "number" and frame[name].dtype == pl.String:
             tell_slips(frame[name], typed[name], notes)
     if isinstance(learned, TableEncoder):
+        new = learned.unseen_words(typed)
+        if new and not any(note.startswith(NEW_WORDS) for note in notes):  # once for many batches
+            notes.append(f"{NEW_WORDS} {new}.")
         return typed
     small = all(frame[name].dtype in SMALL for name in kinds)
     return learned.fill_missing(typed.to_numpy().astype(np.float32 if small else np.float64))
@@ -272,7 +276,7 @@ def with_labels_only(table: Table, column: str | None) -> Table:
     if labels.dtype.kind == "f":
         missing = np.isnan(labels)
     elif labels.dtype.kind == "i" and not is_continuous(labels):
-        missing = encode_labels(labels) < 0
+        missing = (labels == -1) & first_means_none(np.unique(labels))
     else:
         missing = np.array([value is None for value in labels], bool)
     if missing.all():

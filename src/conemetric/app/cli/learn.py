@@ -116,8 +116,8 @@ def _predictions(study, ids):
     # under the same headings whatever the method
     headings = {"euclidean": "before", study.options.method: "after"}
     columns = {"row": rows if ids is None else ids[rows], "true": study.task.y[study.task.test]}
-    for name, judged in study.judged[0].items():
-        columns[headings.get(name, name)] = judged.detail["predicted"]
+    for name in (row["method"] for row in study.table()):
+        columns[headings.get(name, name)] = study.judged[0][name].detail["predicted"]
     return as_rows({name: column.tolist() for name, column in columns.items()})
 
 

@@ -33,7 +33,7 @@ class Partitions(NamedTuple):
     read: list[Callable]  # each returns rows and labels of one partition
     sizes: list[int]  # rows of each
     names: list[str]  # of the features
-    notes: tuple[str, ...]  # what was ignored, in words
+    notes: list[str]  # what was ignored, in words
     ids: None = None
 
 
@@ -47,7 +47,9 @@ def load_partitions(pattern: str | None, given: Learn) -> tuple[Partitions, Part
                 "--workers and --scheduler."
             )
     found = find_partitions(pattern, given)
-    return found, Partitioned.of(found.read, found.sizes, given, given.target), str(pattern)
+    task = Partitioned.of(found.read, found.sizes, given, given.target)
+    intake.tell_gaps(task.X, found.notes)  # of a sample from all files
+    return found, task, str(pattern)
 
 
 def find_partitions(pattern: str | None, reading: Reading) -> Partitions:
@@ -93,7 +95,7 @@ def find_partitions(pattern: str | None, reading: Reading) -> Partitions:
             sizes.append(stop - start)
     if sum(sizes) == 0:
         raise ValueError(f"'{pattern}' ({plural(len(paths), 'file')}) has no rows.")
-    return Partitions(readers, sizes, names, tuple(notes))
+    return Partitions(readers, sizes, names, notes)
 
 
 def read_columns(

@@ -204,7 +204,9 @@ def _read_frame(path, reading, learned):
     if not features.width:
         raise ValueError(f"'{path}' has no column to learn from besides the label.")
     kinds = intake.learnable(path, features, reading, notes)
-    return Table(intake.rows_of(features, kinds), list(kinds), labels, ids, notes)
+    X = intake.rows_of(features, kinds)
+    intake.tell_gaps(X, notes)
+    return Table(X, list(kinds), labels, ids, notes)
 
 
 def _with_labels(table, path):

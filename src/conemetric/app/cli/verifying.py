@@ -4,7 +4,7 @@ import math
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
@@ -13,9 +13,6 @@ from .files import as_rows, check_file, output_folder, write_csv
 from .invocation import state
 from .options import Command, Dialect, IdColumn, Metric, Overwrite, Seed, option
 from .wording import filled_grid, plural, promise_values
-
-if TYPE_CHECKING:
-    import numpy as np
 
 COLUMNS = {
     "": "{method}",
@@ -115,7 +112,7 @@ def verify(given: Verify) -> None:
     _answer(results, table, indices, same, folds, promised, given.metric, seen)
 
 
-def learned_from(notes: dict[str, Any], X: Any, pairs: "np.ndarray") -> str:
+def learned_from(notes: dict[str, Any], X: Any, pairs: Any) -> str:
     """How many of these pairs of rows the metric with these notes was learned from, in words; empty
     if none, or if it is not known. Of many pairs, a random sample is known.
     """

@@ -1,7 +1,7 @@
-"""Wording of answers: counts, names, tables for the screen, and the results of a fit."""
+"""Wording of answers: tables for the screen, and the results of a fit."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,26 +9,11 @@ from typing import TYPE_CHECKING, Any
 from rich.markup import escape
 from rich.table import Table
 
+from ...core.wording import first_few, listed, plural  # noqa: F401
+
 if TYPE_CHECKING:
     from ...evaluation.thresholds import ThresholdPromise
     from ...solvers.base import Certificate
-
-
-def plural(n: int, noun: str) -> str:
-    """A count with its noun: 1 row, 2,000 rows, 2 queries."""
-    many = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
-    return f"{n:,} {noun if n == 1 else many}"
-
-
-def listed(names: Sequence[str], most: int = 8) -> str:
-    """The first few names, in quotes."""
-    return first_few([f"'{name}'" for name in names], most)
-
-
-def first_few(parts: Sequence[str], most: int) -> str:
-    """The first few parts, and how many more there are."""
-    more = f" and {len(parts) - most} more" if len(parts) > most else ""
-    return ", ".join(parts[:most]) + more
 
 
 def all_of_them(n: int, complete: bool) -> list[str]:

@@ -147,7 +147,7 @@ def candidates(study: Study) -> list[tuple[str, ...]]:
 
 def facts(study: Study) -> list[tuple[str, str]]:
     """Certificate, parameters and timings, by name."""
-    metric = study.metric
+    metric, promise = study.metric, study.metric.threshold_promise_
     columns = ", ".join(study.names or ()) or "all, by position"
     parameters = (f"{name}={value}" for name, value in (metric.parameters or {}).items())
     return [
@@ -157,19 +157,8 @@ def facts(study: Study) -> list[tuple[str, str]]:
         ("Parameters", ", ".join(parameters)),
         ("Preprocessing", ", ".join(metric.preprocessing) or "none"),
         *proof_facts("metric", metric.certificate),
-        *_threshold_facts(metric),
+        *([("Threshold of pairs", f"{metric.threshold_:.4g}: {promise}")] if promise else []),
         *((f"Time, {stage}", f"{seconds:.2f} s") for stage, seconds in study.seconds.items()),
-    ]
-
-
-def _threshold_facts(metric):
-    """The threshold of pairs and what it promises, if it has been calibrated for that."""
-    if metric.threshold_promise_ is None:
-        return []
-    promise = str(metric.threshold_promise_)
-    return [
-        ("Threshold of pairs", f"{metric.threshold_:.4g}"),
-        ("Its promise", f"{promise[0].upper()}{promise[1:]}."),
     ]
 
 

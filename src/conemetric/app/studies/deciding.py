@@ -27,7 +27,6 @@ from ...decisions.parts import Explanation
 from ...decisions.regressor import MetricRegressor
 from ...estimators.automatic import AutoMetric
 from ...estimators.warnings import CollapsedMetricWarning
-from ...evaluation.statistics import SIGNIFICANT
 from ...tables import TableEncoder
 from ...tables.columns import seconds_of_word
 from ..advice import in_options
@@ -161,15 +160,6 @@ def judged(decision: Decision, task: Labelled, seed: int, notes: list[str]) -> D
     few = len(learn) <= MOST_COMPARED and n_classes <= MOST_CLASSES
     if not few:
         notes.append("Forest and boosting are left out: so many rows, or classes, take them long.")
-    labels, counts = np.unique(task.y[task.learn], return_counts=True)
-    constant = labels[counts.argmax()] if n_classes else task.y[task.learn].mean()
-    plain = task.judged(np.full(len(test), constant))
-    if plain.rate <= judgements[name].rate or plain.p_value(judgements[name]) > SIGNIFICANT:
-        always = f"{constant}, the most common label" if n_classes else f"{constant:.4g}, the mean"
-        notes.append(
-            f"{name} is not measurably better than always {always} ({plain.rate:.2%}): the columns "
-            "may say little about it."
-        )
     # fits of few rows start threads thousands of times; where cores are busy, they wait long
     threads = 1 if len(learn) * X.shape[1] < MIN_PARALLEL_WORK else None
     for other, model in _compared(task.kind, X, seed) if few else ():

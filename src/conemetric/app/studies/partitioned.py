@@ -47,8 +47,10 @@ class Partitioned(Labelled):
         arrays = isinstance(rows[0], np.ndarray)
         X: Any = np.concatenate(rows) if arrays else require("polars", "cli").concat(rows)
         if arrays and np.isnan(X).any():  # what fills the gaps is named by column
-            tables = [partial(partition, table=True) for partition in partitions]
-            return cls.of(tables, sizes, options, target)
+            partitions = [partial(partition, table=True) for partition in partitions]
+            numbers = np.where(np.isfinite(X), X, np.nan).astype(np.float64)
+            names = partitions[0]()[0].columns
+            X = require("polars", "cli").DataFrame(numbers, schema=names, nan_to_null=True)
         y = np.concatenate(labels)
         return cls(X, y, partitions=tuple(partitions), sizes=sizes, sampled=sampled, target=target)
 
@@ -57,13 +59,9 @@ class Partitioned(Labelled):
         return int(self.sizes.sum())
 
     def split(self, options: Options, rng: np.random.Generator) -> "Partitioned":
-        if len(self.classes) < 2:
-            raise ValueError(
-                f"a sample of {len(self.y):,} rows has one class only, "
-                f"{self.classes.tolist()[0]!r}; a metric needs at least two classes."
-            )
         test = sample_by_class(self.y, _n_held_out(self.n_rows, options), rng)
         train = np.setdiff1d(np.arange(len(self.y)), test)
+        self._check_labels(train)
         n_learned = self.n_rows - len(test)
         notes = [
             f"Learned from all {n_learned:,} training rows, in {len(self.partitions)} partitions.",

@@ -24,9 +24,10 @@ from ..advice import in_options
 from ..options import Options
 from . import deciding
 from .methods import find, methods_for
+from .supervision import Labelled
 from .task import Judgement, Task, data_id, table_encoder
 
-EUCLIDEAN = "euclidean"
+EUCLIDEAN, CONSTANT = "euclidean", "constant"
 SMALL = 2000  # rows that scaling is judged on: an error's standard error is then about 1 %
 COMPILING = "compiling, once"
 WORTH_SAYING = 2.0  # seconds of compilation; fetching kernels from the cache takes less
@@ -49,7 +50,8 @@ class Study:
         Data and held-out part of the first split.
     judged : list of dict
         By split: judgements of the Euclidean distance on prepared rows ("euclidean"), of the
-        learned one (by its method), and of a decision and what it is compared with.
+        learned one (by its method), of a decision and what it is compared with, and, apart from
+        the table, of the most common label or the mean ("constant").
     seconds : dict
         Time of each stage.
     notes : list of str
@@ -120,9 +122,7 @@ class Study:
     @property
     def rivals(self) -> list[str]:
         """What the decision is compared with, as far as it could be judged on every split."""
-        if self.decided is None:
-            return []
-        others = list(self.judged[0])[3:]
+        others = [row["method"] for row in self.table()[3:]]
         return [name for name in others if all(name in split for split in self.judged)]
 
     @cached_property
@@ -152,7 +152,7 @@ class Study:
     @cached_property
     def verdict(self) -> str:
         """What to use, by the whole table, in a sentence or two."""
-        distance = self._verdict_on_the_distance()
+        distance = self._verdict_on_the_distance() + self._no_better_than_the_constant()
         if self.decided is None:
             return distance
         ours, best = self.decided.name, self.recommended
@@ -188,6 +188,17 @@ class Study:
         what = finding if self.decided is None else f"The distance: {finding.lower()}"
         return f"{what} Euclidean ({figures}): keep the Euclidean distance."
 
+    def _no_better_than_the_constant(self):
+        """Said of what is recommended; where that is to stay with neighbours, of the whole table."""
+        rows, what = [self.recommended], self.recommended
+        if what == self._neighbours:
+            deciding = [self.decided.name, *self.rivals] if self.decided else []
+            rows, what = [EUCLIDEAN, str(self.options.method), *deciding], "nothing"
+        if CONSTANT not in self.judged[0] or self._better(rows, CONSTANT):
+            return ""
+        always = f"{self.task.constant()[1]} ({self.task.measure} {self._figure(CONSTANT)})"
+        return f" Yet {what} shows no measurable gain over always {always}: the columns may say little."
+
     def _figure(self, name):
         errors = self.errors(name)
         spread = f" ± {errors.std(ddof=1):.2%}" if len(errors) > 1 else ""
@@ -201,6 +212,8 @@ class Study:
         seconds |= self.decided.seconds if self.decided else {}
         rows = []
         for name, judgement in self.judged[0].items():
+            if name == CONSTANT:
+                continue
             row = {"method": name, **judgement.row()}
             if name in seconds:
                 row["seconds"] = round(seconds[name], 3)
@@ -311,6 +324,8 @@ def _study(task, options, on_metric, names, decide):
     if decision is not None:
         decided = deciding.judged(decision, task, options.seed, notes)
         judged |= decided.judgements
+    if isinstance(task, Labelled):
+        judged[CONSTANT] = task.judged(np.full(len(task.test), task.constant()[0]))
     compiling = seconds_compiling() - compiled_before
     if compiling > WORTH_SAYING:
         seconds[COMPILING] = compiling

@@ -1,5 +1,6 @@
 """The kinds of supervision (classes, quantity, pairs, triplets): split, fitted and judged."""
 
+import statistics
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar, Self
@@ -49,13 +50,16 @@ class Labelled(Task):
     def _check_labels(self, train):
         if len(self.classes) < 2:
             raise ValueError(
-                f"the labels have one class only, {self.classes.tolist()[0]!r}, in {self.n_rows:,} rows; "
+                f"the labels have one class only, {self.classes.tolist()[0]!r}, in {len(self.y):,} rows; "
                 "a metric needs at least two classes."
             )
         if np.unique(self.y[train], return_counts=True)[1].max() < 2:
+            quantity = self.target == "classes" and self.y.dtype.kind in "iuf"
+            remedy = ", or --target continuous if it is a quantity" if quantity else ""
             raise ValueError(
-                f"no class has two rows to learn from ({len(self.classes)} classes in "
-                f"{self.n_rows} rows)."
+                f"no class has two rows to learn from ({len(self.classes):,} classes in "
+                f"{len(self.y):,} rows), as if the label were an id or a text; give --label a column "
+                f"whose values recur{remedy}."
             )
 
     def split(self, options: Options, rng: np.random.Generator) -> Self:
@@ -124,6 +128,11 @@ class Labelled(Task):
         """Judge predictions for the held-out rows."""
         return Judgement(predicted != self.y[self.test], {"predicted": predicted})
 
+    def constant(self) -> tuple[Any, str]:
+        """What to predict without any column, also in words."""
+        label = statistics.mode(self.y[self.learn].tolist())
+        return label, f"{label}, the most common label"
+
     def validation(self, most: int, rng: np.random.Generator) -> Self:
         rows = self.sample(self.learn, most, rng)
         test = self.sample(rows, max(1, round(VALIDATION_SHARE * len(rows))), rng)
@@ -160,6 +169,10 @@ class Measured(Labelled):
         squared, variance = (predicted - true) ** 2, np.var(true) or 1.0
         rmse = float(squared.mean() ** 0.5)
         return Deviation(squared / variance, {"predicted": predicted, "rmse": rmse})
+
+    def constant(self) -> tuple[Any, str]:
+        mean = self.y[self.learn].mean()
+        return mean, f"{mean:.4g}, the mean"
 
 
 def sample_by_class(y: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
