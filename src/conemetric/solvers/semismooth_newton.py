@@ -152,7 +152,7 @@ def _advance(
             for j in range(len(w)):
                 for c in range(len(w)):
                     H[j, c] = L[j, c] + sigma * H[j, c]
-            row_products(ZERO, len(w), H, w, q)
+            row_products(0, len(w), H, w, q)
             for j in range(len(w)):
                 q[j] -= arrays.slope[j]
                 d[j] = w[j]
@@ -162,9 +162,9 @@ def _advance(
             place = MARGINS
             if len(Z) == 0:
                 break
-            row_products(ZERO, len(Z), Z, d, change)
+            row_products(0, len(Z), Z, d, change)
         if place == MARGINS:
-            row_products(ZERO, len(w), L, d, q)
+            row_products(0, len(w), L, d, q)
             initial, linear, quadratic = _dot(d, arrays.slope), _dot(w, q), _dot(d, q)
             hinge = s, change, centre, sigma, penalties
             step = _hinge_step(hinge, initial, linear, quadratic)
@@ -239,12 +239,12 @@ def _hinge_multipliers(arrays: _Arrays, sigma: float, penalties: Array) -> Float
 def _values(L: Array, inverse_diagonal: Array, arrays: _Arrays) -> Floats:
     """Set slope = Lw - Z'lam, y = w raised until Ly >= Z'lam, q = Ly; give w'Lw, y'Ly, w'Z'lam."""
     w, combined, slope, y, q = arrays.w, arrays.combined, arrays.slope, arrays.y, arrays.q
-    row_products(ZERO, len(w), L, w, slope)
+    row_products(0, len(w), L, w, slope)
     square, product = _dot(w, slope), _dot(w, combined)
     for j in range(len(w)):
         slope[j] -= combined[j]
         y[j] = w[j] - slope[j] * inverse_diagonal[j] if slope[j] < 0 else w[j]
-    row_products(ZERO, len(w), L, y, q)
+    row_products(0, len(w), L, y, q)
     return square, _dot(y, q), product
 
 
