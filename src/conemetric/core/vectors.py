@@ -136,8 +136,8 @@ def _tensors(results: Any) -> Iterator[Any]:
 
 
 def _rebuilt(results: Any, fetched: Iterator[np.ndarray]) -> Any:
-    if type(results) is float:
-        return results
+    if isinstance(results, float):
+        return float(results)
     if type(results) in (tuple, list):
         return type(results)([_rebuilt(part, fetched) for part in results])
     leaf = next(fetched).reshape(results.shape) if is_torch(results) else results

@@ -10,12 +10,12 @@ the query itself, and two lists for each query, of references with its label and
 
 import numpy as np
 
-from ..core.compiled import jit, jit_inner, jit_inner_sums
+from ..core.compiled import ZERO, jit_allocating, jit_inner, jit_inner_sums
 
 STRIDE = 64  # entries of a tile tested at a time: few pass, and the test vectorises
 
 
-@jit
+@jit_allocating
 def offer(start, stop, first, last, size, both, search):
     """Offer references first:last to queries start:stop, in tiles of ``size``. With ``both``, among
     points themselves, also offer the queries to the references.
@@ -30,20 +30,13 @@ def offer(start, stop, first, last, size, both, search):
         for i in range(start, stop):
             row, width = tile[i - start], end - begin
             a, b = _count_below(tile_labels, labels[i]), _count_below(tile_labels, labels[i] + 1)
-            zero = _zero_like(a)
-            _scan_row(row, zero, a, squares[i], begin, tile_squares, own[i], i, other)
+            _scan_row(row, ZERO, a, squares[i], begin, tile_squares, own[i], i, other)
             _scan_row(row, a, b, squares[i], begin, tile_squares, own[i], i, same)
             _scan_row(row, b, width, squares[i], begin, tile_squares, own[i], i, other)
             if both:
-                _scan_across(row, zero, a, begin, i, other)
+                _scan_across(row, ZERO, a, begin, i, other)
                 _scan_across(row, a, b, begin, i, same)
                 _scan_across(row, b, width, begin, i, other)
-
-
-@jit_inner
-def _zero_like(number):
-    """0 of the type of a variable: for a literal Numba would compile callees once more."""
-    return number - number
 
 
 @jit_inner
@@ -108,7 +101,7 @@ def _insert(d, j, near, index):
 # ---- exact distances
 
 
-@jit
+@jit_allocating
 def rank_candidates(start, stop, lists, data, rule, out, distance, bound):
     """Write the nearest references of points start:stop among their candidates: numbers to ``out``,
     distances to ``distance``.
@@ -131,7 +124,7 @@ def rank_candidates(start, stop, lists, data, rule, out, distance, bound):
         bound[i] = _rank(i, exact, found, count, rule, out, distance)
 
 
-@jit
+@jit_allocating
 def rank_within_bound(
     start, stop, tile, rows, own, labels, column_labels, same, data, rule, out, distance, bound
 ):
@@ -171,7 +164,7 @@ def _rank(i, exact, found, count, rule, out, distance):
     """
     reach, gamma, tie, slope = rule
     k, bound = out.shape[1], np.inf
-    first = _zero_like(count)
+    first = ZERO
     for slot in range(k):
         out[i, slot] = -1
         distance[i, slot] = np.inf

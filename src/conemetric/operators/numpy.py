@@ -8,7 +8,7 @@ import numpy as np
 from scipy import sparse
 
 from ..core.blas import half_the_cores
-from ..core.compiled import jit
+from ..core.compiled import jit, jit_allocating
 from ..core.spectral import by_scipy
 from ..core.threads import threaded
 from .base import DifferenceOperator, starts
@@ -145,7 +145,7 @@ def pair_squared_distances(start, stop, Y, a, b, out):
         out[p] = (s0 + s1) + (s2 + s3)
 
 
-@jit
+@jit_allocating
 def edge_product_rows(start, stop, M, w, a, b, out):
     """Rows start:stop of `edge_products`."""
     k, n = M.shape[0], M.shape[1]

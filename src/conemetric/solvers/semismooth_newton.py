@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..core.arrays import Array, Arrays, Pair
-from ..core.compiled import jit, jit_inner, jit_inner_sums
+from ..core.compiled import ZERO, jit, jit_inner, jit_inner_sums
 from ..problems.comparisons import ComparisonProgram, add_combined, row_products
 from .base import Iterate, Solver, Steps
 
@@ -308,7 +308,7 @@ def nonnegative_quadratic(H: Array, q: Array, w: Array, work: Arrays) -> None:
     gets its own diagonal entry as pivot: the others take over its part.
     """
     support, inside = work[3], work[4]
-    p, k, done = len(q), np.int64(0), np.int64(0)  # literals would be compiled twice
+    p, k, done = len(q), ZERO, ZERO
     for j in range(p):
         inside[j] = w[j] > 0
         if inside[j]:
