@@ -179,7 +179,7 @@ class UnfoldingProgram(ConstrainedProgram):
         for step in range(REPAIRS + 1):
             missing = self._missing(slack)
             errors.append(float(abs(missing / size).max()))
-            hopeless = step == HOPEFUL and errors[-1] > HOPELESS * errors[0]
+            hopeless = step >= HOPEFUL and errors[-1] > HOPELESS * errors[-1 - HOPEFUL]
             if errors[-1] <= enough or hopeless or step == REPAIRS:
                 break
             which = None if self.equality else slack < ACTIVE * self.b
