@@ -143,3 +143,17 @@ def test_all_eigenpairs_in_the_precision_asked_for(D, dtype, eps):
     size = abs(values).max()
     assert_allclose(vectors * values @ vectors.T, S, atol=10 * D**0.5 * eps * size)
     assert_allclose(vectors.T @ vectors, np.eye(D), atol=10 * D**0.5 * eps)
+
+
+@pytest.mark.parametrize("in_place", [False, True])
+@pytest.mark.parametrize("rank", [3, 11, 12])
+@pytest.mark.parametrize("units", [1.0, 1e6])
+def test_a_system_is_solved_also_if_it_is_singular(asarray, rank, units, in_place, monkeypatch):
+    monkeypatch.setattr(spectral, "IN_PLACE_FROM", 0 if in_place else 100)
+    rng = np.random.default_rng(rank)
+    L = rng.normal(size=(12, rank)) * np.geomspace(1, units, 12)[:, None]
+    H = L @ L.T
+    b = H @ rng.normal(size=12)
+    x = to_numpy(spectral.cholesky_solver(asarray(H.copy()))(asarray(b)))
+    scale = np.diagonal(H) ** 0.5
+    np.testing.assert_allclose((H @ x - b) / scale, 0, atol=1e-6 * abs(b / scale).max())
