@@ -153,7 +153,8 @@ def test_a_system_is_solved_also_if_it_is_singular(asarray, rank, units, in_plac
     rng = np.random.default_rng(rank)
     L = rng.normal(size=(12, rank)) * np.geomspace(1, units, 12)[:, None]
     H = L @ L.T
-    b = H @ rng.normal(size=12)
+    b, scale = H @ rng.normal(size=12), np.diagonal(H) ** 0.5
+    noise = 1e-12 * rng.normal(size=H.shape)  # for which the first ridge is too small
+    H += (noise + noise.T) * scale * scale[:, None]
     x = to_numpy(spectral.cholesky_solver(asarray(H.copy()))(asarray(b)))
-    scale = np.diagonal(H) ** 0.5
     np.testing.assert_allclose((H @ x - b) / scale, 0, atol=1e-6 * abs(b / scale).max())
