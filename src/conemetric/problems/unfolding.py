@@ -36,7 +36,10 @@ from .sdp import ConstrainedProgram
 
 REPAIRS = 12  # Levenberg-Marquardt steps, at most
 FIRST_DAMPING = 1e-6  # relative to the diagonal
-HOPEFUL, HOPELESS = 2, 0.3  # steps after which the error must be down to that share
+HOPEFUL, HOPELESS = (
+    2,
+    0.3,
+)  # steps after which the error must be down to that share; again and again with equalities
 SHARES = 1e-1, 1e-2, 1e-3, 1e-4, 1e-6  # of the trace: columns with less are left out, in turn
 RIGHT = 1e-9  # relative error of squared distances that are right but for rounding
 SHORTEST = 1e-6  # squared distance, relative to the longest, below which errors count less
@@ -179,7 +182,8 @@ class UnfoldingProgram(ConstrainedProgram):
         for step in range(REPAIRS + 1):
             missing = self._missing(slack)
             errors.append(float(abs(missing / size).max()))
-            hopeless = step >= HOPEFUL and errors[-1] > HOPELESS * errors[-1 - HOPEFUL]
+            before = errors[-1 - HOPEFUL if self.equality else 0] if step >= HOPEFUL else np.inf
+            hopeless = errors[-1] > HOPELESS * before
             if errors[-1] <= enough or hopeless or step == REPAIRS:
                 break
             which = None if self.equality else slack < ACTIVE * self.b
