@@ -126,15 +126,6 @@ class LearnedMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Stored, Cert
         named = hasattr(self.encoder, "feature_names_in_")
         return [column.name for column in self.encoder.columns_] if named else None
 
-    def _validate_X(self, X, reset=False, min_samples=1):
-        if hasattr(X, "columns"):
-            given, columns = list(X.columns), self.columns
-            if columns not in (None, given):
-                positions(given, columns, "; the metric needs all of metric.columns.")
-                X = X[columns]
-            X = X.to_numpy()
-        return validate_points(self, self.fill_missing(X), reset=reset, min_samples=min_samples)
-
     def fill_missing(self, X: Any) -> Any:
         """Rows with missing values (NaN) replaced by ``fill``; unchanged if that is None.
 
@@ -175,7 +166,13 @@ class LearnedMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Stored, Cert
         if self.encoder is not None:
             X = self.encoder.transform(X)
             X = X.toarray() if issparse(X) else np.asarray(X)
-        X = self._validate_X(X)
+        if hasattr(X, "columns"):
+            given, columns = list(X.columns), self.columns
+            if columns not in (None, given):
+                positions(given, columns, "; the metric needs all of metric.columns.")
+                X = X[columns]
+            X = X.to_numpy()
+        X = validate_points(self, self.fill_missing(X))
         mapped = X @ like(self.components_, X).T
         mapped += like(self.offset, X)
         return mapped
