@@ -4,7 +4,6 @@ is: words as categories, gaps as gaps.
 """
 
 from collections.abc import Iterator
-from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from typing import Any
@@ -90,12 +89,6 @@ class Decided:
     def name(self) -> str:
         """Of the class of the decision."""
         return next(iter(self.judgements))
-
-    def taking(self, whole: Labelled) -> "Decided":
-        """With a decision that takes all rows, in its metrics as judged."""
-        rows, final = whole.original(whole.learn), deepcopy(self.decision.estimator)
-        final.refit(self.decision.X[rows], whole.y[whole.learn])
-        return replace(self, final=final, final_rows=rows)
 
     def explain(self, rows: np.ndarray, n: int) -> Explanation:
         """The n training rows that decided each of these rows, by their numbers in the data."""

@@ -2,6 +2,7 @@
 
 import statistics
 from collections.abc import Callable, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -372,7 +373,9 @@ def _refitted(task, study, on_metric):
             estimator, _ = _learned(whole, prepare, options, None, [])
             metric = _folded(prepare, estimator, whole, options, data_id(task), study.names)
         if decided is not None:
-            decided = decided.taking(whole)
+            rows, final = whole.original(whole.learn), deepcopy(decided.decision.estimator)
+            final.refit(decided.decision.X[rows], whole.y[whole.learn])
+            decided = replace(decided, final=final, final_rows=rows)
     if again and on_metric is not None:
         on_metric(metric, _interrupted(estimator))
     saved = [f"metric learned again from {n:,} {task.items}" if again else "metric as judged"]
