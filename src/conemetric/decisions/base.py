@@ -463,13 +463,11 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
         estimator = fields.with_parameters(cls, state["parameters"], "parameters")
         encoder, names = state["encoder"], state["feature_names"]
         estimator.encoder_ = None if encoder is None else TableEncoder.from_state(encoder)
-        estimator.n_features_in_ = sizes["d"]
+        estimator.n_features_in_ = d = sizes["d"]
         if estimator.encoder_ is not None:
             estimator.n_features_in_ = estimator.encoder_.n_features_in_
             width = len(estimator.encoder_.get_feature_names_out())
-            fields.expect(
-                width == sizes["d"], "encoder", f"{width} features", f"{sizes['d']} features"
-            )
+            fields.expect(width == d, "encoder", f"{width} features", f"{d} features")
         if names is not None:
             n = estimator.n_features_in_
             fields.expect(len(names) == n, "feature_names", f"{len(names)} names", f"{n} names")
