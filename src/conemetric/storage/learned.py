@@ -289,7 +289,12 @@ class LearnedMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Stored, Cert
         metric: Any = (LearnedMetric if of_rows else LearnedAdapter)(**given).as_kind(cls)
         if threshold is not None:
             metric.set_threshold(threshold)
-            metric.threshold_promise_ = None if promise is None else _promise(promise)
+        if promise is not None:
+            try:
+                metric.threshold_promise_ = ThresholdPromise(**promise)
+            except (TypeError, ValueError, OverflowError) as error:
+                known = f"one that can be true: {error}"
+                raise FieldError("threshold_promise", promise, known) from error
         return metric
 
     def __sklearn_clone__(self):
@@ -387,10 +392,3 @@ def _stored(value, declared):
     if isinstance(declared, Array):
         return np.ascontiguousarray(value, np.float64)
     return list(value) if isinstance(declared, Each) else value
-
-
-def _promise(values):
-    try:
-        return ThresholdPromise(**values)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise FieldError("threshold_promise", values, f"one that can be true: {error}") from error
