@@ -175,7 +175,7 @@ def test_a_comparison_that_cannot_be_learned_is_said(monkeypatch):
             raise ValueError("The least populated class has only 2 rows.")
 
     forest = deciding.BASELINES["labels"][0]
-    monkeypatch.setitem(deciding.BASELINES, "labels", (forest, Refusing()))
+    monkeypatch.setitem(deciding.BASELINES, "labels", (forest, Refusing))
     study = run_study(Labelled(X, y), Options(method="frob"), decide=True)
     assert study.rivals == ["random forest"]
     assert study.decided.failed == {

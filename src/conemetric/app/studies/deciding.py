@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 from sklearn import ensemble
-from sklearn.base import clone
 from sklearn.compose import make_column_transformer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, OrdinalEncoder, StandardScaler
@@ -41,14 +40,8 @@ MOST_CATEGORIES = 250  # of a word column, the rest pooled: boosting takes 254
 
 COMPARED = ("random forest", "histogram boosting")
 BASELINES = {
-    "labels": (
-        ensemble.RandomForestClassifier(n_jobs=-1),
-        ensemble.HistGradientBoostingClassifier(),
-    ),
-    "quantity": (
-        ensemble.RandomForestRegressor(n_jobs=-1),
-        ensemble.HistGradientBoostingRegressor(),
-    ),
+    "labels": (ensemble.RandomForestClassifier, ensemble.HistGradientBoostingClassifier),
+    "quantity": (ensemble.RandomForestRegressor, ensemble.HistGradientBoostingRegressor),
 }
 
 
@@ -173,7 +166,8 @@ def judged(decision: Decision, task: Labelled, seed: int, notes: list[str]) -> D
 
 def _compared(kind, X, seed) -> Iterator[tuple[str, Any]]:
     """Names and unfitted models of the comparison."""
-    models = [clone(model).set_params(random_state=seed) for model in BASELINES[kind]]
+    forest, boosting = BASELINES[kind]
+    models = [forest(n_jobs=-1, random_state=seed), boosting(random_state=seed)]
     words = [] if isinstance(X, np.ndarray) else word_columns(X)
     if not isinstance(X, np.ndarray):
         gaps = {"unknown_value": np.nan, "encoded_missing_value": np.nan}
