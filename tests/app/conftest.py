@@ -2,8 +2,9 @@
 trees.
 """
 
+from functools import partial
+
 import pytest
-from sklearn.base import clone
 
 from conemetric.app.studies.deciding import BASELINES
 
@@ -13,5 +14,5 @@ FEW_TREES = {"n_estimators": 10}, {"max_iter": 10}
 @pytest.fixture(autouse=True)
 def few_trees(monkeypatch, coarse_search):
     for kind, models in BASELINES.items():
-        few = [clone(m).set_params(**few) for m, few in zip(models, FEW_TREES, strict=True)]
+        few = [partial(model, **few) for model, few in zip(models, FEW_TREES, strict=True)]
         monkeypatch.setitem(BASELINES, kind, few)

@@ -38,6 +38,18 @@ def test_words_and_gaps_are_learned_from(kind, frame):
     assert model.explain(X, n=2).nearness.shape == (90, 2, 4)
 
 
+@every_kind
+def test_an_array_with_gaps_explains_by_column(kind):
+    columns, y = table(0)
+    X = np.column_stack([columns["size"], columns["gaps"]])
+    y = y > np.median(y) if kind == "classes" else y
+    found, named = (
+        KINDS[kind](None, random_state=0).fit(rows, y).explain(rows, n=2).nearness
+        for rows in (X, pd.DataFrame(X, columns=["size", "gaps"]))
+    )
+    np.testing.assert_array_equal(found, named)
+
+
 @every_frame
 @every_kind
 def test_columns_are_found_by_name(kind, frame, tmp_path):

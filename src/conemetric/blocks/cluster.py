@@ -59,7 +59,10 @@ class Cluster(Engine):
         return Column(tuple(made), places)
 
     def visit(self, program: Program, inputs: Sequence[Column]) -> tuple[list, tuple]:
-        states, where = _distinct(inputs)
+        # the distinct states among the columns, and for each column its (state, part)
+        states = {id(column.states): column.states for column in inputs}
+        number = list(states).index
+        where = tuple((number(id(each.states)), each.part) for each in inputs)
         graph = Graph("conemetric-visit")
         large = len(pickle.dumps(program)) > EMBEDDED
         sent = graph.add("program", partial(same, program)) if large else None
@@ -67,7 +70,7 @@ class Cluster(Engine):
         places = next((each.places for each in inputs if any(each.places)), inputs[0].places)
         visited = [
             graph.add(f"block-{k}", visit, *([sent] if sent else []), *block, place=place)
-            for k, (*block, place) in enumerate(zip(*states, places, strict=True))
+            for k, (*block, place) in enumerate(zip(*states.values(), places, strict=True))
         ]
         results = visited
         if program.kept:
@@ -76,8 +79,8 @@ class Cluster(Engine):
                 for k, (key, place) in enumerate(zip(visited, places, strict=True))
             ]
         kept = visited if program.kept else []
-        *states, result = self._get(graph, [*kept, _joined(graph, program.joins, results)])
-        columns = [Column(tuple(states), places, part) for part in range(len(program.kept))]
+        *left, result = self._get(graph, [*kept, _joined(graph, program.joins, results)])
+        columns = [Column(tuple(left), places, part) for part in range(len(program.kept))]
         return columns, self.client.gather(result)
 
     def across(
@@ -159,13 +162,6 @@ def _joined(graph, joins, results):
         ]
         size = 2
     return results[0]
-
-
-def _distinct(inputs):
-    """The distinct states among the columns, and for each column its (state, part)."""
-    states = {id(column.states): column.states for column in inputs}
-    number = list(states).index
-    return list(states.values()), tuple((number(id(each.states)), each.part) for each in inputs)
 
 
 # ---- tasks

@@ -76,12 +76,11 @@ def _weighed_by_class(rows, class_weight):
 def _labelled(rows):
     """Only the rows that have a label."""
     space, there = rows.space, np.flatnonzero(rows.counts > rows.class_counts[:, 0])
-    counts = (rows.counts - rows.class_counts[:, 0])[there]
     return replace(
         rows,
         partitions=space.select(space.map(_with_label, rows.partitions), there),
         numbers=rows.numbers[there],
-        counts=counts,
+        counts=(rows.counts - rows.class_counts[:, 0])[there],
         classes=rows.classes[1:],
         class_counts=rows.class_counts[there, 1:],
     )

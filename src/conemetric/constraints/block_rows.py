@@ -93,7 +93,9 @@ def read(X: Any, y: Any = None, weights: Any = None, labelled: bool = True) -> B
     ``labelled`` tells whether y holds labels.
     """
     refuse_dates(X)
-    space, dtype = BlockSpace(engine_in_use()), _dtype(X)
+    kinds = [X.dtype] if hasattr(X, "dtype") else list(X.dtypes)
+    single = all(np.issubdtype(kind, np.floating) and kind.itemsize <= 4 for kind in kinds)
+    space, dtype = BlockSpace(engine_in_use()), np.dtype(np.float32 if single else np.float64)
     beside = {"y": y, "sample_weight": weights}
     partitions = checked_partitions(space, partial(_checked, dtype=dtype), X, beside, "rows of X")
     return summarised(space, partitions, labelled and y is not None, dtype)
@@ -137,13 +139,6 @@ def summarised(
     for row, fact in zip(class_counts, facts, strict=True):
         row[np.searchsorted(classes, fact["classes"])] = fact["class_counts"]
     return replace(rows, classes=classes, class_counts=class_counts)
-
-
-def _dtype(X):
-    """float32 if all of X is in single precision or less, else float64."""
-    kinds = [X.dtype] if hasattr(X, "dtype") else list(X.dtypes)
-    single = all(np.issubdtype(kind, np.floating) and kind.itemsize <= 4 for kind in kinds)
-    return np.dtype(np.float32 if single else np.float64)
 
 
 def _partitions(collection):

@@ -90,11 +90,6 @@ class ConstraintsInMemory:
         """The operator ``make(points, index)`` over the points in these coordinates."""
         return make(coordinates.points, self.index)
 
-    def relisted(self, index: Any) -> "ConstraintsInMemory":
-        """Other constraints from the same labels; each weighs as much as its first point."""
-        weights = None if self.point_weights is None else self.point_weights[index[:, 0]]
-        return replace(self, index=index, weights=weights)
-
 
 def triplets_from_labels(X: Any, y: Any, n_targets: int = 3, n_impostors: int | str = 3) -> Any:
     """All (point, target, impostor) of the papers' rule, as an integer array (m, 3) in

@@ -96,8 +96,7 @@ def like(values: Labels, reference: Array, dtype: DType = None) -> Array:
 
 def zeros(shape: int | tuple[int, ...], reference: Array) -> Array:
     """Zeros in the library, dtype and on the device of ``reference``."""
-    xp = namespace(reference)
-    return xp.zeros(shape, dtype=reference.dtype, device=reference.device)
+    return namespace(reference).zeros(shape, dtype=reference.dtype, device=reference.device)
 
 
 def identity(n: int, reference: Array) -> Array:

@@ -397,17 +397,8 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
         difference = arrays.to_numpy(X)[:, None, :] - known[top]
         parts = self.blend_.parts
         near = np.sum([p.weight * p.nearness(difference, known) for p in parts], axis=0)
-        return Explanation(self._given[top], shares, self._by_column(near))
-
-    def _by_column(self, features: np.ndarray) -> np.ndarray:
-        """Entries of features (..., n_features), added up for each column of X."""
-        if self.encoder_ is None:
-            return features
-        names = list(getattr(self, "feature_names_in_", range(self.n_features_in_)))
-        sums = np.zeros((*features.shape[:-1], len(names)))
-        for block in self.encoder_.blocks_:
-            sums[..., names.index(block.column)] += features[..., block.features].sum(-1)
-        return sums
+        by_column = near if self.encoder_ is None else self.encoder_.by_column(near)
+        return Explanation(self._given[top], shares, by_column)
 
     def _is_auto(self) -> bool:
         return isinstance(self.metric, str) and self.metric == "auto"
@@ -472,13 +463,11 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
         estimator = fields.with_parameters(cls, state["parameters"], "parameters")
         encoder, names = state["encoder"], state["feature_names"]
         estimator.encoder_ = None if encoder is None else TableEncoder.from_state(encoder)
-        estimator.n_features_in_ = sizes["d"]
+        estimator.n_features_in_ = d = sizes["d"]
         if estimator.encoder_ is not None:
             estimator.n_features_in_ = estimator.encoder_.n_features_in_
             width = len(estimator.encoder_.get_feature_names_out())
-            fields.expect(
-                width == sizes["d"], "encoder", f"{width} features", f"{sizes['d']} features"
-            )
+            fields.expect(width == d, "encoder", f"{width} features", f"{d} features")
         if names is not None:
             n = estimator.n_features_in_
             fields.expect(len(names) == n, "feature_names", f"{len(names)} names", f"{n} names")

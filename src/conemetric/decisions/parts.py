@@ -103,10 +103,8 @@ class Part:
         fields.check(state, FIELDS, within, {"m": len(rows.Y), "d": rows.Z.shape[1]})
         rule = RULES[state["rule"]].from_state(state["setting"], f"{within}.setting")
         L, places = state["map"], state["places"]
-        square = L is None or L.shape[0] == L.shape[1]
-        fields.expect(
-            square or not rule.by_columns, f"{within}.map", "not square", "weights of columns"
-        )
+        fits = not rule.by_columns or L is None or L.shape[0] == L.shape[1]
+        fields.expect(fits, f"{within}.map", "not square", "weights of columns")
         fitted = rule.restored(rows.among(places).mapped(L), state["fitted"])
         trial = Trial(state["metric"], rule, np.empty((0, rows.Y.shape[1])), state["loss"])
         return cls(trial, state["weight"], fitted, L, places)

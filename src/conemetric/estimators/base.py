@@ -54,13 +54,11 @@ class CertifiedEstimator(BaseEstimator, metaclass=ABCMeta):
         """A callback that prints progress; None unless ``verbose``."""
         if not self.verbose:
             return None
-        name = type(self).__name__
-
         line = "{iteration:5d}  primal {primal:.6e}  dual {dual:.6e}  gap {relative_gap:.2e}  "
 
         def report(record):
             if record["iteration"] % max(1, 11 - self.verbose) == 0:
-                print(f"[{name}] {line.format(**record)}{record['seconds']:.1f} s")
+                print(f"[{type(self).__name__}] {line.format(**record)}{record['seconds']:.1f} s")
 
         return report
 

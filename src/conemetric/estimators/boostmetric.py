@@ -155,10 +155,12 @@ class BoostMetric(TripletMetric):
         while len(results) < self.n_passes:
             if results:
                 assert isinstance(given, ConstraintsInMemory)  # blocks have no labels
-                last = given.index
                 neighbours = self._neighbours(coordinates.points, given.labels)
-                given = given.relisted(triplets_from_neighbours(*neighbours))
-                old, new = (np.unique(to_numpy(each), axis=0) for each in (last, given.index))
+                index, weights = triplets_from_neighbours(*neighbours), given.point_weights
+                old, new = (np.unique(to_numpy(each), axis=0) for each in (given.index, index))
+                if weights is not None:  # a triplet weighs as much as its first point
+                    weights = weights[index[:, 0]]
+                given = replace(given, index=index, weights=weights)
                 if np.array_equal(old, new):
                     break
             operator = given.operator(from_triplets, coordinates).astype(given.dtype)

@@ -173,10 +173,8 @@ class MaximumVarianceUnfolding(
         nodes = EdgeOperator(self.edges_, len(X), reference)
         basis = None if basis is None else like(basis, reference)
         operator: Operator = nodes if basis is None else ReducedEdges(nodes, basis)
-        error, equal = (
-            (points.shape[1] + ROUNDINGS) * np.finfo(float).eps,
-            self.constraint == "equal",
-        )
+        error = (points.shape[1] + ROUNDINGS) * np.finfo(float).eps
+        equal = self.constraint == "equal"
         problem = UnfoldingProgram(operator, lengths**2, self.sigma_, equal, error=error)
         face = self._face(points, lengths, first)
         feasible = [like(rows, reference) for rows in self._feasible_rows(points, face)]

@@ -28,9 +28,13 @@ def validate_points(estimator: Any, X: Any, *, reset: bool = False, min_samples:
     """
     refuse_unusable(estimator, X)
     rules: dict[str, Any] = {"skip_check_array": True}
-    if not is_torch(X):
-        rules = {"ensure_min_samples": min_samples, **_rules(estimator)}
-    X = check_tensor(X, min_samples) if is_torch(X) else _matrix(X)
+    if is_torch(X):
+        X = check_tensor(X, min_samples)
+    else:
+        refuse_dates(X)
+        X = X.matrix if isinstance(X, SparseRows) else X
+        accepted = "csr" if get_tags(estimator).input_tags.sparse else False
+        rules = {"ensure_min_samples": min_samples, "dtype": FLOATS, "accept_sparse": accepted}
     return _points(estimator, validate_data(estimator, X, reset=reset, **rules), reset)
 
 
@@ -54,16 +58,6 @@ def refuse_unusable(estimator: Any, X: Any) -> None:
     refuse_dask(estimator, X)
     refuse_masked(X, "X")
     refuse_repeated_names(getattr(X, "columns", ()))
-
-
-def _matrix(X):
-    refuse_dates(X)
-    return X.matrix if isinstance(X, SparseRows) else X
-
-
-def _rules(estimator):
-    sparse = get_tags(estimator).input_tags.sparse
-    return {"dtype": FLOATS, "accept_sparse": "csr" if sparse else False}
 
 
 def _points(estimator, X, fitting):

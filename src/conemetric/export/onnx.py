@@ -58,8 +58,7 @@ def to_onnx(metric: Any, path: str | Path) -> None:
     )
     opsets = {"ir_version": IR_VERSION, "opset_imports": [helper.make_opsetid("", OPSET)]}
     model = helper.make_model(graph, producer_name="conemetric", **opsets)
-    certificate = certificate_values(metric.certificate)
-    facts = {"method": metric.method, "certificate": certificate}
+    facts = {"method": metric.method, "certificate": certificate_values(metric.certificate)}
     facts["feature_names"] = metric.feature_names
     props = {f"conemetric.{name}": json.dumps(fact) for name, fact in facts.items()}
     helper.set_model_props(model, props)

@@ -172,8 +172,9 @@ class EdgeOperator(DistanceOperator):
 
     def sparse_adjoint(self, u: Any) -> Any:
         """A*(u) as a SciPy sparse matrix (on the host only)."""
-        degrees = sparse.dia_array((self._degrees(u)[None], [0]), (self.n_points,) * 2)
-        return degrees.tocsr() - self._adjacency(u[self._number])
+        shape, entries = (self.n_points,) * 2, (u[self._number], self._neighbour, self._start)
+        degrees = sparse.dia_array((self._degrees(u)[None], [0]), shape)
+        return degrees.tocsr() - sparse.csr_array(entries, shape)
 
     def _degrees(self, u):
         if self.xp is np:
@@ -182,10 +183,6 @@ class EdgeOperator(DistanceOperator):
             return degrees.astype(u.dtype, copy=False)
         offsets = like(self._start, u, self.xp.int64)
         return self.xp.segment_reduce(u[self._number], "sum", offsets=offsets, initial=0)
-
-    def _adjacency(self, w):
-        """The weighted adjacency matrix as a SciPy sparse matrix (on the host only)."""
-        return sparse.csr_array((w, self._neighbour, self._start), (self.n_points,) * 2)
 
     def subset(self, index: Any) -> "EdgeOperator":
         return EdgeOperator(self.edges[np.asarray(index)], self.n_points, self.reference)

@@ -239,6 +239,4 @@ class MMMFProgram(EigenvalueProgram):
 
 def largest_ratio(u: Array, slack_penalty: Values) -> Array:
     """max_r u_r / c_r."""
-    return (
-        u.max() / slack_penalty if isinstance(slack_penalty, float) else (u / slack_penalty).max()
-    )
+    return (u / slack_penalty).max()

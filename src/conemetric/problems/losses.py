@@ -15,6 +15,7 @@ with equality where v = -l'(rho), that is where rho = g'(v).
 
 import math
 from abc import ABC, abstractmethod
+from operator import itemgetter
 from types import ModuleType
 from typing import ClassVar
 
@@ -70,7 +71,7 @@ class Loss(ABC):
         """(sum of w l, u, u'margins) with u = w v(margins); w is one number, or one per margin."""
         pair = space.map(self._weighted, margins, weights)
         loss, captured = space.sum(_loss_and_captured, pair, margins)
-        return loss, space.map(_second, pair), captured
+        return loss, space.map(itemgetter(1), pair), captured
 
     def _weighted(self, margins: Array, weights: Values) -> Pair:
         value, v = self.value_and_multiplier(margins)
@@ -198,10 +199,6 @@ class LogSumExp:
 def _loss_and_captured(pair: Pair, margins: Array) -> Pair:
     loss, u = pair
     return _sum(loss), _sum(u * margins)
-
-
-def _second(pair: Pair) -> Array:
-    return pair[1]
 
 
 def _less_log(margins: Array, weights: Values, space: VectorSpace) -> Array:

@@ -126,15 +126,6 @@ class LearnedMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Stored, Cert
         named = hasattr(self.encoder, "feature_names_in_")
         return [column.name for column in self.encoder.columns_] if named else None
 
-    def _validate_X(self, X, reset=False, min_samples=1):
-        if hasattr(X, "columns"):
-            given, columns = list(X.columns), self.columns
-            if columns not in (None, given):
-                positions(given, columns, "; the metric needs all of metric.columns.")
-                X = X[columns]
-            X = X.to_numpy()
-        return validate_points(self, self.fill_missing(X), reset=reset, min_samples=min_samples)
-
     def fill_missing(self, X: Any) -> Any:
         """Rows with missing values (NaN) replaced by ``fill``; unchanged if that is None.
 
@@ -175,7 +166,13 @@ class LearnedMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Stored, Cert
         if self.encoder is not None:
             X = self.encoder.transform(X)
             X = X.toarray() if issparse(X) else np.asarray(X)
-        X = self._validate_X(X)
+        if hasattr(X, "columns"):
+            given, columns = list(X.columns), self.columns
+            if columns not in (None, given):
+                positions(given, columns, "; the metric needs all of metric.columns.")
+                X = X[columns]
+            X = X.to_numpy()
+        X = validate_points(self, self.fill_missing(X))
         mapped = X @ like(self.components_, X).T
         mapped += like(self.offset, X)
         return mapped
@@ -292,7 +289,12 @@ class LearnedMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Stored, Cert
         metric: Any = (LearnedMetric if of_rows else LearnedAdapter)(**given).as_kind(cls)
         if threshold is not None:
             metric.set_threshold(threshold)
-            metric.threshold_promise_ = None if promise is None else _promise(promise)
+        if promise is not None:
+            try:
+                metric.threshold_promise_ = ThresholdPromise(**promise)
+            except (TypeError, ValueError, OverflowError) as error:
+                known = f"one that can be true: {error}"
+                raise FieldError("threshold_promise", promise, known) from error
         return metric
 
     def __sklearn_clone__(self):
@@ -390,10 +392,3 @@ def _stored(value, declared):
     if isinstance(declared, Array):
         return np.ascontiguousarray(value, np.float64)
     return list(value) if isinstance(declared, Each) else value
-
-
-def _promise(values):
-    try:
-        return ThresholdPromise(**values)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise FieldError("threshold_promise", values, f"one that can be true: {error}") from error

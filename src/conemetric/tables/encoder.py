@@ -345,6 +345,13 @@ class TableEncoder(TransformerMixin, BaseEstimator):
                 names[name] = None
         return np.array(list(names), object)
 
+    def by_column(self, features: np.ndarray) -> np.ndarray:
+        """Entries for each feature (..., n_features), added up for each column of the table."""
+        sums = np.zeros((*features.shape[:-1], self.n_features_in_))
+        for block in self.blocks_:
+            sums[..., self._names.index(block.column)] += features[..., block.features].sum(-1)
+        return sums
+
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True

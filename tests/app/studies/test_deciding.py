@@ -175,7 +175,7 @@ def test_a_comparison_that_cannot_be_learned_is_said(monkeypatch):
             raise ValueError("The least populated class has only 2 rows.")
 
     forest = deciding.BASELINES["labels"][0]
-    monkeypatch.setitem(deciding.BASELINES, "labels", (forest, Refusing()))
+    monkeypatch.setitem(deciding.BASELINES, "labels", (forest, Refusing))
     study = run_study(Labelled(X, y), Options(method="frob"), decide=True)
     assert study.rivals == ["random forest"]
     assert study.decided.failed == {
@@ -231,8 +231,9 @@ class Probe(DummyClassifier):
 
     seen: ClassVar[list[int]] = []
 
-    def __init__(self, random_state=None):
+    def __init__(self, n_jobs=None, random_state=None):
         super().__init__(random_state=random_state)
+        self.n_jobs = n_jobs
 
     def fit(self, X, y):
         self.seen.append(max(pool["num_threads"] for pool in threadpool_info()))
@@ -245,7 +246,7 @@ def test_the_comparison_takes_one_thread_where_the_problem_is_small(monkeypatch,
     study = wine_study()
     monkeypatch.setattr(deciding, "MIN_PARALLEL_WORK", X.size if small else 0)
     monkeypatch.setattr(Probe, "seen", [])
-    monkeypatch.setitem(deciding.BASELINES, "labels", (Probe(), Probe()))
+    monkeypatch.setitem(deciding.BASELINES, "labels", (Probe, Probe))
     with threadpool_limits(threads):
         deciding.judged(study.decided.decision, study.task, 0, [])
     assert Probe.seen == [1 if small else threads] * 2

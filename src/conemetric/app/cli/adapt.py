@@ -173,7 +173,7 @@ def _named(found, queries):
 def _answer(found: "Adaptation", name: str, files: dict[str, str], out: Path) -> None:
     """Print the measures before and after, what was learned and how to use it."""
     from ..report.adaptation import SCORES_HEADINGS, headline, scores_table
-    from ..studies.adapting import MAIN, MEASURES
+    from ..studies.adapting import MAIN, MEASURES, SIGNIFICANT
 
     certificate = found.estimator.certificate_
     changes = {measure: found.difference(measure) for measure in MEASURES}
@@ -212,18 +212,23 @@ def _answer(found: "Adaptation", name: str, files: dict[str, str], out: Path) ->
         f"{MAPPED[key]} {found.mean(MAIN, key):.1f} ({found.seconds[key]:.1f} s)"
         for key in found.fitted
     )
+    last = [written(out, ", ".join(files.values())), f"[bold]{escape(headline(found))}[/]"]
+    change = changes[MAIN]
+    if change.p_value > SIGNIFICANT:  # how large would a difference have to be?
+        last.append(
+            f"On {plural(change.n, 'query')} a difference of less than about "
+            f"{50 * (change.high - change.low):.1f} points cannot be distinguished from chance: "
+            "judge more queries."
+        )
+    if found.helps:
+        last.append(escape(snippet(found, files, out)))
     state.answer(
         values,
         *shown,
         f"maps {MAPPED[found.chosen]}; {MAIN} of what was tried: {tried}",
         f"certificate: {in_words(certificate)}",
         notes=found.notes,
-        last=[
-            written(out, ", ".join(files.values())),
-            f"[bold]{escape(headline(found))}[/]",
-            *_why_unsure(changes[MAIN]),
-            *([escape(snippet(found, files, out))] if found.helps else []),
-        ],
+        last=last,
     )
 
 
@@ -237,15 +242,3 @@ def _row(found, measure, change):
         f"{100 * change.low:+.1f} to {100 * change.high:+.1f}",
         f"{change.p_value:.2g}",
     )
-
-
-def _why_unsure(change):
-    """How large a difference would have to be, if this one may be chance."""
-    from ..studies.adapting import SIGNIFICANT
-
-    if change.p_value <= SIGNIFICANT:
-        return []
-    return [
-        f"On {plural(change.n, 'query')} a difference of less than about "
-        f"{50 * (change.high - change.low):.1f} points cannot be distinguished from chance: judge more queries."
-    ]

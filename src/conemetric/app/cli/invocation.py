@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from typing import Any
 
 import typer
@@ -47,6 +48,11 @@ class Invocation:
             return
         for part in (*shown, *(f"[dim]- {escape(note)}[/]" for note in notes), *last):
             self.results.print(part, soft_wrap=isinstance(part, str))
+
+    def wrote(self, out: Path, values: dict[str, Any], what: str, notes: Iterable[str]) -> None:
+        """Print the result of a command that has written one file."""
+        line = f"{what} written to {escape(str(out))}"
+        self.answer({**values, "out": str(out)}, line, notes=notes)
 
 
 state = Invocation()

@@ -68,11 +68,7 @@ def predict(given: Predict) -> None:
         _show(rows, values, notes)
         return
     write_csv(out, [_flat(row) for row in rows])
-    state.answer(
-        {**values, "out": str(out)},
-        f"{plural(len(rows), 'row')} predicted, written to {escape(str(out))}",
-        notes=notes,
-    )
+    state.wrote(out, values, f"{plural(len(rows), 'row')} predicted,", notes)
 
 
 def _columns(estimator):

@@ -53,11 +53,8 @@ def embed(given: Embed) -> None:
         n = write_batches(given.out, batches, rank)
     if sum(dropped):
         notes.append(f"Dropped: {plural(sum(dropped), 'row')} with missing values.")
-    state.answer(
-        {"rows": n, "dropped": sum(dropped), "dimensions": rank, "out": str(given.out)},
-        f"{plural(n, 'row')} in {plural(rank, 'dimension')} written to {escape(str(given.out))}",
-        notes=notes,
-    )
+    values = {"rows": n, "dropped": sum(dropped), "dimensions": rank}
+    state.wrote(given.out, values, f"{plural(n, 'row')} in {plural(rank, 'dimension')}", notes)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,11 +110,8 @@ def neighbors(given: Neighbors) -> None:
         return
     with atomic_path(out) as temporary:
         frame.write_csv(temporary)
-    state.answer(
-        {"rows": len(names), "neighbors": k, "out": str(out)},
-        f"{plural(k, 'neighbour')} of {plural(len(names), 'row')} written to {escape(str(out))}",
-        notes=notes,
-    )
+    values = {"rows": len(names), "neighbors": k}
+    state.wrote(out, values, f"{plural(k, 'neighbour')} of {plural(len(names), 'row')}", notes)
 
 
 def _show_neighbours(frame, k, notes):

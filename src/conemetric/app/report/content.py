@@ -122,12 +122,8 @@ def feature_shares(study: Study) -> np.ndarray:
         components = components @ pca.components_
         variance = pca.explained_variance_ @ pca.components_**2 + pca.noise_variance_
     weight = np.asarray((components**2).sum(axis=0) * variance, float)
-    encoder = study.metric.encoder
-    if encoder is not None:  # the features of a column together
-        names = study.names or [f"x{i}" for i in range(study.task.raw.shape[1])]
-        weight, features = np.zeros(len(names)), weight
-        for block in encoder.blocks_:
-            weight[names.index(block.column)] += features[block.features].sum()
+    if study.metric.encoder is not None:  # the features of a column together
+        weight = study.metric.encoder.by_column(weight)
     return weight / weight.sum() if weight.sum() > 0 else weight
 
 

@@ -50,8 +50,10 @@ def write_report(
     ...     print(open(page, encoding="utf-8").read()[:15])
     <!DOCTYPE html>
     """
-    rows = ShownRows(study.task.kind, ids, image_shape)
-    rows.check_image_shape(study.task.raw.shape[1])
+    rows, n_columns = ShownRows(study.task.kind, ids, image_shape), study.task.raw.shape[1]
+    if image_shape is not None and image_shape[0] * image_shape[1] != n_columns:
+        size = "x".join(map(str, image_shape))
+        raise ValueError(f"images of {size} do not have the {n_columns} columns of the data.")
     fields = {
         "name": name,
         "study": study,

@@ -22,11 +22,6 @@ class ShownRows(NamedTuple):
     ids: Any = None  # names of the rows, if they have any
     image_shape: tuple[int, int] | None = None
 
-    def check_image_shape(self, n_columns: int) -> None:
-        if self.image_shape is not None and self.image_shape[0] * self.image_shape[1] != n_columns:
-            size = "x".join(map(str, self.image_shape))
-            raise ValueError(f"images of {size} do not have the {n_columns} columns of the data.")
-
     def name(self, row: int) -> str:
         return f"row {row}" if self.ids is None else str(self.ids[row])
 

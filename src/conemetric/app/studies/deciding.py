@@ -4,14 +4,12 @@ is: words as categories, gaps as gaps.
 """
 
 from collections.abc import Iterator
-from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
 from sklearn import ensemble
-from sklearn.base import clone
 from sklearn.compose import make_column_transformer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, OrdinalEncoder, StandardScaler
@@ -42,14 +40,8 @@ MOST_CATEGORIES = 250  # of a word column, the rest pooled: boosting takes 254
 
 COMPARED = ("random forest", "histogram boosting")
 BASELINES = {
-    "labels": (
-        ensemble.RandomForestClassifier(n_jobs=-1),
-        ensemble.HistGradientBoostingClassifier(),
-    ),
-    "quantity": (
-        ensemble.RandomForestRegressor(n_jobs=-1),
-        ensemble.HistGradientBoostingRegressor(),
-    ),
+    "labels": (ensemble.RandomForestClassifier, ensemble.HistGradientBoostingClassifier),
+    "quantity": (ensemble.RandomForestRegressor, ensemble.HistGradientBoostingRegressor),
 }
 
 
@@ -90,12 +82,6 @@ class Decided:
     def name(self) -> str:
         """Of the class of the decision."""
         return next(iter(self.judgements))
-
-    def taking(self, whole: Labelled) -> "Decided":
-        """With a decision that takes all rows, in its metrics as judged."""
-        rows, final = whole.original(whole.learn), deepcopy(self.decision.estimator)
-        final.refit(self.decision.X[rows], whole.y[whole.learn])
-        return replace(self, final=final, final_rows=rows)
 
     def explain(self, rows: np.ndarray, n: int) -> Explanation:
         """The n training rows that decided each of these rows, by their numbers in the data."""
@@ -180,7 +166,8 @@ def judged(decision: Decision, task: Labelled, seed: int, notes: list[str]) -> D
 
 def _compared(kind, X, seed) -> Iterator[tuple[str, Any]]:
     """Names and unfitted models of the comparison."""
-    models = [clone(model).set_params(random_state=seed) for model in BASELINES[kind]]
+    forest, boosting = BASELINES[kind]
+    models = [forest(n_jobs=-1, random_state=seed), boosting(random_state=seed)]
     words = [] if isinstance(X, np.ndarray) else word_columns(X)
     if not isinstance(X, np.ndarray):
         gaps = {"unknown_value": np.nan, "encoded_missing_value": np.nan}

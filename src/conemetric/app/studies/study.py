@@ -2,6 +2,7 @@
 
 import statistics
 from collections.abc import Callable, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -372,7 +373,9 @@ def _refitted(task, study, on_metric):
             estimator, _ = _learned(whole, prepare, options, None, [])
             metric = _folded(prepare, estimator, whole, options, data_id(task), study.names)
         if decided is not None:
-            decided = decided.taking(whole)
+            rows, final = whole.original(whole.learn), deepcopy(decided.decision.estimator)
+            final.refit(decided.decision.X[rows], whole.y[whole.learn])
+            decided = replace(decided, final=final, final_rows=rows)
     if again and on_metric is not None:
         on_metric(metric, _interrupted(estimator))
     saved = [f"metric learned again from {n:,} {task.items}" if again else "metric as judged"]
@@ -411,8 +414,11 @@ def _preprocessing(task, options, notes):
     encoder = table_encoder(task.X)
     standard = options.scale == "standard" and encoder is None
     if options.scale == "auto" and encoder is None:
-        steps = "passthrough", StandardScaler()
-        kept, scaled = (_quick_error(task, step, options) for step in steps)
+        # the Euclidean error after either step, within some of the training items
+        trial = task.validation(SMALL, np.random.default_rng(options.seed))
+        steps = (make_pipeline(step) for step in ("passthrough", StandardScaler()))
+        fitted = (step.fit(trial.training_rows()) for step in steps)
+        kept, scaled = (trial.prepared(step).judge(None, options).rate for step in fitted)
         standard = scaled < kept
         notes.append(
             f"Columns {'standardised' if standard else 'kept as they are'}: Euclidean "
@@ -421,13 +427,6 @@ def _preprocessing(task, options, notes):
     first = StandardScaler() if standard else encoder
     pca = PCA(options.n_pca, random_state=options.seed) if options.n_pca is not None else None
     return [step for step in (first, pca) if step is not None] or ["passthrough"]
-
-
-def _quick_error(task, step, options):
-    """Euclidean error after a step of preprocessing, within some of the training items."""
-    trial = task.validation(SMALL, np.random.default_rng(options.seed))
-    prepare = make_pipeline(step).fit(trial.training_rows())
-    return trial.prepared(prepare).judge(None, options).rate
 
 
 def _evidence_in_words(estimator):
