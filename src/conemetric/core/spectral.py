@@ -282,11 +282,9 @@ def by_scipy(n: int, dtype: DType) -> bool:
     return n >= SINGLE_FROM and dtype == np.float32
 
 
-def leading_eigenpair(
-    S: Array, start: Array | None = None, tol: float = 0.0
-) -> tuple[float, Array]:
+def leading_eigenpair(S: Array, start: Array | None = None) -> tuple[float, Array]:
     """Largest eigenvalue of S, a float, and its unit eigenvector (see `leading_eigenpairs`)."""
-    values, vectors = leading_eigenpairs(S, 1, start, tol)
+    values, vectors = leading_eigenpairs(S, 1, start)
     return float(values[0]), vectors[:, 0]
 
 
@@ -294,7 +292,7 @@ def largest_eigenvalue(S: Array, tol: float = 0.0) -> float:
     """Largest eigenvalue of S, as a float, if S is large to the relative accuracy ``tol`` (0: full)."""
     if isinstance(S, np.ndarray) and S.shape[0] <= PARTIAL_FROM:
         return float(np.linalg.eigvalsh(S)[-1])
-    return leading_eigenpair(S, tol=tol)[0]
+    return float(leading_eigenpairs(S, 1, tol=tol)[0][0])
 
 
 def leading_eigenpairs(S: Any, k: int, start: Array | None = None, tol: float = 0.0) -> Pair:

@@ -21,6 +21,7 @@ problem computes from X (`factor_of`) and may repair.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Self
 
 from ..core.arrays import Array, Values, arange, identity
@@ -123,15 +124,15 @@ class PathPoint:
         L = p.factor_of(self.X) if L is None else L
         margins = p.operator.forward_factor(L)
         primal, violation = p.primal_at(L, margins, point.u)
-        if float(self.barrier) * len(self.X) <= FAR * abs(primal):
+        barrier, norm = float(self.barrier), p.operator.xp.linalg.matrix_norm
+        if barrier * len(self.X) <= FAR * abs(primal):
             bound = point.bound
         else:  # K(u) = X / sigma - Z and what is missing of that, so ||[K(u)]_+|| is at most
-            norm, nearly = p.operator.xp.linalg.matrix_norm, self.X / p.sigma
-            size = norm(nearly) + norm(point.shifted + self.Z - nearly)
+            size = norm(self.X) / p.sigma + norm(self.missing)
             bound = point.dual_of(PSDPart(size.reshape(1), None))
         # a point is good only with its own multipliers, which penalise its violation
         violation = max(violation, abs(relative_gap(primal, bound)))
-        extra = {"rank": L.shape[1], "barrier": float(self.barrier)}
+        extra = {"rank": L.shape[1], "barrier": barrier}
         return Iterate(primal, bound, L, point.u, violation, extra)
 
     @property
@@ -139,6 +140,12 @@ class PathPoint:
         """mu: the mean product of eigenvalues and of slacks with their multipliers."""
         products = (self.X * self.Z).sum() + (self.s * self.u).sum()
         return products / (len(self.X) + self.bounded.sum())
+
+    @cached_property
+    def missing(self) -> Array:
+        """What is missing of C + X / sigma + A*(u) = Z."""
+        p = self.problem
+        return self.Z + p.offset - self.X / p.sigma - p.operator.adjoint(self.u)
 
     def advanced(self) -> Self | None:
         """The point after a predictor and a corrector; None if rounding allows no further step."""
@@ -169,7 +176,6 @@ class System:
     G: Array
     middle: Array
     scaled: NearProduct  # W, between scaled matrices: G^-1 W(G^-T . G^-1) G^-T
-    missing: Array  # of C + X / sigma + A*(u) = Z, and the same scaled
     missing_scaled: Array
     solve: Callable[[Array], Array]
 
@@ -191,9 +197,8 @@ class System:
         slope = xp.where(state.bounded, state.s / (state.u + ~state.bounded), 0.0)
         i = range(len(H))
         H[i, i] = xp.linalg.diagonal(H) + slope
-        missing = state.Z + p.offset - state.X / p.sigma - operator.adjoint(state.u)
         scaled = NearProduct(1.0, R, half * (share - 1))
-        return cls(state, G, middle, scaled, missing, G.T @ missing @ G, cholesky_solver(H))
+        return cls(state, G, middle, scaled, G.T @ state.missing @ G, cholesky_solver(H))
 
     def direction(self, target: Values, predicted: Move | None = None) -> Move:
         """The scaled move towards mu = ``target``, with second-order terms if ``predicted``."""
@@ -222,7 +227,7 @@ class System:
         p, (dX, _, du, ds) = self.state.problem, move
         dX = self.G @ dX @ self.G.T
         dX = (dX + dX.T) / 2
-        return dX, dX / p.sigma + p.operator.adjoint(du) - self.missing, du, ds
+        return dX, dX / p.sigma + p.operator.adjoint(du) - self.state.missing, du, ds
 
     def reach(self, move: Move) -> float:
         """The largest multiple of the scaled ``move`` that keeps X, Z, u and s in the interior."""
