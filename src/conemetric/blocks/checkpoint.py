@@ -34,7 +34,7 @@ class Checkpoint:
 
     def write(self, engine: Any, columns: dict[str, Any], small: dict[str, Any]) -> dict[str, Any]:
         """Save a state, delete the previous one, and return the columns as read back."""
-        files, root = require("fsspec.core", "cluster").url_to_fs(self.folder)
+        files, root = self._files()
         last, self._serial = self._serial, self._serial + 1
         own = f"{self.folder}/{self._serial}"
         saved = {name: engine.save(column, f"{own}/{name}") for name, column in columns.items()}
@@ -58,7 +58,7 @@ class Checkpoint:
         """(columns, small values) of the last state, vectors in ``n_blocks`` blocks; None if
         there is no state yet.
         """
-        files, root = require("fsspec.core", "cluster").url_to_fs(self.folder)
+        files, root = self._files()
         if not files.exists(f"{root}/state"):
             return None
         with files.open(f"{root}/state", "rb") as file:
@@ -94,6 +94,10 @@ class Checkpoint:
             if other.get(name) != own:
                 return f"{name} is {own!r} here and {other.get(name)!r} there"
         return "with other parameters"
+
+    def _files(self):
+        """The file system of the folder, and its path there."""
+        return require("fsspec.core", "cluster").url_to_fs(self.folder)
 
 
 def write_array(array: Any, address: str) -> None:
