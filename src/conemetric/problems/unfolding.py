@@ -36,8 +36,7 @@ from .sdp import ConstrainedProgram
 
 REPAIRS = 12  # Levenberg-Marquardt steps, at most
 FIRST_DAMPING = 1e-6  # relative to the diagonal
-# steps after which the error must be down to that share: the first with inequalities, else all
-HOPEFUL, HOPELESS = 2, 0.3
+HOPEFUL, HOPELESS = 2, 0.3  # steps that leave at most that share of the error, or repairs end
 SHARES = 1e-1, 1e-2, 1e-3, 1e-4, 1e-6  # of the trace: columns with less are left out, in turn
 RIGHT = 1e-9  # relative error of squared distances that are right but for rounding
 SHORTEST = 1e-6  # squared distance, relative to the longest, below which errors count less
