@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from sklearn.exceptions import NotFittedError
 
 from conemetric import TableEncoder
 from conemetric.core.warn import collected_warnings
@@ -171,6 +172,8 @@ def test_few_new_words_beside_rare_ones_are_expected(table):
             encoder.transform(X)
         assert len(collected) == told
         assert bool(encoder.unseen_words(X)) == told
+    with pytest.raises(NotFittedError):
+        TableEncoder().unseen_words(X)
 
 
 def test_ranks_that_fit_did_not_have():

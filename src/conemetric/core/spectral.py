@@ -34,9 +34,7 @@ SPARE = 5  # eigenpairs computed beyond the expected rank, to see the sign chang
 LOBPCG_STEPS = 500  # it converges in far fewer; a limit against a stall
 LOBPCG_TOL = 0.75  # exponent of eps in the residual at which LOBPCG ends
 RIDGE, RIDGE_GROWTH = 4.0, 10.0  # first ridge in units of eps, and its growth until H is definite
-# rows from which the host factors in place, by SciPy: 0.16 instead of 0.26 s for 3,568, but its threads
-# and those of NumPy wait for each other
-IN_PLACE_FROM = 2000
+IN_PLACE_FROM = 2000  # rows from which SciPy, whose threads delay those of NumPy, factors faster
 DEVICE_FULL_UP_TO = 2048  # rows; a GPU's full decomposition beats many small launches there
 
 

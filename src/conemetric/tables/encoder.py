@@ -298,6 +298,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         """Words of a table that ``fit`` did not have, the first few, and what becomes of them; empty
         if there are none, or no more than new ones among the rare words are to be expected.
         """
+        check_is_fitted(self)
         return self._unseen(self._read(X))
 
     def _unseen(self, columns):
