@@ -16,7 +16,7 @@ from conemetric.blocks.vectors import BlockSpace
 from conemetric.core.vectors import ARRAYS, greatest, total
 from conemetric.operators import from_triplets
 from conemetric.problems.frobenius import FrobeniusProgram
-from conemetric.solvers.dual_quasi_newton import BALANCE_FROM, DualQuasiNewton
+from conemetric.solvers.dual_quasi_newton import NEWTON_FROM, DualQuasiNewton
 
 pytest.importorskip("dask")
 
@@ -121,7 +121,7 @@ def test_forward_and_adjoint_are_those_of_one_operator(blocks, points, triplets)
 @pytest.mark.slow
 @pytest.mark.parametrize("loss", ["hinge", "logistic"])
 def test_a_program_over_blocks_has_the_same_optimum(space, points, triplets, loss):
-    """With a C so large that units and Newton directions come into play; larger yet with one worker."""
+    """With a C so large that Newton directions come into play; larger yet with one worker."""
     C = 1e4 if space.engine.workers == 1 else 1e3
     parts = [Ready(part) for part in np.split(triplets, [40, 41, 120])]
     pieces = space.map(difference_operator, space.source(parts), points=points)
@@ -129,7 +129,7 @@ def test_a_program_over_blocks_has_the_same_optimum(space, points, triplets, los
     whole = FrobeniusProgram(from_triplets(points, triplets), C, loss)
     solver = DualQuasiNewton(tol=1e-7, save_every=None)
     expected, found = solver.solve(whole), solver.solve(FrobeniusProgram(blocks, C, loss))
-    assert found.history["evaluations"][-1] > BALANCE_FROM
+    assert found.history["evaluations"][-1] > NEWTON_FROM
     assert found.certificate.meets(1e-7)
     assert_allclose(found.certificate.primal, expected.certificate.primal, rtol=2e-7)
 

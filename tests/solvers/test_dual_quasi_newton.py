@@ -53,8 +53,9 @@ def test_units_follow_the_sizes_of_the_constraints(asarray):
     differences = X[T[:, 0]] - X[T[:, 1]], X[T[:, 0]] - X[T[:, 2]]
     sizes = sum((each**2).sum(1) for each in differences)
     sizes = np.maximum(sizes, 0.1 * sizes.mean())
-    np.testing.assert_allclose(to_numpy(box.balanced.unit), problem.unit / sizes**0.5)
-    assert box.balanced.sizes is None
+    expected = problem.unit / (sizes / sizes.max()) ** 0.7
+    np.testing.assert_allclose(to_numpy(box.unit), expected)
+    np.testing.assert_allclose(to_numpy(box.relative), expected / expected.max())
 
 
 def test_a_pair_that_hides_its_curvature_is_left_out():

@@ -37,7 +37,7 @@ LEAST_COSINE = 1e-2  # between the two vectors of a curvature pair that is used
 MAX_TRIALS = 40  # halvings or doublings of one step
 MIN_SLOPE_RATIO = 0.99  # slope after a whole step over that before, if the step should double
 NOISE = 1e3  # roundings of D, within which slopes decide instead of values
-BALANCE_FROM = 20  # evaluations after which units follow the sizes of constraints
+EVEN = -0.7  # power of the constraints' sizes in the units of multipliers, for similar curvatures
 NEWTON_FROM = 5  # evaluations after which Newton directions are used, if they pay
 CHUNK = 1 << 16  # multipliers whose curvature pairs are read at a time: few calls, little memory
 
@@ -83,8 +83,6 @@ class DualQuasiNewton(Solver):
         self, problem: SpectralDual, point: Evaluation, memory: "CurvatureMemory", evaluations: int
     ) -> tuple[Evaluation | None, "CurvatureMemory", int]:
         """(next point, memory with the step to it, evaluations); point None if none is higher."""
-        if evaluations >= BALANCE_FROM and memory.box.sizes is not None:
-            memory = CurvatureMemory(memory.box.balanced, self.memory)
         box, tried = memory.box, 0
         space = box.space
         if problem.interior and evaluations >= NEWTON_FROM:
@@ -161,27 +159,18 @@ class Box:
     upper: Values
     unit: Values
     relative: Values  # unit over the largest of all units
-    sizes: Array | None = None  # of the constraints, while units do not follow them yet
 
     @classmethod
     def of(cls, problem: SpectralDual) -> Self:
-        sizes = None if isinstance(problem.sizes, float) else problem.sizes
-        box = cls(problem.operator.space, problem.lower, problem.upper, None, None, sizes)
-        return box.measured_in(problem.unit)
-
-    def measured_in(self, unit: Values) -> Self:
-        """The box with other units."""
-        return replace(self, unit=unit, relative=unit * (1 / self.space.max(magnitude, unit)))
-
-    @property
-    def balanced(self) -> Self:
-        """With units divided by the root of the constraints' sizes, for similar curvatures."""
-        unit = self.unit if self.sizes is None else self.unit * self.sizes**-0.5
-        return replace(self.measured_in(unit), sizes=None)
+        space, unit, sizes = problem.operator.space, problem.unit, problem.sizes
+        if not isinstance(sizes, float):
+            unit = unit * (sizes * (1 / space.max(magnitude, sizes))) ** EVEN
+        relative = unit * (1 / space.max(magnitude, unit))
+        return cls(space, problem.lower, problem.upper, unit, relative)
 
     def restricted(self, index: Array | None, reference: Array) -> "Box":
         """The box of the multipliers ``index`` (None: all), in the precision of ``reference``."""
-        vectors = (self.lower, self.upper, self.unit, self.relative, self.sizes)
+        vectors = (self.lower, self.upper, self.unit, self.relative)
         return Box(self.space, *(_part(each, index, reference) for each in vectors))
 
     def at(self, point: Evaluation) -> tuple[Values, ...]:
@@ -216,8 +205,6 @@ class CurvatureMemory:
 
     def lifted(self, index: Array | None, box: Box, u: Array) -> "CurvatureMemory":
         """For all multipliers u in ``box``, of which those not in ``index`` have not moved."""
-        if self.box.sizes is None and box.sizes is not None:
-            box = box.balanced
         pairs = self.pairs
         if pairs is not None:
             moved = [like(each, u) for each in pairs]
