@@ -57,9 +57,9 @@ def fit(estimator, data, clock):
     """Seconds of a fit, and of its comparisons, which hold the search for negatives."""
     spent = []
 
-    def timed(*arguments):
+    def timed(*arguments, **options):
         began = clock()
-        found = comparisons(*arguments)
+        found = comparisons(*arguments, **options)
         spent.append(clock() - began)
         return found
 

@@ -34,7 +34,8 @@ from .newton_direction import dot, newton_direction
 
 ARMIJO = 1e-4  # share of the predicted rise that a step must reach (Nocedal & Wright, 3.1)
 LEAST_COSINE = 1e-2  # between the two vectors of a curvature pair that is used
-MAX_TRIALS = 40  # halvings or doublings of one step
+SHORTEST = 0.1  # share of a step that fell, which the next one is at least
+MAX_TRIALS = 40  # shorter or longer ones of one step
 MIN_SLOPE_RATIO = 0.99  # slope after a whole step over that before, if the step should double
 NOISE = 1e3  # roundings of D, within which slopes decide instead of values
 EVEN = -0.7  # power of the constraints' sizes in the units of multipliers, for similar curvatures
@@ -118,8 +119,8 @@ class DualQuasiNewton(Solver):
     def _search(
         self, problem: SpectralDual, point: Evaluation, direction: Array, memory: "CurvatureMemory"
     ) -> tuple[Evaluation | None, "CurvatureMemory", int]:
-        """(point, memory with the step to it, trials): a point of the projected arc u + t d, t = 1,
-        1/2, ... or 2, 4, ..., that rises enough, or None.
+        """(point, memory with the step to it, trials): a point of the projected arc u + t d that
+        rises enough, or None; t = 1, 2, 4, ..., or where D falls the maximiser of a parabola.
 
         If the rise is lost in the rounding of D, slopes decide instead of values (Hager & Zhang
         2005). If the slope hardly falls over a whole step, the step doubles: the direction is
@@ -146,7 +147,7 @@ class DualQuasiNewton(Solver):
                         break
                     t *= 2
                     continue
-            t *= 0.5
+            t *= max(SHORTEST, 0.5 * slope / (slope - min(rise, 0.0)))
         return best, kept, tried
 
 
