@@ -68,11 +68,11 @@ def partitioned(data):
 
 def one():
     """It takes 27 iterations, and is settled after 20."""
-    return FrobMetric(C=10.0, tol=1e-6)
+    return FrobMetric(C=100.0, tol=1e-6)
 
 
 def estimators():
-    yield FrobMetric(C=10.0, max_iter=4)
+    yield FrobMetric(C=100.0, max_iter=4)
     yield LMNNEig(max_iter=2)
     yield DMLEig(max_iter=2)
     yield BoostMetric(max_iter=2)
@@ -165,7 +165,7 @@ def test_nothing_outlives_a_killed_client_and_a_later_process_goes_on(data, undi
             client = distributed.Client(cluster)
             slowly = lambda record: time.sleep(0.3 if record.get("iteration", 0) > 20 else 0)
             with watching(slowly):
-                FrobMetric(C=10.0, tol=1e-6).fit(X, y, checkpoint={str(tmp_path / "state")!r})
+                FrobMetric(C=100.0, tol=1e-6).fit(X, y, checkpoint={str(tmp_path / "state")!r})
     """
     file = tmp_path / "fit.py"
     file.write_text(textwrap.dedent(script))

@@ -7,7 +7,7 @@ from instances import KINDS, triplet_instance
 from conemetric.core.arrays import to_numpy
 from conemetric.operators import from_triplets
 from conemetric.problems.frobenius import FrobeniusProgram
-from conemetric.solvers.dual_quasi_newton import Box, DualQuasiNewton, two_loop
+from conemetric.solvers.dual_quasi_newton import Box, CurvatureMemory, DualQuasiNewton, two_loop
 from conemetric.solvers.newton_direction import ACCURACY, newton_direction
 
 
@@ -56,6 +56,18 @@ def test_units_follow_the_sizes_of_the_constraints(asarray):
     expected = problem.unit / (sizes / sizes.max()) ** 0.7
     np.testing.assert_allclose(to_numpy(box.unit), expected)
     np.testing.assert_allclose(to_numpy(box.relative), expected / expected.max())
+
+
+def test_a_step_far_too_long_is_short_enough_after_few_trials(asarray):
+    """Of a direction that is ten thousand times the best multiple of the gradient."""
+    X, T = triplet_instance("random")
+    problem, solver = FrobeniusProgram(from_triplets(asarray(X), T), 1e6), DualQuasiNewton()
+    point = problem.start()
+    best = float((point.gradient**2).sum()) / problem.curvature(point.gradient, point.u)
+    memory = CurvatureMemory(Box.of(problem), 5)
+    after, _, tried = solver._search(problem, point, point.gradient * (1e4 * best), memory)
+    assert after.dual > point.dual
+    assert tried <= 6  # by halving 14
 
 
 def test_a_pair_that_hides_its_curvature_is_left_out():
