@@ -4,6 +4,8 @@ imports none of them.
 
 import ast
 import re
+import subprocess
+import sys
 from importlib import import_module
 from pathlib import Path
 
@@ -53,3 +55,12 @@ def test_the_library_imports_no_benchmark():
     for path in SOURCE.rglob("*.py"):
         for module, _ in imports(path):
             assert module.partition(".")[0] not in ("benchmarks", "papers"), path
+
+
+def test_a_fit_is_timed_with_its_comparisons():
+    """The benchmark of retrieval replaces a method of the library, whose arguments may change."""
+    command = "benchmarks/gpu_retrieval.py --device cpu --sizes small --estimators metric --C 1"
+    done = subprocess.run(
+        [sys.executable, *command.split()], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert re.search(r"14,000 comparisons, .* s comparisons; \d+ iterations", done.stdout)

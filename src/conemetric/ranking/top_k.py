@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..core.arrays import arange, is_torch, like, namespace, to_index, to_numpy, zeros
+from ..core.arrays import is_torch, like, namespace, to_index, to_numpy, zeros
 from ..core.compiled import jit
 from ..core.slices import slices
 from ..core.threads import threaded
@@ -43,7 +43,8 @@ def search(
     xp, shape = namespace(queries, documents), (len(queries), min(k, len(documents)))
     found = xp.empty(shape, dtype=xp.int64, device=queries.device)
     values = xp.empty(shape, dtype=documents.dtype, device=queries.device)
-    ties = tie_ranks(documents) if ties is None else ties
+    ties = like(tie_ranks(documents) if ties is None else ties, found)
+    order = ties.argsort()
     left, right, shift = _as_products(queries, documents, similarity)
     scored = np.full((len(queries), 0) if listed is None else listed.shape, -np.inf)
     for rows in slices(len(left), len(right)):
@@ -58,7 +59,7 @@ def search(
             row = np.repeat(np.arange(len(start) - 1), np.diff(start))
             place = tuple(like(part, found) for part in (row, excluded[1][start[0] : start[-1]]))
             scores[place] = -np.inf
-        found[rows], values[rows] = _top_columns(scores, shape[1], ties)
+        found[rows], values[rows] = _top_columns(scores, shape[1], ties, order)
         values[rows] += shift[rows, None]
     return Found(found, values, scored)
 
@@ -99,13 +100,12 @@ def unit_rows(X: Any) -> Any:
     return X / namespace(X).where(length > 0, length, 1)
 
 
-def _top_columns(scores, k, ties):
+def _top_columns(scores, k, ties, order):
     """(columns, values) of the ``k`` largest of each row, ties by rank; -1 for minus infinity."""
     if not is_torch(scores):
         return best_of(scores, np.broadcast_to(np.arange(scores.shape[1]), scores.shape), ties, k)
-    order = like(np.argsort(ties), arange(1, scores))
     columns = scores.topk(k, dim=1).indices
-    columns = order[order.argsort()[columns].sort(dim=1).values]
+    columns = order[ties[columns].sort(dim=1).values]
     values, best = scores.gather(1, columns).sort(dim=1, descending=True, stable=True)
     columns = columns.gather(1, best)
     # if entries equal to the smallest kept one were dropped, which of them is arbitrary
