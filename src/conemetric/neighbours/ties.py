@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array, issparse
 
-from ..core.arrays import as_array, like, namespace, take, to_numpy
+from ..core.arrays import as_array, like, namespace, on_device, take, to_numpy
 from ..core.slices import slices
 from ..core.sparse_rows import SparseRows
 
@@ -58,7 +58,7 @@ def row_keys(
         xp, parts = namespace(X), (least, scale, shift, factors)
         least, scale, shift, factors = (like(part, X, xp.float64) for part in parts)
         sums = np.empty((n, HASHES))
-        for rows in slices(n, D, CACHED):
+        for rows in slices(n, D, None if on_device(X) else CACHED):
             cells = X[rows] - least
             cells *= scale
             cells += shift
