@@ -5,13 +5,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..core.arrays import is_torch, like, namespace, to_index, to_numpy, zeros
+from ..core.arrays import is_torch, like, namespace, on_device, to_index, to_numpy, zeros
 from ..core.compiled import jit
 from ..core.slices import slices
 from ..core.threads import threaded
 from ..neighbours.ties import row_keys
 from .engines import SIMILARITIES
 
+AT_ONCE_ON_DEVICE = 1 << 27  # scores held there: all documents are read again for each part
 Ranking = tuple[np.ndarray, np.ndarray]  # documents (n, k), best first, and their scores
 
 
@@ -47,7 +48,7 @@ def search(
     order = ties.argsort()
     left, right, shift = _as_products(queries, documents, similarity)
     scored = np.full((len(queries), 0) if listed is None else listed.shape, -np.inf)
-    for rows in slices(len(left), len(right)):
+    for rows in slices(len(left), len(right), AT_ONCE_ON_DEVICE if on_device(left) else None):
         scores = left[rows] @ right.T
         if listed is not None:
             row, column = np.nonzero(listed[rows] >= 0)
