@@ -46,14 +46,15 @@ def test_no_direction_where_nothing_curves(asarray):
     assert steps == 0
 
 
-def test_units_follow_the_sizes_of_the_constraints(asarray):
+@pytest.mark.parametrize("loss, power", [("hinge", 0.7), ("squared_hinge", 0.3), ("logistic", 0.3)])
+def test_units_follow_the_sizes_of_the_constraints(loss, power, asarray):
     X, T = triplet_instance("collinear")
-    problem = FrobeniusProgram(from_triplets(asarray(X), T), 1.0)
+    problem = FrobeniusProgram(from_triplets(asarray(X), T), 1.0, loss)
     box = Box.of(problem)
     differences = X[T[:, 0]] - X[T[:, 1]], X[T[:, 0]] - X[T[:, 2]]
     sizes = sum((each**2).sum(1) for each in differences)
     sizes = np.maximum(sizes, 0.1 * sizes.mean())
-    expected = problem.unit / (sizes / sizes.max()) ** 0.7
+    expected = problem.unit / (sizes / sizes.max()) ** power
     np.testing.assert_allclose(to_numpy(box.unit), expected)
     np.testing.assert_allclose(to_numpy(box.relative), expected / expected.max())
 

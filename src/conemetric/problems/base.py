@@ -80,6 +80,7 @@ class SpectralDual(ABC):
     unit: Values = 1.0
     sizes: Values = 1.0
     interior = False  # whether the gain keeps every multiplier away from its bounds
+    curved = False  # whether the gain is other than linear
     constant = 0.0  # added to the dual value
     restrictable = False  # whether it has `restricted` and `single` (problems.frobenius)
 

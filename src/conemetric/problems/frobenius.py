@@ -55,7 +55,7 @@ class FrobeniusProgram(SpectralProgram):
         self.lower, self.upper = low * self.unit, high * self.unit
         self.prior = self.offset = None if prior is None else like(prior, operator.reference)
         self.rounding = EIGH_ERROR * operator.n_features * operator.eps
-        self.linear, self.interior = 1.0, self.loss.steep
+        self.linear, self.interior, self.curved = 1.0, self.loss.steep, not self.loss.linear
         self.restrictable = operator.space is ARRAYS and not self.loss.steep
 
     @cached_property

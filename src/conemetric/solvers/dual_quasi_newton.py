@@ -38,7 +38,8 @@ SHORTEST = 0.1  # share of a step that fell, which the next one is at least
 MAX_TRIALS = 40  # shorter or longer ones of one step
 MIN_SLOPE_RATIO = 0.99  # slope after a whole step over that before, if the step should double
 NOISE = 1e3  # roundings of D, within which slopes decide instead of values
-EVEN = -0.7  # power of the constraints' sizes in the units of multipliers, for similar curvatures
+# powers of the constraints' sizes in the units of multipliers, for similar curvatures
+EVEN, EVEN_SMOOTH = -0.7, -0.3  # the second with a curved gain, which counts too
 NEWTON_FROM = 5  # evaluations after which Newton directions are used, if they pay
 CHUNK = 1 << 16  # multipliers whose curvature pairs are read at a time: few calls, little memory
 
@@ -165,7 +166,8 @@ class Box:
     def of(cls, problem: SpectralDual) -> Self:
         space, unit, sizes = problem.operator.space, problem.unit, problem.sizes
         if not isinstance(sizes, float):
-            unit = unit * (sizes * (1 / space.max(magnitude, sizes))) ** EVEN
+            power = EVEN_SMOOTH if problem.curved else EVEN
+            unit = unit * (sizes * (1 / space.max(magnitude, sizes))) ** power
         relative = unit * (1 / space.max(magnitude, unit))
         return cls(space, problem.lower, problem.upper, unit, relative)
 
