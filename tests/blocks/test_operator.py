@@ -16,7 +16,7 @@ from conemetric.blocks.vectors import BlockSpace
 from conemetric.core.vectors import ARRAYS, greatest, total
 from conemetric.operators import from_triplets
 from conemetric.problems.frobenius import FrobeniusProgram
-from conemetric.solvers.dual_quasi_newton import NEWTON_FROM, DualQuasiNewton
+from conemetric.solvers.dual_quasi_newton import DualQuasiNewton
 
 pytest.importorskip("dask")
 
@@ -129,7 +129,7 @@ def test_a_program_over_blocks_has_the_same_optimum(space, points, triplets, los
     whole = FrobeniusProgram(from_triplets(points, triplets), C, loss)
     solver = DualQuasiNewton(tol=1e-7, save_every=None)
     expected, found = solver.solve(whole), solver.solve(FrobeniusProgram(blocks, C, loss))
-    assert found.history["evaluations"][-1] > NEWTON_FROM
+    assert found.history["evaluations"][-1] > 20
     assert found.certificate.meets(1e-7)
     assert_allclose(found.certificate.primal, expected.certificate.primal, rtol=2e-7)
 

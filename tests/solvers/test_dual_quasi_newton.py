@@ -68,7 +68,7 @@ def test_a_step_far_too_long_is_short_enough_after_few_trials(asarray):
     memory = CurvatureMemory(Box.of(problem), 5)
     after, _, tried = solver._search(problem, point, point.gradient * (1e4 * best), memory)
     assert after.dual > point.dual
-    assert tried <= 6  # by halving 14
+    assert tried <= 6  # by halving 10
 
 
 def test_a_pair_that_hides_its_curvature_is_left_out():

@@ -45,7 +45,7 @@ def search(
     found = xp.empty(shape, dtype=xp.int64, device=queries.device)
     values = xp.empty(shape, dtype=documents.dtype, device=queries.device)
     ties = like(tie_ranks(documents) if ties is None else ties, found)
-    order = ties.argsort()
+    order = ties.argsort() if is_torch(found) else None  # the host compares ranks
     left, right, shift = _as_products(queries, documents, similarity)
     scored = np.full((len(queries), 0) if listed is None else listed.shape, -np.inf)
     for rows in slices(len(left), len(right), AT_ONCE_ON_DEVICE if on_device(left) else None):
