@@ -1,6 +1,7 @@
 """A blend is the weighted mean of what was judged, and the evidence is what was counted."""
 
 import io
+import threading
 import time
 import warnings
 from concurrent.futures import ThreadPoolExecutor
@@ -404,6 +405,29 @@ def test_a_seed_fixes_the_blend_and_processes_do_not_change_it():
     )
     np.testing.assert_array_equal(one.components_, two.components_)
     assert not np.allclose(one.get_mahalanobis_matrix(), other.get_mahalanobis_matrix())
+
+
+def test_the_number_of_cores_does_not_change_the_blend(monkeypatch):
+    """A candidate on each core, and what was learned in the order of the candidates."""
+    fits = []
+    for cores in ("1", "2", "7"):
+        monkeypatch.setenv("OMP_NUM_THREADS", cores)
+        fits.append(AutoMetric(max_rows=100, random_state=0).fit(X, y))
+    for other in fits[1:]:
+        np.testing.assert_array_equal(other.components_, fits[0].components_)
+        assert other.weights_ == fits[0].weights_
+    for metric in fits:
+        assert list(metric.weights_) == ["plain", *default_candidates()]
+        assert list(metric.certificates_) == list(metric.shortened_) == list(default_candidates())
+
+
+def test_candidates_of_the_user_stay_in_the_thread_of_the_caller(monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    threads = set()
+    monkeypatch.setattr(Fixed, "fit", lambda self, X, y: threads.add(threading.get_ident()) or self)
+    parts = {name: Fixed(np.eye(13)) for name in "abc"}
+    AutoMetric(candidates=parts, random_state=0).fit(X, y)
+    assert threads == {threading.get_ident()}
 
 
 # ---- ends before its time

@@ -63,17 +63,21 @@ def side_by_side(
     """``function(item)`` of every item, in order: each on one of the cores, so that results are the same
     for any number of them, and few ahead of what is taken. If X are tensors, one after the other.
     """
-    if is_torch(X):
-        yield from map(function, items)
+    if is_torch(X) or n_threads() == 1:  # handing a short job to a thread takes as long as the job
+        with nullcontext() if is_torch(X) else blas_threads(1):
+            yield from map(function, items)
         return
     with blas_threads(1), ThreadPoolExecutor(n_threads()) as pool:
         on_one_core, jobs = single_threaded()(function), deque[Future[Any]]()
-        for item in items:
-            if len(jobs) == 2 * n_threads():
+        try:
+            for item in items:
+                if len(jobs) == 2 * n_threads():
+                    yield jobs.popleft().result()
+                jobs.append(pool.submit(copy_context().run, on_one_core, item))
+            while jobs:
                 yield jobs.popleft().result()
-            jobs.append(pool.submit(copy_context().run, on_one_core, item))
-        while jobs:
-            yield jobs.popleft().result()
+        finally:  # after an error or Ctrl-C, what has not begun is left
+            pool.shutdown(wait=False, cancel_futures=True)
 
 
 def half_the_cores() -> AbstractContextManager[None]:

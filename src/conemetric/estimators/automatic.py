@@ -9,6 +9,7 @@ than one learned from all rows.
 """
 
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from numbers import Integral
 from typing import Any, Self
 
@@ -24,10 +25,11 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from ..constraints.labels import check_labels, refuse_continuous
 from ..core import spectral
 from ..core.arrays import is_torch, like, transposed
-from ..core.blas import few_blas_threads
+from ..core.blas import few_blas_threads, side_by_side
 from ..core.clock import stopwatch
 from ..core.progress import is_all_or_nothing, labelled
 from ..core.sklearn_private import Interval, StrOptions, fit_context
+from ..core.threads import MIN_PARALLEL_WORK
 from ..solvers.base import Certificate
 from .base import MahalanobisMetric
 from .boostmetric import BoostMetric
@@ -212,16 +214,27 @@ class AutoMetric(MahalanobisMetric):
         self.shortened_: dict[str, str] = {}
         self.left_out_: dict[str, str] = {}
         self.interrupted_ = False
+        # few rows: a candidate on each core, since their steps are too short to share; those of the
+        # user one after the other, since they may not be made for threads
+        few = X.shape[0] * X.shape[1] < MIN_PARALLEL_WORK and self.candidates == "auto"
+        run = partial(side_by_side, X=X) if few and self.n_jobs is None else map
         with few_blas_threads(X.shape[0] * X.shape[1]):
             try:
-                for name, candidate in candidates.items():
-                    with labelled(candidate=name):
-                        found[name] = self._fit_candidate(name, candidate, rows)
+                fits = run(partial(self._fit_candidate, rows), candidates.items())
+                for name, (metrics, proofs, n_rows, said) in zip(candidates, fits, strict=True):
+                    if metrics is None:
+                        self.left_out_[name] = said
+                    else:
+                        found[name], self.certificates_[name] = metrics, proofs
+                        if n_rows < rows.n_train:
+                            self.shortened_[name] = f"{n_rows:,} of {rows.n_train:,} rows"
+                    if self.verbose:
+                        left_out = " is left out" if metrics is None else ""
+                        print(f"[AutoMetric] {name}{left_out}: {said}")
             except KeyboardInterrupt:
                 if is_all_or_nothing():
                     raise
                 self.interrupted_ = True
-            found = {name: metrics for name, metrics in found.items() if metrics}
             self.weights_, self.evidence_, self._cross_fitted = rows.weigh(found)
         parts = ((self.weights_[name], each.L) for name in found for each in found[name])
         matrix = sum(weight * L @ L.T for weight, L in parts)
@@ -241,36 +254,29 @@ class AutoMetric(MahalanobisMetric):
                 raise TypeError(f"{fault}; give an unfitted estimator.")
         return {name: CandidateMethod(estimator) for name, estimator in self.candidates.items()}
 
-    def _fit_candidate(self, name, candidate, rows):
-        """The judged metrics of a candidate, one per fold; None if it is left out."""
-        if len(rows.varying) > candidate.most_features:
-            return self._leave_out(name, f"{len(rows.varying)} features are too many for it")
-        began = stopwatch()
+    def _fit_candidate(self, rows, item):
+        """Judged metrics of a candidate, one per fold, with their certificates, from so many rows, and
+        how they do; or None, and why it is left out.
+        """
+        (name, candidate), began = item, stopwatch()
         n_rows = min(rows.n_train, candidate.most_rows, self.max_rows or rows.n_train)
+        if len(rows.varying) > candidate.most_features:
+            return None, [], n_rows, f"{len(rows.varying)} features are too many for it"
         prefer = "threads" if is_torch(rows.X) else None
         try:
             run, fit = Parallel(self.n_jobs, prefer=prefer), delayed(fit_linear_map)
             parts = (rows.training(fold, n_rows, candidate) for fold in rows.folds)
-            fits = run(fit(candidate.estimator, *part, rows.seed) for part in parts)
+            with labelled(candidate=name):
+                fits = run(fit(candidate.estimator, *part, rows.seed) for part in parts)
         # scikit-learn's LDA raises IndexError where the class means of all rows coincide
         except (ValueError, IndexError, np.linalg.LinAlgError) as error:
             if self.candidates != "auto":
                 raise
-            return self._leave_out(name, str(error))
+            return None, [], n_rows, str(error)
         maps = (rows.lifted(L) for L, _ in fits)
         metrics = [rows.judge(L, fold) for L, fold in zip(maps, rows.folds, strict=True)]
         if None in metrics:
-            return self._leave_out(name, "its metric is zero")
-        self.certificates_[name] = [certificate for _, certificate in fits if certificate]
-        if n_rows < rows.n_train:
-            self.shortened_[name] = f"{n_rows:,} of {rows.n_train:,} rows"
-        if self.verbose:
-            rate = np.concatenate([metric.wrong for metric in metrics]).mean()
-            seconds = stopwatch() - began
-            print(f"[AutoMetric] {name}: {rate:.1%} wrong on held-out rows, {seconds:.1f} s")
-        return metrics
-
-    def _leave_out(self, name, reason):
-        self.left_out_[name] = reason
-        if self.verbose:
-            print(f"[AutoMetric] {name} is left out: {reason}")
+            return None, [], n_rows, "its metric is zero"
+        rate = np.concatenate([metric.wrong for metric in metrics]).mean()
+        said = f"{rate:.1%} wrong on held-out rows, {stopwatch() - began:.1f} s"
+        return metrics, [certificate for _, certificate in fits if certificate], n_rows, said
