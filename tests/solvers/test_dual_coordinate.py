@@ -14,7 +14,14 @@ from conemetric.operators import from_triplets
 from conemetric.problems.comparisons import ComparisonProgram
 from conemetric.solvers import dual_coordinate, semismooth_newton
 from conemetric.solvers.dual_coordinate import DualCoordinate, dual_sweep
-from conemetric.solvers.semismooth_newton import SemismoothNewton, nonnegative_quadratic, workspace
+from conemetric.solvers.newton_kernels import (
+    NARROW,
+    advance,
+    compile_kernels,
+    nonnegative_quadratic,
+    workspace,
+)
+from conemetric.solvers.semismooth_newton import SemismoothNewton
 
 
 def make(X, T, A, C, **options):
@@ -148,17 +155,22 @@ def test_streaming_gives_the_same_answer(sweeping):
     assert streamed.certificate.primal == pytest.approx(stored.certificate.primal, rel=1e-9)
 
 
-@pytest.mark.parametrize("basis", ["identity", "random"])
-@pytest.mark.parametrize(("limit", "value"), [("WORK", 0), ("NARROW", 0)])
-def test_products_within_the_compiled_steps_or_outside_give_the_same_answer(
-    limit, value, basis, monkeypatch
-):
+@pytest.mark.parametrize("basis", ["identity", "random", "wide"])
+def test_products_within_the_compiled_steps_or_outside_give_the_same_answer(basis, monkeypatch):
     problem = make(*comparison_instance("random", basis))
+    # of many columns, Z_F'Z_F is formed outside in any case
+    assert (len(problem.diagonal) > NARROW) == (basis == "wide")
     inside = SemismoothNewton(tol=1e-9).solve(problem)
-    monkeypatch.setattr(semismooth_newton, limit, value)
+    monkeypatch.setattr(semismooth_newton, "WORK", 0)
     outside = SemismoothNewton(tol=1e-9).solve(problem)
     assert outside.certificate.relative_gap <= 1e-9
     assert outside.certificate.primal == pytest.approx(inside.certificate.primal, rel=2e-9)
+
+
+def test_kernels_compiled_ahead_are_those_of_a_fit():
+    compile_kernels()
+    SemismoothNewton(tol=1e-3).solve(make(*comparison_instance("random", "identity")))
+    assert len(advance.signatures) == 1
 
 
 def test_tolerance_out_of_reach_warns_and_keeps_the_best():

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import typer
 from rich.markup import escape
 
+from ...core.ahead import compiled_ahead
 from ...core.progress import emit
 from .files import as_rows, output_folder, write_csv
 from .invocation import progress_bar, state
@@ -64,6 +65,8 @@ def learn(given: Learn) -> None:
         given.check()
     out = output_folder(given.out, NAMES, given.overwrite)
 
+    if not many and given.method in (None, "auto", "relative"):  # they compile for long at first
+        state.at_end.enter_context(compiled_ahead("solvers.newton_kernels"))
     from ..report.metric import write_report
     from ..studies import run_study
     from .loading import load_task

@@ -1,0 +1,42 @@
+"""Kernels that another process compiles while this one has other work to do: a thread could not,
+since compiling keeps the GIL most of the time.
+"""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from .threads import n_threads
+
+_compiler: subprocess.Popen[bytes] | None = None
+
+
+@contextmanager
+def compiled_ahead(module: str) -> Iterator[None]:
+    """Within the block another process compiles what ``compile_kernels`` of the module does, if Numba's
+    cache beside the module is empty and a core is free.
+    """
+    global _compiler
+    *rooms, name = module.split(".")
+    cache = Path(__file__).parents[1].joinpath(*rooms, "__pycache__")
+    if n_threads() > 1 and not any(cache.glob(f"{name}.*.nbi")):
+        command = f"from conemetric.{module} import compile_kernels; compile_kernels()"
+        null = subprocess.DEVNULL
+        _compiler = subprocess.Popen(
+            [sys.executable, "-c", command], stdin=null, stdout=null, stderr=null
+        )
+    try:
+        yield
+    finally:
+        if _compiler is not None:
+            _compiler.kill()
+            _compiler.wait()
+        _compiler = None
+
+
+def wait_for_kernels() -> None:
+    """Wait for the other process, if there is one; if it fails, kernels are compiled at their first call."""
+    if _compiler is not None:
+        _compiler.wait()

@@ -1,0 +1,57 @@
+"""Another process compiles kernels ahead: only if there are none, and it ends with its block."""
+
+import subprocess
+
+import pytest
+
+from conemetric.core import ahead
+from conemetric.core.ahead import compiled_ahead, wait_for_kernels
+
+KERNELS = "solvers.newton_kernels"
+
+
+@pytest.fixture
+def nothing_compiled(monkeypatch, tmp_path):
+    """The folder of a package whose kernels are in no cache, where a core is free."""
+    monkeypatch.setattr(ahead, "__file__", str(tmp_path / "core" / "ahead.py"))
+    monkeypatch.setenv("OMP_NUM_THREADS", "2")
+    return tmp_path
+
+
+@pytest.mark.slow
+def test_another_process_compiles_what_is_in_no_cache(monkeypatch, nothing_compiled):
+    cache = nothing_compiled / "cache"
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(cache))
+    with compiled_ahead(KERNELS):
+        wait_for_kernels()
+        assert ahead._compiler.returncode == 0
+    assert list(cache.rglob("newton_kernels.advance-*.nbi"))
+    assert ahead._compiler is None
+
+
+def test_the_process_ends_with_the_block(nothing_compiled):
+    with pytest.raises(ZeroDivisionError), compiled_ahead(KERNELS):
+        process = ahead._compiler
+        assert process.poll() is None
+        _ = 1 / 0
+    assert process.returncode != 0  # it was killed
+    wait_for_kernels()  # for nothing
+
+
+def test_a_process_that_fails_is_not_missed(nothing_compiled):
+    with compiled_ahead("solvers.no_such_module"):
+        wait_for_kernels()
+        assert ahead._compiler.returncode == 1
+
+
+@pytest.mark.parametrize("why", ["cached", "one core"])
+def test_no_process_without_need(monkeypatch, nothing_compiled, why):
+    monkeypatch.setattr(subprocess, "Popen", None)
+    if why == "cached":
+        cache = nothing_compiled / "solvers" / "__pycache__"
+        cache.mkdir(parents=True)
+        (cache / "newton_kernels.advance-1.py311.nbi").touch()
+    else:
+        monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    with compiled_ahead(KERNELS):
+        wait_for_kernels()
