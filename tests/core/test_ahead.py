@@ -13,6 +13,7 @@ KERNELS = "solvers.newton_kernels"
 @pytest.fixture
 def nothing_compiled(monkeypatch, tmp_path):
     """The folder of a package whose kernels are in no cache, where a core is free."""
+    monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
     monkeypatch.setattr(ahead, "__file__", str(tmp_path / "core" / "ahead.py"))
     monkeypatch.setenv("OMP_NUM_THREADS", "2")
     return tmp_path
@@ -44,14 +45,17 @@ def test_a_process_that_fails_is_not_missed(nothing_compiled):
         assert ahead._compiler.returncode == 1
 
 
-@pytest.mark.parametrize("why", ["cached", "one core"])
+@pytest.mark.parametrize("why", ["cached beside it", "cached elsewhere", "one core"])
 def test_no_process_without_need(monkeypatch, nothing_compiled, why):
     monkeypatch.setattr(subprocess, "Popen", None)
-    if why == "cached":
+    if why == "one core":
+        monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    else:
         cache = nothing_compiled / "solvers" / "__pycache__"
+        if why == "cached elsewhere":
+            cache = nothing_compiled / "elsewhere" / "solvers_0123"
+            monkeypatch.setenv("NUMBA_CACHE_DIR", str(cache.parent))
         cache.mkdir(parents=True)
         (cache / "newton_kernels.advance-1.py311.nbi").touch()
-    else:
-        monkeypatch.setenv("OMP_NUM_THREADS", "1")
     with compiled_ahead(KERNELS):
         wait_for_kernels()

@@ -2,6 +2,7 @@
 since compiling keeps the GIL most of the time.
 """
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,13 +16,14 @@ _compiler: subprocess.Popen[bytes] | None = None
 
 @contextmanager
 def compiled_ahead(module: str) -> Iterator[None]:
-    """Within the block another process compiles what ``compile_kernels`` of the module does, if Numba's
-    cache beside the module is empty and a core is free.
+    """Within the block another process compiles what ``compile_kernels`` of the module does, if none of
+    its kernels is in Numba's cache and a core is free.
     """
     global _compiler
     *rooms, name = module.split(".")
-    cache = Path(__file__).parents[1].joinpath(*rooms, "__pycache__")
-    if n_threads() > 1 and not any(cache.glob(f"{name}.*.nbi")):
+    beside = Path(__file__).parents[1].joinpath(*rooms)
+    cache = Path(os.environ.get("NUMBA_CACHE_DIR") or beside)
+    if n_threads() > 1 and not any(cache.rglob(f"{name}.*.nbi")):
         command = f"from conemetric.{module} import compile_kernels; compile_kernels()"
         null = subprocess.DEVNULL
         _compiler = subprocess.Popen(
