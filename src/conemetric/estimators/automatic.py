@@ -127,8 +127,8 @@ class AutoMetric(MahalanobisMetric):
     random_state : int, RandomState or None
         Draws the folds, and seeds the candidates.
     n_jobs : int, default=None
-        Processes (threads for tensors) that fit the folds of a candidate. On small data they
-        help more than BLAS threads.
+        Processes (threads for tensors) that fit the folds of a candidate. None: one after the
+        other, but on small data the candidates of "auto" on all cores.
     verbose : int, default=0
         Print one line per candidate.
 
