@@ -1,6 +1,9 @@
 """Another process compiles kernels ahead: only if there are none, and it ends with its block."""
 
+import signal
 import subprocess
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -37,6 +40,20 @@ def test_the_process_ends_with_the_block(nothing_compiled):
         _ = 1 / 0
     assert process.returncode != 0  # it was killed
     wait_for_kernels()  # for nothing
+
+
+@pytest.mark.parametrize("how", ["signal", "end of the block"])
+def test_ctrl_c_ends_the_wait(nothing_compiled, how):
+    """A terminal sends it to both processes; else the block ends while a thread waits."""
+    with ThreadPoolExecutor(1) as pool, compiled_ahead(KERNELS):
+        waiting = pool.submit(wait_for_kernels)
+        time.sleep(0.3)  # the thread waits, and Python has begun to listen
+        if how == "signal":
+            ahead._compiler.send_signal(signal.SIGINT)
+            with pytest.raises(KeyboardInterrupt):
+                waiting.result()
+    with pytest.raises(KeyboardInterrupt):
+        waiting.result()
 
 
 def test_a_process_that_fails_is_not_missed(nothing_compiled):

@@ -66,10 +66,17 @@ def test_items_side_by_side_keep_their_order_and_one_core_each(monkeypatch):
         assert list(side_by_side(work, range(7))) == [(item, 1, 1) for item in range(7)]
         assert n_threads() == 3
     begun = []
+
+    def failing(item):
+        begun.append(item)
+        time.sleep(0.2 * item)
+        return 1 / item
+
     with pytest.raises(ZeroDivisionError):
-        work = side_by_side(lambda item: (begun.append(item), time.sleep(0.02), 1 / item), [0] * 60)
-        list(work)
-    assert len(begun) <= 5  # an error ends the work: three have begun, perhaps two more
+        list(side_by_side(failing, [0, *[1] * 60]))
+    assert (
+        len(begun) <= 5
+    )  # an error ends the work: three have begun, and one or two after the first
     single = single_threaded()(lambda: list(side_by_side(lambda _: threading.get_ident(), "ab")))
     assert single() == [threading.get_ident()] * 2
 

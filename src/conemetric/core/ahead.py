@@ -3,6 +3,7 @@ since compiling keeps the GIL most of the time.
 """
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -32,13 +33,18 @@ def compiled_ahead(module: str) -> Iterator[None]:
     try:
         yield
     finally:
-        if _compiler is not None:
-            _compiler.kill()
-            _compiler.wait()
-        _compiler = None
+        process, _compiler = _compiler, None
+        if process is not None:
+            process.kill()
+            process.wait()
 
 
 def wait_for_kernels() -> None:
-    """Wait for the other process, if there is one; if it fails, kernels are compiled at their first call."""
-    if _compiler is not None:
-        _compiler.wait()
+    """Wait for the other process, if there is one; if it fails, kernels are compiled at their first call.
+    Ctrl-C ends it, or the block around it: then nobody needs them.
+    """
+    process = _compiler
+    if process is not None:
+        interrupted = process.wait() == -signal.SIGINT
+        if interrupted or _compiler is not process:
+            raise KeyboardInterrupt

@@ -67,17 +67,18 @@ def side_by_side(
         with nullcontext() if is_torch(X) else blas_threads(1):
             yield from map(function, items)
         return
-    with blas_threads(1), ThreadPoolExecutor(n_threads()) as pool:
-        on_one_core, jobs = single_threaded()(function), deque[Future[Any]]()
-        try:
+    pool, jobs = ThreadPoolExecutor(n_threads()), deque[Future[Any]]()
+    on_one_core = single_threaded()(function)
+    try:
+        with blas_threads(1):
             for item in items:
                 if len(jobs) == 2 * n_threads():
                     yield jobs.popleft().result()
                 jobs.append(pool.submit(copy_context().run, on_one_core, item))
             while jobs:
                 yield jobs.popleft().result()
-        finally:  # after an error or Ctrl-C, what has not begun is left
-            pool.shutdown(wait=False, cancel_futures=True)
+    finally:  # after an error or Ctrl-C, what has not begun is left, and nobody waits for the rest
+        pool.shutdown(wait=False, cancel_futures=True)
 
 
 def half_the_cores() -> AbstractContextManager[None]:
