@@ -11,21 +11,17 @@ def main() -> None:
     """Run the command line; Ctrl-C while it is imported ends it quietly."""
     gc.set_threshold(10_000)  # the default looks for garbage for 5 % of the time of `learn`
     try:
-        _run()
+        missing = [library for library in LIBRARIES if find_spec(library) is None]
+        if missing:
+            sys.exit(
+                f"the conemetric command needs {', '.join(missing)}; install everything it needs "
+                "by: python -m pip install 'conemetric[cli]'"
+            )
+        from .app.cli import main as run
+
+        run()
     except KeyboardInterrupt:  # a running command answers for itself
         sys.exit(130)
-
-
-def _run() -> None:
-    missing = [library for library in LIBRARIES if find_spec(library) is None]
-    if missing:
-        sys.exit(
-            f"the conemetric command needs {', '.join(missing)}; install everything it needs by: "
-            "python -m pip install 'conemetric[cli]'"
-        )
-    from .app.cli import main as run
-
-    run()
 
 
 if __name__ == "__main__":
