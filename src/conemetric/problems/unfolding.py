@@ -257,18 +257,13 @@ class UnfoldingOnFace(UnfoldingProgram):
         given = self.original.b * 0
         given[self.kept] = u
         if self.equality:
-            given = self._spread(given, L)
+            nodes, spread = self.original.nodes, self.spread
+            inside, across = (nodes.differences(Y)[spread] for Y in (self.basis, self.outside))
+            moved = inside @ L
+            same = STIFFNESS * (L**2).sum() * (inside @ inside.T) ** 2
+            lost = (across @ across.T) * (moved @ moved.T)
+            given[spread] = spectral.cholesky_solver(same + lost)(same @ given[spread])
         return max((given + t * self.stress for t in STRESSES), key=self.original.bound)
-
-    def _spread(self, given: Array, L: Array) -> Array:
-        inside, across = (
-            self.original.nodes.differences(Y)[self.spread] for Y in (self.basis, self.outside)
-        )
-        moved = inside @ L
-        same = STIFFNESS * (L**2).sum() * (inside @ inside.T) ** 2
-        lost = (across @ across.T) * (moved @ moved.T)
-        given[self.spread] = spectral.cholesky_solver(same + lost)(same @ given[self.spread])
-        return given
 
     def certify(self, primal_point: Array, dual_point: Point) -> Bounds:
         """That of the original."""
