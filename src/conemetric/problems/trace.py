@@ -76,8 +76,7 @@ class TraceProgram(Problem):
         loss, u, captured = exact.evaluate(exact.operator.forward_factor(L))
         if dual_point is not None and self.additive:
             u = exact.operator.space.map(float64, dual_point)
-        adjoint = exact.operator.precise_adjoint(u)
-        leading, _ = spectral.leading_eigenpair(adjoint)
+        leading, _ = spectral.leading_eigenpair(exact.operator.precise_adjoint(u))
         bounds = self.bounds(loss, captured, float((L * L).sum()), leading)
         if self.additive:
             return Bounds(bounds.primal, exact.lower_bound(u, leading))
@@ -87,8 +86,7 @@ class TraceProgram(Problem):
         if self.additive:
             return ""
         exact, L = self.exact, float64(primal_point)
-        margins = exact.operator.forward_factor(L)
-        smallest = -exact.operator.space.max(minus_least, margins)
+        smallest = -exact.operator.space.max(minus_least, exact.operator.forward_factor(L))
         if not smallest > self.v * float((L * L).sum()) > 0:
             return ""
         return (

@@ -272,8 +272,7 @@ class UnfoldingOnFace(UnfoldingProgram):
         own = super().certify(primal_point, dual_point)  # the lifted multipliers price too much
         _, missed = whole.primal_at(L, whole.operator.forward_factor(L))
         self.multipliers = self.lifted(float64(primal_point), float64(dual_point))
-        dual = whole.bound(self.multipliers)
-        return below(own.primal, dual, max(own.violation, missed))
+        return below(own.primal, whole.bound(self.multipliers), max(own.violation, missed))
 
     def proven(self, L: Array, point: Evaluation) -> float:
         return self.original.bound(self.lifted(L, point.u))

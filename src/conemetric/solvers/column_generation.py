@@ -105,8 +105,7 @@ class ColumnGeneration(Solver):
             first, second = problem.slope(margins, h, weight)
             return problem.v + first, second
 
-        limit = MARGIN_LIMIT / problem.operator.space.max(magnitude, h)
-        return positive_root(slope, limit)
+        return positive_root(slope, MARGIN_LIMIT / problem.operator.space.max(magnitude, h))
 
 
 def positive_root(
