@@ -57,9 +57,8 @@ class TraceProgram(Problem):
 
     def lower_bound(self, u: Array, leading: float) -> float:
         """D of u, scaled until lambda_max(A*(u)) = ``leading`` is at most v."""
-        scale = self._feasible_scale(leading)
-        weights = () if isinstance(self.weights, float) else (self.weights,)
-        return self.operator.space.sum(_scaled_gain, u, *weights, loss=self.loss, scale=scale)
+        space, scale = self.operator.space, self._feasible_scale(leading)
+        return space.sum(_scaled_gain, u, self.weights, loss=self.loss, scale=scale)
 
     def chord_bound(self, loss: float, captured: float, leading: float) -> float:
         """A bound below `lower_bound` at the multipliers of the margins, without another visit to
@@ -125,7 +124,7 @@ class TraceProgram(Problem):
 # ---- functions mapped and summed over blocks of margins
 
 
-def _scaled_gain(u: Array, weights: Values = 1.0, *, loss: Loss, scale: float) -> Array:
+def _scaled_gain(u: Array, weights: Values, loss: Loss, scale: float) -> Array:
     v = namespace(u).clip(scale * u / weights, 0.0, loss.largest)
     return weighted_sum(loss.gain(v), weights)
 
