@@ -81,9 +81,8 @@ class FrobeniusProgram(SpectralProgram):
     def gain(self, u: Array) -> Total:
         if self.loss.linear:
             return super().gain(u)
-        return total(
-            weighted_sum, self.operator.space.map(self.loss.gain, u / self.unit), self.unit
-        )
+        gains = self.operator.space.map(self.loss.gain, u / self.unit)
+        return total(weighted_sum, gains, self.unit)
 
     def gain_slope(self, u: Array) -> Values:
         linear, space = self.loss.linear, self.operator.space

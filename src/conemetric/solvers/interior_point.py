@@ -212,10 +212,8 @@ class System:
         products = xp.where(state.bounded, products, 0.0)
         u = state.u + ~state.bounded  # avoids a division by zero
         unmoved = self.scaled(wanted + self.missing_scaled)
-        rhs = (
-            A.forward_product(G @ unmoved, G) - (p.b - A.forward(state.X) - state.s) + products / u
-        )
-        du = self.solve(rhs)
+        lacking = p.b - A.forward(state.X) - state.s
+        du = self.solve(A.forward_product(G @ unmoved, G) - lacking + products / u)
         dX = unmoved - self.scaled(G.T @ A.adjoint_product(du, G))
         dX = (dX + dX.T) / 2
         return dX, wanted - dX, du, (products - state.s * du) / u

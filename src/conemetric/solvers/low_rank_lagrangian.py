@@ -187,9 +187,8 @@ class Line:
     def gradient(self) -> Array:
         p, Y = self.problem, self.Y
         multipliers = p.project(self.u + self.mu * (self.margins - p.b))
-        return 2 * (
-            p.cost_product(Y) + Y @ (Y.T @ Y) / p.sigma + p.operator.adjoint_product(multipliers, Y)
-        )
+        own = p.cost_product(Y) + Y @ (Y.T @ Y) / p.sigma  # of the objective
+        return 2 * (own + p.operator.adjoint_product(multipliers, Y))
 
     def search(self, direction: Array, gradient: Array) -> float | None:
         """Move along ``direction`` to where the slope is `FLAT`; the step, or None without descent."""
