@@ -15,21 +15,17 @@ def main() -> None:
         gc.freeze
     )  # at the end, Python would look for it among all that was imported: 0.5 s
     try:
-        _run()
+        missing = [library for library in LIBRARIES if find_spec(library) is None]
+        if missing:
+            sys.exit(
+                f"the conemetric command needs {', '.join(missing)}; install everything it needs "
+                "by: python -m pip install 'conemetric[cli]'"
+            )
+        from .app.cli import main as run
+
+        run()
     except KeyboardInterrupt:  # a running command answers for itself
         sys.exit(130)
-
-
-def _run() -> None:
-    missing = [library for library in LIBRARIES if find_spec(library) is None]
-    if missing:
-        sys.exit(
-            f"the conemetric command needs {', '.join(missing)}; install everything it needs by: "
-            "python -m pip install 'conemetric[cli]'"
-        )
-    from .app.cli import main as run
-
-    run()
 
 
 if __name__ == "__main__":

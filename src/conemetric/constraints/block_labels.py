@@ -94,8 +94,7 @@ def _sample(rows, partitions, n_references, n_targets, random_state):
     for label, places in enumerate(chosen):
         block = np.searchsorted(before[:, label], places, side="right") - 1
         for b in np.unique(block):
-            inside = places[block == b] - before[b, label]
-            picks[int(rows.numbers[b])].append((label, inside))
+            picks[int(rows.numbers[b])].append((label, places[block == b] - before[b, label]))
     found = rows.space.gather(_picked, partitions, picks=picks, first=rows.first)
     X, y, numbers = (np.concatenate(parts) for parts in zip(*found, strict=True))
     order = np.argsort(numbers)
@@ -159,8 +158,7 @@ def _nearest_in_sample(partition, sample, n_targets, n_impostors, numbering):
 def _nearest_across(before, own, other, _, n_targets, n_impostors, numbering):
     """The nearest rows so far, and those of one more block."""
     (number, X, y, _), (other_number, Z, labels, _) = own, other
-    rows = numbering["first"][other_number] + np.arange(len(Z))
-    numbers = _numbers(Z, rows, numbering)
+    numbers = _numbers(Z, numbering["first"][other_number] + np.arange(len(Z)), numbering)
     mine = LabelledRows(X, y)
     if number == other_number:
         theirs, own = mine, np.arange(len(X))

@@ -58,8 +58,7 @@ class ConstraintsInBlocks:
     def whitened(self, similar_pairs: Callable, ridge: float) -> tuple[Coordinates, Any]:
         rows, space = self.rows, self.space
         pairs = space.recomputed(similar_pairs, self.index, self.similar, self.weights)
-        found = replace(self, index=pairs).over(_scatter, keep=False)
-        total, n_pairs = space.sum(same, found)
+        total, n_pairs = space.sum(same, replace(self, index=pairs).over(_scatter, keep=False))
         if not n_pairs:
             raise ValueError("there are no similar pairs; give pairs of both kinds.")
         diagonal = ridge_of_spread(rows.spread, n_pairs, ridge)

@@ -53,10 +53,6 @@ class SparseRows:
         """The points as a dense array."""
         return self.matrix.toarray() if self.basis is None else self.matrix @ self.basis
 
-    def mapped(self, basis: np.ndarray) -> "SparseRows":
-        """The rows of ``matrix @ basis``."""
-        return SparseRows(self.matrix, basis)
-
     def scaled(self, factors: np.ndarray) -> "SparseRows":
         """Each feature times its factor."""
         return self._with_data(self.matrix.data * factors[self.matrix.indices])

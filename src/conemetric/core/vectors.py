@@ -123,8 +123,7 @@ def on_host(results: object) -> Any:
     if tensors:
         xp = namespace(*tensors)
         flat = xp.cat([tensor.reshape(-1).to(xp.float64) for tensor in tensors]).cpu().numpy()
-        ends = np.cumsum([tensor.numel() for tensor in tensors])
-        fetched = np.split(flat, ends[:-1])
+        fetched = np.split(flat, np.cumsum([tensor.numel() for tensor in tensors])[:-1])
     return _rebuilt(results, iter(fetched))
 
 

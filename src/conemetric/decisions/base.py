@@ -395,8 +395,7 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
         total = abs(moved).sum(1, keepdims=True)
         shares = np.take_along_axis(moved, top, axis=1) / np.where(total > 0, total, 1)
         difference = arrays.to_numpy(X)[:, None, :] - known[top]
-        parts = self.blend_.parts
-        near = np.sum([p.weight * p.nearness(difference, known) for p in parts], axis=0)
+        near = np.sum([p.weight * p.nearness(difference, known) for p in self.blend_.parts], axis=0)
         by_column = near if self.encoder_ is None else self.encoder_.by_column(near)
         return Explanation(self._given[top], shares, by_column)
 

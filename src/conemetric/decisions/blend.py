@@ -41,8 +41,7 @@ def simplex_weights(residuals: np.ndarray) -> tuple[np.ndarray, Certificate]:
     primal = float(w @ product)
     gap = max(0.0, 2 * (primal - float(product.min())))
     status = Status.CONVERGED if gap <= TOL * max(primal, TOL) else Status.STALLED
-    bounds = Bounds(unit * primal, unit * (primal - gap), 0.0)
-    return w, Certificate.from_bounds(bounds, status)
+    return w, Certificate.from_bounds(Bounds(unit * primal, unit * (primal - gap), 0.0), status)
 
 
 def blend_trials(

@@ -50,18 +50,6 @@ class CertifiedEstimator(BaseEstimator, metaclass=ABCMeta):
         "https://conemetric.readthedocs.io/en/stable/generated/conemetric.{estimator_name}.html"
     )
 
-    def _progress(self) -> Callable[[dict], None] | None:
-        """A callback that prints progress; None unless ``verbose``."""
-        if not self.verbose:
-            return None
-        line = "{iteration:5d}  primal {primal:.6e}  dual {dual:.6e}  gap {relative_gap:.2e}  "
-
-        def report(record):
-            if record["iteration"] % max(1, 11 - self.verbose) == 0:
-                print(f"[{type(self).__name__}] {line.format(**record)}{record['seconds']:.1f} s")
-
-        return report
-
     def _validate_params(self):
         """Also refuse numbers whose squares and quotients float64 cannot hold."""
         for name, value in self.get_params(deep=False).items():
@@ -85,8 +73,15 @@ class CertifiedEstimator(BaseEstimator, metaclass=ABCMeta):
 
     def _run(self, solver: Solver, problem: Problem, **options) -> SolveResult:
         """Solve, with this estimator's name in warnings and its ``verbose``."""
-        known = {"callback": self._progress(), "name": type(self).__name__}
-        return solver.solve(problem, **(known | options))
+        name = type(self).__name__
+        line = "{iteration:5d}  primal {primal:.6e}  dual {dual:.6e}  gap {relative_gap:.2e}  "
+
+        def report(record):
+            if record["iteration"] % max(1, 11 - self.verbose) == 0:
+                print(f"[{name}] {line.format(**record)}{record['seconds']:.1f} s")
+
+        callback = report if self.verbose else None
+        return solver.solve(problem, callback=callback, name=name, **options)
 
     def _store_result(self, result: SolveResult) -> Self:
         self.certificate_ = result.certificate

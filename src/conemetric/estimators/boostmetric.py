@@ -167,8 +167,7 @@ class BoostMetric(TripletMetric):
             v = self._scaled_v(operator, given.weights) if self.v == "scale" else self.v
             self.v_ = float(v)
             problem = PROGRAMS[self.loss](operator, self.v_, weights=given.weights)
-            keep = self._keep(operator.reference, coordinates)
-            result = self._run(solver, problem, keep=keep)
+            result = self._run(solver, problem, keep=self._keep(operator.reference, coordinates))
             self._passes.append((coordinates.without_points(), result.state))
             results.append(result)
             solved, L = coordinates, result.kept

@@ -124,10 +124,8 @@ class FrobMetric(TripletMetric):
 
     def _learn(self, given: Constraints) -> Self:
         span, operator = self._operator(given)
-        scaled = self.C == "scale"
-        C = scaled_C(operator, self.n_features_in_, given.weights) if scaled else self.C
-        start = self._previous_multipliers(given, C)
-        self._fit_operator(span, operator, given, float(C), start)
+        C = scaled_C(operator, self.n_features_in_, given.weights) if self.C == "scale" else self.C
+        self._fit_operator(span, operator, given, float(C), self._previous_multipliers(given, C))
         return self
 
     def _operator(self, given):

@@ -125,8 +125,7 @@ preprocessor, tol, max_iter, random_state, verbose
             labelled, X = labelled[order], take(X, order)
         rows = kept[labelled]
         weights = check_weights(sample_weight, len(y), "rows of X")[rows]
-        folds = self._folds(y, rows)
-        return [self._fold_scores(X, y[rows], weights, *fold) for fold in folds]
+        return [self._fold_scores(X, y[rows], weights, *fold) for fold in self._folds(y, rows)]
 
     def _folds(self, y, rows):
         """(train, test) as positions in ``rows``; splits listed by the user refer to all rows."""

@@ -42,11 +42,6 @@ class GradientRound(NamedTuple):
     L: Any  # (D, r); or the weights of the columns (D,)
     certificate: Certificate
 
-    def transform(self, Z: Any) -> Any:
-        """The rows mapped to where the distance is the Euclidean (or city block) one."""
-        L = like(self.L, Z)
-        return Z @ L if L.ndim == 2 else Z * L
-
 
 def gradient_rounds(
     Z: Any,

@@ -247,8 +247,7 @@ class MaximumVarianceUnfolding(
             start = rough.primal_point
         elif few and whole.equality:
             start = feasible[0] if basis is None else basis.T @ feasible[0]
-        small = n_edges <= ONE_THREAD_UP_TO[self.constraint]
-        with blas_threads(1) if small else nullcontext():
+        with blas_threads(1) if n_edges <= ONE_THREAD_UP_TO[self.constraint] else nullcontext():
             return self._run(solver, problem, keep=keep, start=start, **options)
 
     def _feasible_rows(self, points, face):
@@ -266,8 +265,7 @@ class MaximumVarianceUnfolding(
         factor = spectral.with_fixed_signs(rows @ axes.T)
         factor = problem.feasible(factor, problem.nodes.forward_factor(factor))
         point = factor if basis is None else basis.T @ factor
-        bounds = problem.certify(point, result.dual_point)
-        own = Certificate.from_bounds(bounds, result.status)
+        own = Certificate.from_bounds(problem.certify(point, result.dual_point), result.status)
         if not (own.primal < result.certificate.primal and own.violation <= self.tol):
             return result
         if own.meets(self.tol):
@@ -334,8 +332,7 @@ class MaximumVarianceUnfolding(
         X, known_points = X - centre, self._X - centre
         neighbour, distance = nearest(X, known_points, self.n_neighbors)
         weights = barycenter_weights(X, known_points, neighbour, reg=neighbour_graph.RIDGE)
-        known = distance[:, 0] == 0
-        weights[known] = np.eye(1, weights.shape[1])
+        weights[distance[:, 0] == 0] = np.eye(1, weights.shape[1])
         places = to_numpy(self._factor)[:, : self.n_components][neighbour]
         return like(np.einsum("ij,ijc->ic", weights, places), given)
 

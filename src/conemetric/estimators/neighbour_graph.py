@@ -95,12 +95,11 @@ def coincidence_basis(first: np.ndarray) -> np.ndarray:
     """Orthonormal, centred basis (n x points - 1) of the functions that are constant on the rows
     with the same ``first``.
     """
-    n = len(first)
     _, piece = np.unique(first, return_inverse=True)
     count = np.bincount(piece)
     # a Householder reflection sends the constant function to the first axis; the other
     # axes are centred
-    axis = np.sqrt(count / n)
+    axis = np.sqrt(count / len(first))
     axis[0] += 1.0
     reflection = np.eye(len(count)) - np.outer(axis, axis) * (2 / (axis @ axis))
     return (reflection[:, 1:] / np.sqrt(count)[:, None])[piece]

@@ -234,8 +234,7 @@ class SupervisedMetric(MahalanobisMetric):
         weights = check_weights(given.sample_weight, len(X), "rows of X")
         if self.class_weight is not None:
             labelled = encode_labels(y) >= 0
-            factors = class_factors(self.class_weight, y[labelled], weights[labelled])
-            weights[labelled] *= factors
+            weights[labelled] *= class_factors(self.class_weight, y[labelled], weights[labelled])
         check_range(weights, X.dtype, "sample_weight, times class_weight,")
         if given.sample_weight is None and self.class_weight is None:
             return X, y, None, None

@@ -35,7 +35,17 @@ def validate_points(estimator: Any, X: Any, *, reset: bool = False, min_samples:
         X = X.matrix if isinstance(X, SparseRows) else X
         accepted = "csr" if get_tags(estimator).input_tags.sparse else False
         rules = {"ensure_min_samples": min_samples, "dtype": FLOATS, "accept_sparse": accepted}
-    return _points(estimator, validate_data(estimator, X, reset=reset, **rules), reset)
+    X = validate_data(estimator, X, reset=reset, **rules)
+    if reset:
+        check_extent(X)
+    if not issparse(X):
+        return X
+    if reset and min(X.shape) > MAX_SPARSE_ORDER:
+        raise ValueError(
+            f"X is sparse with {X.shape[0]} rows and {X.shape[1]} features; rows or features "
+            f"must be at most {MAX_SPARSE_ORDER}. {_fewer_features(estimator)}"
+        )
+    return SparseRows(X)
 
 
 def validate_labelled_points(estimator: Any, X: Any, y: Any) -> tuple[Any, np.ndarray]:
@@ -58,20 +68,6 @@ def refuse_unusable(estimator: Any, X: Any) -> None:
     refuse_dask(estimator, X)
     refuse_masked(X, "X")
     refuse_repeated_names(getattr(X, "columns", ()))
-
-
-def _points(estimator, X, fitting):
-    """X as points, a sparse one as `SparseRows`; refuses one too large to learn from."""
-    if fitting:
-        check_extent(X)
-    if not issparse(X):
-        return X
-    if fitting and min(X.shape) > MAX_SPARSE_ORDER:
-        raise ValueError(
-            f"X is sparse with {X.shape[0]} rows and {X.shape[1]} features; rows or features "
-            f"must be at most {MAX_SPARSE_ORDER}. {_fewer_features(estimator)}"
-        )
-    return SparseRows(X)
 
 
 def dense(estimator: Any, X: Any) -> Any:

@@ -138,10 +138,8 @@ def paired_difference(
     if len(difference) < 2:
         raise ValueError(f"{len(difference)} queries have a value for both; at least 2 are needed.")
     options = {"n_resamples": n_resamples, "random_state": random_state, "method": "percentile"}
-    batch = max(1, RESAMPLED // len(difference))
-    spread = stats.bootstrap(
-        (difference,), np.mean, confidence_level=confidence, batch=batch, **options
-    )
+    options |= {"confidence_level": confidence, "batch": max(1, RESAMPLED // len(difference))}
+    spread = stats.bootstrap((difference,), np.mean, **options)
     low, high = (float(end) for end in spread.confidence_interval)
     p_value = randomisation_test(difference, n_resamples, random_state)
     return PairedDifference(float(difference.mean()), low, high, p_value, len(difference))

@@ -41,8 +41,7 @@ class WithColumns(Operator):
     @property
     def row_sizes(self):
         sizes = self.operator.row_sizes
-        squares = (self.columns**2).sum(1)
-        return sizes if isinstance(sizes, float) else (sizes**2 + squares) ** 0.5
+        return sizes if isinstance(sizes, float) else (sizes**2 + (self.columns**2).sum(1)) ** 0.5
 
     def subset(self, index):
         return WithColumns(self.operator.subset(index), self.columns[index])

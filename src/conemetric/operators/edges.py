@@ -104,9 +104,7 @@ class EdgeOperator(DistanceOperator):
             lost = kernels_of(Y).weighted_sums(u[self._number], Y, self._neighbour, self._start)
             return self._degrees(u)[:, None] * Y - lost
         flow = u[self._number, None] * (Y[self._row] - Y[self._neighbour])
-        return self.xp.segment_reduce(
-            flow, "sum", offsets=like(self._start, u, self.xp.int64), initial=0
-        )
+        return kernels_of(u).segment_sums(flow, like(self._start, u, self.xp.int64))
 
     def moved(self, L: Any, change: Any, which: Any = None, damping: float = 0.0) -> Any:
         if self.xp is not np:
@@ -181,8 +179,7 @@ class EdgeOperator(DistanceOperator):
             n = self.n_points
             degrees = np.bincount(self._a, u, n) + np.bincount(self._b, u, n)
             return degrees.astype(u.dtype, copy=False)
-        offsets = like(self._start, u, self.xp.int64)
-        return self.xp.segment_reduce(u[self._number], "sum", offsets=offsets, initial=0)
+        return kernels_of(u).segment_sums(u[self._number], like(self._start, u, self.xp.int64))
 
     def subset(self, index: Any) -> "EdgeOperator":
         return EdgeOperator(self.edges[np.asarray(index)], self.n_points, self.reference)

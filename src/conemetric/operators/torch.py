@@ -60,14 +60,12 @@ def edge_products(M: Any, w: Any, a: Any, b: Any) -> Any:
 
 def inner_products(Y: Any, Z: Any, a: Any, b: Any) -> Any:
     """<Y_a, Z_b> of every pair."""
-    vecdot = torch.linalg.vecdot
-    return _in_blocks(lambda i, j: vecdot(Y[i], Z[j]), Y, a, b)
+    return _in_blocks(lambda i, j: torch.linalg.vecdot(Y[i], Z[j]), Y, a, b)
 
 
 def difference_products(Y: Any, Z: Any, a: Any, b: Any) -> Any:
     """<Y_a - Y_b, Z_a - Z_b> of every pair."""
-    vecdot = torch.linalg.vecdot
-    return _in_blocks(lambda i, j: vecdot(Y[i] - Y[j], Z[i] - Z[j]), Y, a, b)
+    return _in_blocks(lambda i, j: torch.linalg.vecdot(Y[i] - Y[j], Z[i] - Z[j]), Y, a, b)
 
 
 def _in_blocks(function, Y, a, b):

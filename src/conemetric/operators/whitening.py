@@ -25,8 +25,8 @@ def whiten(X: Any, similar_pairs: Any, ridge: float, weights: Any = None) -> Coo
         divided /= scale
     span = centred_in_span(divided)
     T = whitening(scatter(span.points, similar_pairs, weights))
-    points = span.points
-    points = points.mapped(T.matrix) if isinstance(points, SparseRows) else points @ T.matrix
+    points, sparse = span.points, isinstance(span.points, SparseRows)
+    points = SparseRows(points.matrix, T.matrix) if sparse else points @ T.matrix
     return Coordinates(points, (Diagonal(1 / scale), *span.maps, T))
 
 

@@ -118,8 +118,7 @@ class SpectralDual(ABC):
 
     def hessian(self, point: "Evaluation") -> "Hessian":
         """Minus the second derivative of the dual at ``point``."""
-        derivative = spectral.psd_derivative(point.shifted)
-        return Hessian(self, derivative, self.gain_curvature(point.u))
+        return Hessian(self, spectral.psd_derivative(point.shifted), self.gain_curvature(point.u))
 
     def refutation(self, point: "Evaluation") -> str | None:
         """Why no point is feasible, if the multipliers at ``point`` prove it; else None."""

@@ -227,8 +227,7 @@ class MMMFProgram(EigenvalueProgram):
 
     def __init__(self, entries: Arrays, shape: tuple[int, int], thresholds: Array, gamma: float):
         rows, columns, levels = entries
-        above = levels[:, None] > np.arange(len(thresholds))
-        signs = np.where(above, 1.0, -1.0)
+        signs = np.where(levels[:, None] > np.arange(len(thresholds)), 1.0, -1.0)
         rows, columns = (np.repeat(each, len(thresholds)) for each in (rows, columns))
         operator = EntryOperator(rows, columns, signs.ravel(), shape)
         super().__init__(operator, gamma / 2, 1.0, target=(1 + signs * thresholds).ravel())

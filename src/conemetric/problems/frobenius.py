@@ -71,8 +71,7 @@ class FrobeniusProgram(SpectralProgram):
     def start(self) -> Evaluation:
         """The best multiple of equal multipliers, or with a prior those of its own margins."""
         if self.prior is not None:
-            margins = self.operator.forward(self.prior)
-            v = self.operator.space.map(self.loss.multiplier, margins)
+            v = self.operator.space.map(self.loss.multiplier, self.operator.forward(self.prior))
             v = self.operator.space.map(clipped, v, None, 1.0)  # no more than of the hinge
             return self.evaluate(self.project(v * self.unit))
         point: Any = self.evaluate(self.operator.empty_constraint_vector() + self.unit)
@@ -82,9 +81,8 @@ class FrobeniusProgram(SpectralProgram):
     def gain(self, u: Array) -> Total:
         if self.loss.linear:
             return super().gain(u)
-        return total(
-            weighted_sum, self.operator.space.map(self.loss.gain, u / self.unit), self.unit
-        )
+        gains = self.operator.space.map(self.loss.gain, u / self.unit)
+        return total(weighted_sum, gains, self.unit)
 
     def gain_slope(self, u: Array) -> Values:
         linear, space = self.loss.linear, self.operator.space

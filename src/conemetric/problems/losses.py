@@ -238,8 +238,7 @@ def _join_scaled(a: tuple[float, ...], b: tuple[float, ...]) -> tuple[float, ...
     """The sum of (shift, sums in units of exp(shift)) of two blocks."""
     shift = max(a[0], b[0])
     scale_a, scale_b = math.exp(a[0] - shift), math.exp(b[0] - shift)
-    sums = (scale_a * x + scale_b * y for x, y in zip(a[1:], b[1:], strict=True))
-    return shift, *sums
+    return shift, *(scale_a * x + scale_b * y for x, y in zip(a[1:], b[1:], strict=True))
 
 
 def _sum(values: Array) -> Array:

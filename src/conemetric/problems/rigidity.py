@@ -69,9 +69,8 @@ def independent(rows: np.ndarray) -> np.ndarray:
 
 def clique_stress(edges: np.ndarray, X: np.ndarray) -> np.ndarray:
     """Edge weights w with Lap(w) psd, Lap(w) X = 0: projections of a clique around each edge."""
-    n = len(X)
     number = {(int(a), int(b)): e for e, (a, b) in enumerate(edges)}
-    neighbours: list[set[int]] = [set() for _ in range(n)]
+    neighbours: list[set[int]] = [set() for _ in X]
     for a, b in number:
         neighbours[a].add(b)
         neighbours[b].add(a)

@@ -91,8 +91,7 @@ class SoftMarginProgram(Problem):
 
     def certify(self, primal_point: Array, dual_point: Point) -> Bounds:
         exact, L = self.exact, float64(primal_point)
-        u = exact.feasible(float64(dual_point))
-        adjoint = exact.operator.precise_adjoint(u)
+        adjoint = exact.operator.precise_adjoint(exact.feasible(float64(dual_point)))
         leading, _ = spectral.leading_eigenpair(adjoint)
         value = exact.value(exact.operator.forward_factor(L))
         # if no metric meets the triplets the optimum is zero, and both values are its rounding

@@ -57,9 +57,8 @@ class TraceProgram(Problem):
 
     def lower_bound(self, u: Array, leading: float) -> float:
         """D of u, scaled until lambda_max(A*(u)) = ``leading`` is at most v."""
-        scale = self._feasible_scale(leading)
-        weights = () if isinstance(self.weights, float) else (self.weights,)
-        return self.operator.space.sum(_scaled_gain, u, *weights, loss=self.loss, scale=scale)
+        space, scale = self.operator.space, self._feasible_scale(leading)
+        return space.sum(_scaled_gain, u, self.weights, loss=self.loss, scale=scale)
 
     def chord_bound(self, loss: float, captured: float, leading: float) -> float:
         """A bound below `lower_bound` at the multipliers of the margins, without another visit to
@@ -76,8 +75,7 @@ class TraceProgram(Problem):
         loss, u, captured = exact.evaluate(exact.operator.forward_factor(L))
         if dual_point is not None and self.additive:
             u = exact.operator.space.map(float64, dual_point)
-        adjoint = exact.operator.precise_adjoint(u)
-        leading, _ = spectral.leading_eigenpair(adjoint)
+        leading, _ = spectral.leading_eigenpair(exact.operator.precise_adjoint(u))
         bounds = self.bounds(loss, captured, float((L * L).sum()), leading)
         if self.additive:
             return Bounds(bounds.primal, exact.lower_bound(u, leading))
@@ -87,8 +85,7 @@ class TraceProgram(Problem):
         if self.additive:
             return ""
         exact, L = self.exact, float64(primal_point)
-        margins = exact.operator.forward_factor(L)
-        smallest = -exact.operator.space.max(minus_least, margins)
+        smallest = -exact.operator.space.max(minus_least, exact.operator.forward_factor(L))
         if not smallest > self.v * float((L * L).sum()) > 0:
             return ""
         return (
@@ -127,7 +124,7 @@ class TraceProgram(Problem):
 # ---- functions mapped and summed over blocks of margins
 
 
-def _scaled_gain(u: Array, weights: Values = 1.0, *, loss: Loss, scale: float) -> Array:
+def _scaled_gain(u: Array, weights: Values, loss: Loss, scale: float) -> Array:
     v = namespace(u).clip(scale * u / weights, 0.0, loss.largest)
     return weighted_sum(loss.gain(v), weights)
 

@@ -257,18 +257,13 @@ class UnfoldingOnFace(UnfoldingProgram):
         given = self.original.b * 0
         given[self.kept] = u
         if self.equality:
-            given = self._spread(given, L)
+            nodes, spread = self.original.nodes, self.spread
+            inside, across = (nodes.differences(Y)[spread] for Y in (self.basis, self.outside))
+            moved = inside @ L
+            same = STIFFNESS * (L**2).sum() * (inside @ inside.T) ** 2
+            lost = (across @ across.T) * (moved @ moved.T)
+            given[spread] = spectral.cholesky_solver(same + lost)(same @ given[spread])
         return max((given + t * self.stress for t in STRESSES), key=self.original.bound)
-
-    def _spread(self, given: Array, L: Array) -> Array:
-        inside, across = (
-            self.original.nodes.differences(Y)[self.spread] for Y in (self.basis, self.outside)
-        )
-        moved = inside @ L
-        same = STIFFNESS * (L**2).sum() * (inside @ inside.T) ** 2
-        lost = (across @ across.T) * (moved @ moved.T)
-        given[self.spread] = spectral.cholesky_solver(same + lost)(same @ given[self.spread])
-        return given
 
     def certify(self, primal_point: Array, dual_point: Point) -> Bounds:
         """That of the original."""
@@ -277,8 +272,7 @@ class UnfoldingOnFace(UnfoldingProgram):
         own = super().certify(primal_point, dual_point)  # the lifted multipliers price too much
         _, missed = whole.primal_at(L, whole.operator.forward_factor(L))
         self.multipliers = self.lifted(float64(primal_point), float64(dual_point))
-        dual = whole.bound(self.multipliers)
-        return below(own.primal, dual, max(own.violation, missed))
+        return below(own.primal, whole.bound(self.multipliers), max(own.violation, missed))
 
     def proven(self, L: Array, point: Evaluation) -> float:
         return self.original.bound(self.lifted(L, point.u))

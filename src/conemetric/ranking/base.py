@@ -138,8 +138,7 @@ class RankingEstimator(CertifiedEstimator, metaclass=ABCMeta):
         known, program = self._remembered.comparisons, RankingProgram(self._form)
         made = program.comparisons(data, self._later, self._draw(), known)
         later = Remembered.of(data, made, np.zeros(len(made.triplets)))
-        remembered = self._remembered.faded(1 - forget).joined(later)
-        return self._solve(data, remembered, self._later)
+        return self._solve(data, self._remembered.faded(1 - forget).joined(later), self._later)
 
     def _draw(self):
         return check_random_state(self.random_state).randint(2**31 - 1)

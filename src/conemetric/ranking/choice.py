@@ -125,8 +125,7 @@ class Choice:
     # ---- without a solve
 
     def _try_unchanged(self):
-        initial = self.model.form.initial_map(self.data.documents)
-        found = self._search((initial,), slice(None))
+        found = self._search((self.model.form.initial_map(self.data.documents),), slice(None))
         self._unchanged = Pool.of(self.columns, [found], self.data.ties)
         self._add(self.plain, self._ndcg(self._unchanged, self.plain, None))
 

@@ -69,8 +69,7 @@ class TrainingData:
         """T and its inverse, up to scale: see `ranking.program`."""
         variance, axes = spectral.eigh(self.covariance)
         variance = namespace(variance).clip(variance / variance[0], LEAST_SPREAD, None)
-        spread = variance**SPREAD_POWER
-        return (axes * spread) @ axes.T, (axes * variance**-SPREAD_POWER) @ axes.T
+        return (axes * variance**SPREAD_POWER) @ axes.T, (axes * variance**-SPREAD_POWER) @ axes.T
 
 
 @dataclass(frozen=True)
@@ -137,8 +136,7 @@ class Remembered:
         xp, a, b = namespace(self.queries), self.comparisons, later.comparisons
         shift = np.array([len(self.queries), len(self.documents), len(self.documents)])
         triplets = np.concatenate([a.triplets, b.triplets + shift])
-        weights = np.concatenate([a.weights, b.weights])
-        joined = replace(a, triplets=triplets, weights=weights)
+        joined = replace(a, triplets=triplets, weights=np.concatenate([a.weights, b.weights]))
         if a.columns is not None and b.columns is not None:
             joined = replace(joined, columns=np.concatenate([a.columns, b.columns]))
         queries = xp.concat([self.queries, later.queries])

@@ -82,8 +82,7 @@ class BilinearForm:
         if n > D // 2:  # a larger span saves too little
             return mapped, None
         basis, triangle = namespace(mapped.queries).linalg.qr(mapped.queries.T)
-        prior = float64(basis).T @ mapped.comparisons.prior
-        comparisons = replace(mapped.comparisons, prior=prior)
+        comparisons = replace(mapped.comparisons, prior=float64(basis).T @ mapped.comparisons.prior)
         return replace(mapped, queries=triangle.T, comparisons=comparisons), basis
 
     def truncated(self, data: TrainingData, map_: Any, n_components: int) -> Any:

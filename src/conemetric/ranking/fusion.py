@@ -106,8 +106,7 @@ def fuse(scores: Mapping[str, Any], relevance: Any, *, normalization: str = AUTO
     # dealt out by what does not depend on the order of queries or columns
     ordered = sorted(range(len(tried)), key=lambda c: values[c].mean())
     heights = [pool.rank(*tried[c], DEPTH)[1].sum(axis=1) for c in ordered]
-    order = np.lexsort([*heights, *(values[c] for c in ordered)])
-    number = np.argsort(order) % N_FOLDS
+    number = np.argsort(np.lexsort([*heights, *(values[c] for c in ordered)])) % N_FOLDS
     folds = [number == fold for fold in range(N_FOLDS)] if len(answered) > N_FOLDS else []
     for how in kinds:
         spreads = pool.spreads(how)
@@ -116,8 +115,7 @@ def fuse(scores: Mapping[str, Any], relevance: Any, *, normalization: str = AUTO
         tried.append((how, mix[0]))
         values.append(mix[1])
     settings = (Setting(0.0, 0.0, 0, 0, how, tuple(w.tolist()), 0.0) for how, w in tried)
-    unchanged = [values[best]] * len(tried)
-    candidates = list(map(Candidate.from_values, settings, values, unchanged))
+    candidates = list(map(Candidate.from_values, settings, values, [values[best]] * len(tried)))
     mixes = [mix for mix in candidates[len(alone) :] if mix.is_sure]
     setting = best_candidate([*candidates[: len(alone)], *mixes]).setting
     weights = dict(zip(columns.names, setting.weights, strict=True))

@@ -127,8 +127,7 @@ class RankingProgram:
         """The convex program of a setting."""
         prior, kind = comparisons.prior / setting.margin, self.form.program_type
         if comparisons.columns is not None:
-            start = self.start_of(comparisons, setting) * comparisons.scale
-            prior = concatenated(prior, start)
+            prior = concatenated(prior, self.start_of(comparisons, setting) * comparisons.scale)
         D = len(comparisons.T)
         C, weights = setting.C * D / setting.margin, comparisons.weights
         program = kind(operator, C, prior=prior, weights=weights)

@@ -340,7 +340,6 @@ class _Best:
         return self._within_tol(self, self.dual)
 
     def history(self) -> dict[str, np.ndarray]:
-        names = self._records[0] if self._records else ()
-        return {
-            name: np.array([each.get(name, np.nan) for each in self._records]) for name in names
-        }
+        records = self._records
+        names = records[0] if records else ()
+        return {name: np.array([each.get(name, np.nan) for each in records]) for name in names}

@@ -77,9 +77,8 @@ class ColumnGeneration(Solver):
                     dual = problem.lower_bound(u, leading)
             else:
                 dual, multipliers = bounds.dual if bounds.violation <= self.tol else -np.inf, None
-            yield Iterate(
-                bounds.primal, dual, ensemble.factor(), multipliers, extra=extra, state=ensemble
-            )
+            found = bounds.primal, dual, ensemble.factor(), multipliers
+            yield Iterate(*found, extra=extra, state=ensemble)
             if corrected and not bounds.primal < lowest:
                 return
             lowest = min(lowest, bounds.primal)
@@ -105,8 +104,7 @@ class ColumnGeneration(Solver):
             first, second = problem.slope(margins, h, weight)
             return problem.v + first, second
 
-        limit = MARGIN_LIMIT / problem.operator.space.max(magnitude, h)
-        return positive_root(slope, limit)
+        return positive_root(slope, MARGIN_LIMIT / problem.operator.space.max(magnitude, h))
 
 
 def positive_root(

@@ -68,8 +68,7 @@ class DualQuasiNewton(Solver):
                 raise Infeasible(reason, iterate)
             yield iterate
             if number and space.saves_state and self.save_every and number % self.save_every == 0:
-                state = space.save_state(u=point.u, evaluations=evaluations)
-                point = point.moved(state["u"])
+                point = point.moved(space.save_state(u=point.u, evaluations=evaluations)["u"])
                 memory = CurvatureMemory(memory.box, self.memory)
             choice = rounds.chosen(point, evaluations, number)
             if choice is not None:
@@ -88,8 +87,7 @@ class DualQuasiNewton(Solver):
         box, tried = memory.box, 0
         space = box.space
         if problem.interior and evaluations >= NEWTON_FROM:
-            free = space.map(unbound, *box.at(point))
-            direction, tried = newton_direction(problem, point, free)
+            direction, tried = newton_direction(problem, point, space.map(unbound, *box.at(point)))
         else:
             direction = memory.direction(point)
         if direction is not None:
@@ -241,8 +239,7 @@ def two_loop(gram: np.ndarray, k: int) -> np.ndarray | None:
     """
     S, Y = np.arange(k), k + np.arange(k)
     curvature = gram[S, Y]
-    length = np.sqrt(gram[S, S] * gram[Y, Y])
-    good = np.flatnonzero(curvature > LEAST_COSINE * length)
+    good = np.flatnonzero(curvature > LEAST_COSINE * np.sqrt(gram[S, S] * gram[Y, Y]))
     if len(good) == 0:
         return None
     q = np.zeros(2 * k + 1)

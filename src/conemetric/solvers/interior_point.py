@@ -122,8 +122,7 @@ class PathPoint:
         """The iterate with the dual at ``point``, and a factor of X or the one given."""
         p = self.problem
         L = p.factor_of(self.X) if L is None else L
-        margins = p.operator.forward_factor(L)
-        primal, violation = p.primal_at(L, margins, point.u)
+        primal, violation = p.primal_at(L, p.operator.forward_factor(L), point.u)
         barrier, norm = float(self.barrier), p.operator.xp.linalg.matrix_norm
         if barrier * len(self.X) <= FAR * abs(primal):
             bound = point.bound
@@ -192,8 +191,7 @@ class System:
         k = int((scaling > LARGE * p.sigma**0.5).sum())
         share, B = 1 / (1 + scaling[:k, None] * scaling / p.sigma), G @ R
         half = xp.where(arange(len(G), G) < k, 0.5, 1.0)  # of pairs that are counted twice
-        curvature = NearProduct(B[:, k:] @ B[:, k:].T, B, half * share)
-        H = operator.newton_matrix(curvature)
+        H = operator.newton_matrix(NearProduct(B[:, k:] @ B[:, k:].T, B, half * share))
         slope = xp.where(state.bounded, state.s / (state.u + ~state.bounded), 0.0)
         i = range(len(H))
         H[i, i] = xp.linalg.diagonal(H) + slope
@@ -214,10 +212,8 @@ class System:
         products = xp.where(state.bounded, products, 0.0)
         u = state.u + ~state.bounded  # avoids a division by zero
         unmoved = self.scaled(wanted + self.missing_scaled)
-        rhs = (
-            A.forward_product(G @ unmoved, G) - (p.b - A.forward(state.X) - state.s) + products / u
-        )
-        du = self.solve(rhs)
+        lacking = p.b - A.forward(state.X) - state.s
+        du = self.solve(A.forward_product(G @ unmoved, G) - lacking + products / u)
         dX = unmoved - self.scaled(G.T @ A.adjoint_product(du, G))
         dX = (dX + dX.T) / 2
         return dX, wanted - dX, du, (products - state.s * du) / u

@@ -114,8 +114,7 @@ class System:
         self.G = (point.factor @ rows.T) * self.middle**-0.5
         self.A = SecantOperator(V @ self.G)
         weights = point.collected(point.m / self.slack)[:, None]
-        weighted = SecantOperator(weights**0.25 * self.A.V)
-        self.solve = factorised(weighted.symmetric_gram(), 1.0)
+        self.solve = factorised(SecantOperator(weights**0.25 * self.A.V).symmetric_gram(), 1.0)
 
     def direction(self, target: float, guess: Move | None = None) -> Move:
         """The move towards t = ``target``, with second-order terms of a ``guess``."""

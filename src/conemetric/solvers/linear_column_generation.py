@@ -35,9 +35,8 @@ class LinearColumnGeneration(Solver):
     def steps(self, problem: SoftMarginProgram, start: None) -> Steps:
         operator = problem.operator
         ensemble = Ensemble(operator)
-        directions, bound, best = self._separate(
-            operator, (problem.start(),), np.inf, -np.inf, None
-        )
+        first = (problem.start(),)
+        directions, bound, best = self._separate(operator, first, np.inf, -np.inf, None)
         least, gaps = np.inf, []
         numbers, idle, H = np.zeros(0, int), np.zeros(0, int), np.zeros((0, operator.n_constraints))
         while directions:

@@ -158,7 +158,13 @@ class Memory:
         if not k:
             return h
         self.rows[-1], self.duals[-1] = h, g
-        self._multiply(places[-1])
+        if is_torch(self.rows):  # on a device all products at once
+            self.products = to_numpy(self.rows @ self.duals.T)
+        else:  # only those that have changed: of the last pair, h and g
+            rows = [places[-1], MEMORY + places[-1], 2 * MEMORY]
+            self.products[rows] = self.rows[rows] @ self.duals.T
+            duals = [places[-1], MEMORY]
+            self.products[:, duals] = self.rows @ self.duals[duals].T
         used = np.concatenate([places, MEMORY + places, [2 * MEMORY]])
         gram = np.zeros((2 * k + 1, 2 * k + 1))
         gram[:, k:] = self.products[used][:, np.append(places, MEMORY)]
@@ -169,15 +175,6 @@ class Memory:
         coefficients = np.zeros(2 * MEMORY + 1)
         coefficients[used] = found
         return like(coefficients, g) @ self.rows
-
-    def _multiply(self, i: int) -> None:
-        """Bring the products up to date with the pair at place i, h and g; on a device, all at once."""
-        rows, duals = [i, MEMORY + i, 2 * MEMORY], [i, MEMORY]
-        if is_torch(self.rows):
-            self.products = to_numpy(self.rows @ self.duals.T)
-        else:
-            self.products[rows] = self.rows[rows] @ self.duals.T
-            self.products[:, duals] = self.rows @ self.duals[duals].T
 
 
 class Line:
@@ -190,9 +187,8 @@ class Line:
     def gradient(self) -> Array:
         p, Y = self.problem, self.Y
         multipliers = p.project(self.u + self.mu * (self.margins - p.b))
-        return 2 * (
-            p.cost_product(Y) + Y @ (Y.T @ Y) / p.sigma + p.operator.adjoint_product(multipliers, Y)
-        )
+        own = p.cost_product(Y) + Y @ (Y.T @ Y) / p.sigma  # of the objective
+        return 2 * (own + p.operator.adjoint_product(multipliers, Y))
 
     def search(self, direction: Array, gradient: Array) -> float | None:
         """Move along ``direction`` to where the slope is `FLAT`; the step, or None without descent."""

@@ -142,8 +142,7 @@ class _Active:
             self.inner = replace(self.inner, beta=solution.extra["beta"], rho=rho)
         if self.exhausted and small:  # as accurate as the rank needs, which costs little
             self.inner = IsometryPath()
-            goal = self.goal * self.problem.delta
-            solution, _ = self._inner_solve(goal, self.inner.max_iter)
+            solution, _ = self._inner_solve(self.goal * self.problem.delta, self.inner.max_iter)
         self.factor, self.y = solution.primal_point, solution.dual_point
         self.primal = solution.primal
         self.weight = float(abs(self.y).sum())

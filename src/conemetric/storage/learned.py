@@ -274,8 +274,7 @@ class LearnedMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Stored, Cert
             if given[name] is not None:
                 given[name] = kind.from_state(given[name], name)
         if given["encoder"] is not None:
-            names = given["encoder"].get_feature_names_out().tolist()
-            fits = names == given["feature_names"]
+            fits = given["encoder"].get_feature_names_out().tolist() == given["feature_names"]
             expect(fits, "feature_names", given["feature_names"], "those of the encoder")
         scores, maps = given["scores"], {"query_map": None, "document_map": None}
         if scores is not None:

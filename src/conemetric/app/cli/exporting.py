@@ -77,8 +77,7 @@ def export(given: Export) -> None:
         rank, n_features = learned.components.shape
         values = {"features": n_features, "dimensions": rank}
         what = f"{plural(n_features, 'feature')} to {plural(rank, 'dimension')}"
-    answer = f"{what}, for {to}, in {escape(str(out))}"
-    state.answer({"to": to, **values, "out": str(out)}, answer)
+    state.answer({"to": to, **values, "out": str(out)}, f"{what}, for {to}, in {escape(str(out))}")
 
 
 def _write(learned, to, out, dialect):

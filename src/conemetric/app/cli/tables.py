@@ -47,8 +47,7 @@ def unzipped(path: Path) -> Path:
     """The file, or what a gzipped one holds, in a folder that is removed when the command ends."""
     if path.suffix.lower() != ".gz":
         return path
-    folder = state.at_end.enter_context(tempfile.TemporaryDirectory())
-    plain = Path(folder) / path.stem
+    plain = Path(state.at_end.enter_context(tempfile.TemporaryDirectory())) / path.stem
     try:
         with gzip.open(path) as packed, plain.open("wb") as file:
             shutil.copyfileobj(packed, file)

@@ -117,9 +117,8 @@ def adapt(collection: Collection, options: AdaptOptions | None = None) -> Adapta
     options = options or AdaptOptions()
     maps = check_options(options)
     if options.similarity == "cosine":  # unit rows, so that both estimators see the same data
-        queries, documents = (
-            unit_rows(np.asarray(X)) for X in (collection.queries, collection.documents)
-        )
+        both = collection.queries, collection.documents
+        queries, documents = (unit_rows(np.asarray(X)) for X in both)
         collection = replace(collection, queries=queries, documents=documents)
     train, test = _split(collection, options)
     notes: list[str] = []
