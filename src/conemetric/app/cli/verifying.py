@@ -174,7 +174,8 @@ def _check_promise(path, same, rate, confidence):
     """Refuse a promise that cannot be made, or only from more pairs."""
     from ...evaluation.thresholds import check_share, fewest_needed
 
-    check_share(rate, "max_false_alarms")
+    for value, name in ((rate, "max_false_alarms"), (confidence, "confidence")):
+        check_share(value, name)
     needed, given = fewest_needed(rate, confidence), int((~same).sum())
     if given < needed:
         raise ValueError(
