@@ -8,8 +8,7 @@ of conjugate gradients gains, so wherever they stop, d is a direction of ascent.
 is the diagonal of H, with the identity for W.
 """
 
-from ..core.arrays import Array, namespace
-from ..core.vectors import total
+from ..core.arrays import Array, Pair, Values, namespace
 from ..problems.base import Evaluation, SpectralDual
 
 ACCURACY = 0.1  # residual of a Newton direction, relative to the gradient
@@ -28,8 +27,7 @@ def newton_direction(
     steps = 0
     while steps < MOST and rest > ACCURACY**2 * first:
         image = hessian(search) * free
-        products = total(dot, search, image), total(dot, search, search * diagonal)
-        along, length = space.totals(*products)
+        along, length = space.sum(_curvature_along, search, image, diagonal)
         if not along > problem.operator.eps * length:
             break
         steps += 1
@@ -44,3 +42,7 @@ def newton_direction(
 
 def dot(a: Array, b: Array) -> Array:
     return namespace(a).dot(a, b)  # vecdot and matmul would keep other threads waiting
+
+
+def _curvature_along(search: Array, image: Array, diagonal: Values) -> Pair:
+    return dot(search, image), dot(search, search * diagonal)
