@@ -11,9 +11,7 @@ LIBRARIES = ("typer", "rich", "polars", "jinja2")
 def main() -> None:
     """Run the command line; Ctrl-C while it is imported ends it quietly."""
     gc.set_threshold(10_000)  # the default looks for garbage for 5 % of the time of `learn`
-    atexit.register(
-        gc.freeze
-    )  # at the end, Python would look for it among all that was imported: 0.5 s
+    atexit.register(gc.freeze)  # nor is it looked for at the end, among all imports: 0.5 s
     try:
         missing = [library for library in LIBRARIES if find_spec(library) is None]
         if missing:

@@ -1,5 +1,9 @@
 """Limits of the threads of BLAS, from any number of threads at once."""
 
+import os
+import signal
+import subprocess
+import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -90,6 +94,29 @@ def test_items_side_by_side_are_not_far_ahead_of_what_is_taken(monkeypatch):
         assert len(began) <= taken + 7  # twice as many as there are cores, after the one taken
     results.close()
     assert len(began) < 50
+
+
+CTRL_C = """
+import os, signal, threading, time
+from conemetric.core.blas import side_by_side
+
+signal.siginterrupt(signal.SIGINT, False)  # waits begin again, as with Polars
+threading.Timer(0.2, os.kill, [os.getpid(), signal.SIGINT]).start()
+try:
+    list(side_by_side(time.sleep, [60, 60]))
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+    os._exit(0)  # without the threads, which sleep
+"""
+
+
+@pytest.mark.skipif(not hasattr(signal, "siginterrupt"), reason="not on Windows")
+def test_ctrl_c_ends_the_wait_for_items_also_where_a_library_has_waits_begin_again():
+    environment = {**os.environ, "OMP_NUM_THREADS": "2"}
+    found = subprocess.run(
+        [sys.executable, "-c", CTRL_C], env=environment, capture_output=True, text=True, timeout=40
+    )
+    assert found.stdout == "interrupted\n"
 
 
 def test_items_of_tensors_come_one_after_the_other():

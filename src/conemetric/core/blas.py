@@ -13,7 +13,7 @@ from typing import Any
 from threadpoolctl import ThreadpoolController
 
 from .arrays import is_torch
-from .threads import MIN_PARALLEL_WORK, n_threads, single_threaded
+from .threads import MIN_PARALLEL_WORK, n_threads, result_of, single_threaded
 
 # re-entrant, since collecting garbage may close a block of `blas_threads` while another one opens
 _blas_lock = threading.RLock()
@@ -73,10 +73,10 @@ def side_by_side(
         with blas_threads(1):
             for item in items:
                 if len(jobs) == 2 * n_threads():
-                    yield jobs.popleft().result()
+                    yield result_of(jobs.popleft())
                 jobs.append(pool.submit(copy_context().run, on_one_core, item))
             while jobs:
-                yield jobs.popleft().result()
+                yield result_of(jobs.popleft())
     finally:  # after an error or Ctrl-C, what has not begun is left, and nobody waits for the rest
         pool.shutdown(wait=False, cancel_futures=True)
 

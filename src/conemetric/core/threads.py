@@ -4,7 +4,7 @@ import itertools
 import os
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from contextvars import copy_context
 from typing import Any
@@ -58,7 +58,14 @@ def threaded(kernel: Callable[..., Any], n_rows: int, work: int, *args: object) 
         for lo, hi in itertools.pairwise(edges)
     ]
     for job in jobs:
-        job.result()
+        result_of(job)
+
+
+def result_of(job: Future[Any]) -> Any:
+    """The result of a job. Looks up now and then: with Polars, Ctrl-C does not end a wait for a lock."""
+    while not job.done():
+        wait([job], 0.1)
+    return job.result()
 
 
 def _forget_pool() -> None:
