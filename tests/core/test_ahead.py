@@ -2,6 +2,7 @@
 
 import signal
 import subprocess
+import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -56,10 +57,21 @@ def test_ctrl_c_ends_the_wait(nothing_compiled, how):
         waiting.result()
 
 
-def test_a_process_that_fails_is_not_missed(nothing_compiled):
+def test_a_process_that_fails_is_not_missed(monkeypatch, nothing_compiled):
     with compiled_ahead("solvers.no_such_module"):
         wait_for_kernels()
         assert ahead._compiler.returncode == 1
+    monkeypatch.setattr(sys, "executable", str(nothing_compiled / "no python"))
+    with compiled_ahead(KERNELS):
+        wait_for_kernels()
+
+
+def test_files_in_the_folder_of_the_user_are_not_imported(monkeypatch, nothing_compiled):
+    (nothing_compiled / "conemetric.py").write_text("open('imported', 'w')")
+    monkeypatch.chdir(nothing_compiled)
+    with compiled_ahead("solvers.no_such_module"):
+        wait_for_kernels()
+    assert not (nothing_compiled / "imported").exists()
 
 
 @pytest.mark.parametrize("why", ["cached beside it", "cached elsewhere", "one core"])

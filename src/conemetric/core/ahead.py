@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from .threads import n_threads
@@ -26,10 +26,9 @@ def compiled_ahead(module: str) -> Iterator[None]:
     cache = Path(os.environ.get("NUMBA_CACHE_DIR") or beside)
     if n_threads() > 1 and not any(cache.rglob(f"{name}.*.nbi")):
         command = f"from conemetric.{module} import compile_kernels; compile_kernels()"
-        null = subprocess.DEVNULL
-        _compiler = subprocess.Popen(
-            [sys.executable, "-c", command], stdin=null, stdout=null, stderr=null
-        )
+        arguments, null = [sys.executable, "-P", "-c", command], subprocess.DEVNULL
+        with suppress(OSError):  # then they are compiled at their first call
+            _compiler = subprocess.Popen(arguments, stdin=null, stdout=null, stderr=null)
     try:
         yield
     finally:
