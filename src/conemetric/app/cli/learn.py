@@ -7,7 +7,6 @@ from typing import Annotated, Any
 import typer
 from rich.markup import escape
 
-from ...core.ahead import compiled_ahead
 from ...core.progress import emit
 from .files import as_rows, output_folder, write_csv
 from .invocation import progress_bar, state
@@ -64,6 +63,8 @@ def learn(given: Learn) -> None:
     if not many:
         given.check()
     out = output_folder(given.out, NAMES, given.overwrite)
+
+    from ...core.ahead import compiled_ahead
 
     if not many and given.method in (None, "auto", "relative"):  # they compile for long at first
         state.at_end.enter_context(compiled_ahead("solvers.newton_kernels"))
