@@ -10,6 +10,8 @@ import pytest
 
 from conemetric.core import ahead
 from conemetric.core.ahead import compiled_ahead, wait_for_kernels
+from conemetric.core.clock import seconds_compiling
+from conemetric.core.progress import watching
 
 KERNELS = "solvers.newton_kernels"
 
@@ -55,6 +57,14 @@ def test_ctrl_c_ends_the_wait(nothing_compiled, how):
                 waiting.result()
     with pytest.raises(KeyboardInterrupt):
         waiting.result()
+
+
+def test_waiting_counts_as_compiling(nothing_compiled):
+    events, before = [], seconds_compiling()
+    with watching(events.append), compiled_ahead("solvers.no_such_module"):
+        wait_for_kernels()
+    assert seconds_compiling() > before
+    assert events == [{"kind": "compile", "begins": begins} for begins in (True, False)]
 
 
 def test_a_process_that_fails_is_not_missed(monkeypatch, nothing_compiled):

@@ -1,6 +1,4 @@
-"""Kernels that another process compiles while this one has other work to do: a thread could not,
-since compiling keeps the GIL most of the time.
-"""
+"""Kernels that another process compiles meanwhile; a thread could not, since compiling keeps the GIL."""
 
 import os
 import signal
@@ -17,13 +15,10 @@ _compiler: subprocess.Popen[bytes] | None = None
 
 @contextmanager
 def compiled_ahead(module: str) -> Iterator[None]:
-    """Within the block another process compiles what ``compile_kernels`` of the module does, if none of
-    its kernels is in Numba's cache and a core is free.
-    """
+    """Another process compiles the module's kernels during the block, if none is cached and a core free."""
     global _compiler
     *rooms, name = module.split(".")
-    beside = Path(__file__).parents[1].joinpath(*rooms)
-    cache = Path(os.environ.get("NUMBA_CACHE_DIR") or beside)
+    cache = Path(os.environ.get("NUMBA_CACHE_DIR") or Path(__file__).parents[1].joinpath(*rooms))
     if n_threads() > 1 and not any(cache.rglob(f"{name}.*.nbi")):
         command = f"from conemetric.{module} import compile_kernels; compile_kernels()"
         arguments, null = [sys.executable, "-P", "-c", command], subprocess.DEVNULL
@@ -43,7 +38,16 @@ def wait_for_kernels() -> None:
     Ctrl-C ends it, or the block around it: then nobody needs them.
     """
     process = _compiler
-    if process is not None:
-        interrupted = process.wait() == -signal.SIGINT
-        if interrupted or _compiler is not process:
-            raise KeyboardInterrupt
+    if process is None or process.poll() == 0:
+        return
+    from numba.core.event import (
+        trigger_event,
+    )  # here, since whoever starts the process is in a hurry
+
+    with (
+        trigger_event("numba:compiler_lock"),
+        trigger_event("numba:compile"),
+    ):  # so that clocks stop
+        process.wait()
+    if process.returncode == -signal.SIGINT or _compiler is not process:
+        raise KeyboardInterrupt

@@ -214,8 +214,7 @@ class AutoMetric(MahalanobisMetric):
         self.shortened_: dict[str, str] = {}
         self.left_out_: dict[str, str] = {}
         self.interrupted_ = False
-        # few rows: a candidate on each core, since their steps are too short to share; those of the
-        # user one after the other, since they may not be made for threads
+        # few rows: a candidate on each core; those of the user may not be made for threads
         few = X.shape[0] * X.shape[1] < MIN_PARALLEL_WORK and self.candidates == "auto"
         run = partial(side_by_side, X=X) if few and self.n_jobs is None else map
         with few_blas_threads(X.shape[0] * X.shape[1]):
@@ -229,8 +228,7 @@ class AutoMetric(MahalanobisMetric):
                         if n_rows < rows.n_train:
                             self.shortened_[name] = f"{n_rows:,} of {rows.n_train:,} rows"
                     if self.verbose:
-                        left_out = " is left out" if metrics is None else ""
-                        print(f"[AutoMetric] {name}{left_out}: {said}")
+                        print(f"[AutoMetric] {name}{'' if metrics else ' is left out'}: {said}")
             except KeyboardInterrupt:
                 if is_all_or_nothing():
                     raise
