@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import redirect_stdout
 from functools import cache
 
+import joblib
 import numpy as np
 import pytest
 from sklearn.base import BaseEstimator, TransformerMixin
@@ -419,6 +420,34 @@ def test_the_number_of_cores_does_not_change_the_blend(monkeypatch):
     for metric in fits:
         assert list(metric.weights_) == ["plain", *default_candidates()]
         assert list(metric.certificates_) == list(metric.shortened_) == list(default_candidates())
+
+
+def test_jobs_of_joblib_take_the_place_of_threads(monkeypatch):
+    """Its settings belong to a thread, so that others would not know them."""
+    expected = default_fit()[0].components_
+    monkeypatch.setattr(automatic, "side_by_side", None)
+    with joblib.parallel_config("threading", n_jobs=2):
+        metric = AutoMetric(random_state=0).fit(X, y)
+    np.testing.assert_array_equal(metric.components_, expected)
+
+
+def test_a_watcher_hears_nothing_after_its_block(monkeypatch):
+    """Candidates that run when another one fails are left, and their solves stop."""
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    heard, ended = [], threading.Event()
+
+    def watch(event):
+        heard.append(ended.is_set())
+        if len(heard) == 20:
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError), watching(watch):
+        AutoMetric(random_state=0).fit(X, y)
+    ended.set()
+    for thread in threading.enumerate():
+        if thread.name.startswith("ThreadPoolExecutor"):
+            thread.join(20)
+    assert len(heard) >= 20 and not any(heard)
 
 
 def test_candidates_of_the_user_stay_in_the_thread_of_the_caller(monkeypatch):

@@ -43,11 +43,13 @@ def watching(callback: Watcher | None = None) -> Iterator[None]:
     True
     """
     with _progress_line() if callback is None else nullcontext(callback) as watcher:
-        token = _watcher.set(watcher)
+        watchers = [watcher]  # none after the block: then solves of threads that are left stop
+        token = _watcher.set(lambda event: not watchers or watchers[0](event))
         try:
             yield
         finally:
             _watcher.reset(token)
+            watchers.clear()
 
 
 @contextmanager

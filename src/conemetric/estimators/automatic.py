@@ -14,7 +14,7 @@ from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
-from joblib import Parallel, delayed
+from joblib import Parallel, delayed, effective_n_jobs
 from scipy.linalg import cholesky, solve_triangular
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.covariance import ledoit_wolf
@@ -216,7 +216,8 @@ class AutoMetric(MahalanobisMetric):
         self.interrupted_ = False
         # few rows: a candidate on each core; those of the user may not be made for threads
         few = X.shape[0] * X.shape[1] < MIN_PARALLEL_WORK and self.candidates == "auto"
-        run = partial(side_by_side, X=X) if few and self.n_jobs is None else map
+        alone = self.n_jobs is None and effective_n_jobs(None) == 1  # no `parallel_config` either
+        run = partial(side_by_side, X=X) if few and alone else map
         with few_blas_threads(X.shape[0] * X.shape[1]):
             try:
                 fits = run(partial(self._fit_candidate, rows), candidates.items())

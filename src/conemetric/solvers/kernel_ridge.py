@@ -200,9 +200,7 @@ class KernelSum:
         """Kernel values between the rows of Z and the points."""
         Z, of = like(Z, self.points), KERNELS[self.setting.kernel].distances
         return in_blocks(
-            lambda rows: self.setting.values(of(rows, self.points), self.scale),
-            Z,
-            len(self.points),
+            lambda rows: self.setting.values(of(rows, self.points), self.scale), Z, len(self.points)
         )
 
     def __call__(self, Z: Array) -> Array:
