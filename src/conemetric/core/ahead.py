@@ -14,12 +14,12 @@ _compiler: subprocess.Popen[bytes] | None = None
 
 
 @contextmanager
-def compiled_ahead(module: str) -> Iterator[None]:
-    """Another process compiles the module's kernels during the block, if none is cached and a core free."""
+def compiled_ahead(module: str, last: str) -> Iterator[None]:
+    """Another process compiles a module's kernels during the block, if the last is not cached."""
     global _compiler
     *rooms, name = module.split(".")
     cache = Path(os.environ.get("NUMBA_CACHE_DIR") or Path(__file__).parents[1].joinpath(*rooms))
-    if n_threads() > 1 and not any(cache.rglob(f"{name}.*.nbi")):
+    if n_threads() > 1 and not any(cache.rglob(f"{name}.{last}-*.nbi")):
         command = f"from conemetric.{module} import compile_kernels; compile_kernels()"
         arguments, null = [sys.executable, "-P", "-c", command], subprocess.DEVNULL
         with suppress(OSError):  # then they are compiled at their first call

@@ -67,7 +67,7 @@ def learn(given: Learn) -> None:
     from ...core.ahead import compiled_ahead
 
     if not many and given.method in (None, "auto", "relative"):  # they compile for long at first
-        state.at_end.enter_context(compiled_ahead("solvers.newton_kernels"))
+        state.at_end.enter_context(compiled_ahead("solvers.newton_kernels", "advance"))
     from ..report.metric import write_report
     from ..studies import run_study
     from .loading import load_task
