@@ -78,9 +78,8 @@ def test_items_side_by_side_keep_their_order_and_one_core_each(monkeypatch):
 
     with pytest.raises(ZeroDivisionError):
         list(side_by_side(failing, [0, *[1] * 60]))
-    assert (
-        len(begun) <= 5
-    )  # an error ends the work: three have begun, and one or two after the first
+    # an error ends the work: three have begun, and one or two after the first
+    assert len(begun) <= 5
     single = single_threaded()(lambda: list(side_by_side(lambda _: threading.get_ident(), "ab")))
     assert single() == [threading.get_ident()] * 2
 

@@ -40,14 +40,10 @@ def wait_for_kernels() -> None:
     process = _compiler
     if process is None or process.poll() == 0:
         return
-    from numba.core.event import (
-        trigger_event,
-    )  # here, since whoever starts the process is in a hurry
+    from numba.core.event import trigger_event  # slow, and whoever starts the process is in a hurry
 
-    with (
-        trigger_event("numba:compiler_lock"),
-        trigger_event("numba:compile"),
-    ):  # so that clocks stop
+    # the clock stops and watchers are told, as if it were compiled here
+    with trigger_event("numba:compiler_lock"), trigger_event("numba:compile"):
         process.wait()
     if process.returncode == -signal.SIGINT or _compiler is not process:
         raise KeyboardInterrupt

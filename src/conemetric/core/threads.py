@@ -4,8 +4,8 @@ import itertools
 import os
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from contextvars import copy_context
 from typing import Any
 
@@ -64,7 +64,8 @@ def threaded(kernel: Callable[..., Any], n_rows: int, work: int, *args: object) 
 def result_of(job: Future[Any]) -> Any:
     """The result of a job. Looks up now and then: with Polars, Ctrl-C does not end a wait for a lock."""
     while not job.done():
-        wait([job], 0.1)
+        with suppress(TimeoutError):
+            job.result(0.1)
     return job.result()
 
 

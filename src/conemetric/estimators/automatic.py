@@ -215,10 +215,11 @@ class AutoMetric(MahalanobisMetric):
         self.left_out_: dict[str, str] = {}
         self.interrupted_ = False
         # few rows: a candidate on each core; those of the user may not be made for threads
-        few = X.shape[0] * X.shape[1] < MIN_PARALLEL_WORK and self.candidates == "auto"
+        size = X.shape[0] * X.shape[1]
+        few = size < MIN_PARALLEL_WORK and self.candidates == "auto"
         alone = self.n_jobs is None and effective_n_jobs(None) == 1  # no `parallel_config` either
         run = partial(side_by_side, X=X) if few and alone else map
-        with few_blas_threads(X.shape[0] * X.shape[1]):
+        with few_blas_threads(size):
             try:
                 fits = run(partial(self._fit_candidate, rows), candidates.items())
                 for name, (metrics, proofs, n_rows, said) in zip(candidates, fits, strict=True):

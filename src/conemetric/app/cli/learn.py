@@ -66,7 +66,8 @@ def learn(given: Learn) -> None:
 
     from ...core.ahead import compiled_ahead
 
-    if not many and given.method in (None, "auto", "relative"):  # they compile for long at first
+    by_default = None if given.pairs or given.triplets else "auto"
+    if not many and (given.method or by_default) in ("auto", "relative"):  # they compile for long
         state.at_end.enter_context(compiled_ahead("solvers.newton_kernels", "advance"))
     from ..report.metric import write_report
     from ..studies import run_study
