@@ -575,7 +575,7 @@ def test_gradient_metrics_of_all_rows_are_learned_from_every_class(monkeypatch):
         lambda Z, Y, *args, **kwargs: learned_from.append(Y) or [GradientRound(np.eye(13), None)],
     )
     family = candidates.families(rows, fitted, None, None, gradients=True)[-1]
-    family[0].final()
+    next(iter(family)).final()
     assert len(learned_from[-1]) == 40
     assert (learned_from[-1].sum(0) >= 9).all()
 

@@ -110,7 +110,8 @@ def test_searches_return_the_least_loss_they_report(seed):
 
     judge = Judge(truth, np.ones(len(truth)), lambda scores, Y: ((scores - Y) ** 2).mean(1))
     for rule in (NeighborVote, KernelRule):
-        for trials in rule.search(rows, judge):
+        for search in rule.searches(rows, judge):
+            trials = search()
             losses = [trial.loss for trial in trials]
             assert losses == sorted(losses)
             for trial in trials:
@@ -119,7 +120,8 @@ def test_searches_return_the_least_loss_they_report(seed):
                 scores = trial.rule.held_out_scores if vote else partial(_scored, trial.rule)
                 expected = scores(rows)
                 np.testing.assert_array_equal(trial.scores, expected)
-    assert [trials[0].rule.kernel for trials in KernelRule.search(rows, judge)] == list(KERNELS)
+    searches = KernelRule.searches(rows, judge)
+    assert [search()[0].rule.kernel for search in searches] == list(KERNELS)
 
 
 def _scored(rule, rows):

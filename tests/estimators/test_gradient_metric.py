@@ -85,7 +85,7 @@ def test_more_columns_than_rows_learn_in_the_span_of_the_rows(kernel, seed):
     wide = np.linalg.qr(np.random.default_rng(seed).normal(size=(30, 3)))[0].T
     if kernel == "city block":
         wide = np.eye(3, 30)
-    narrow, broad = (gradient_rounds(A, Y, weights, kernel)[-1] for A in (Z, Z @ wide))
+    narrow, broad = (list(gradient_rounds(A, Y, weights, kernel))[-1] for A in (Z, Z @ wide))
     one, other = mapped(narrow, Z), mapped(broad, Z @ wide)
     assert_allclose(one @ one.T, other @ other.T, atol=1e-9)
 
@@ -114,7 +114,7 @@ def test_libraries_and_precisions_agree(kernel, asarray, dtype, seed):
 def test_two_classes_are_learned_from_one_indicator_as_from_two(seed):
     Z, _, _ = rows(seed)
     y = (Z[:, 0] * Z[:, 1] > 0).astype(int)
-    both = gradient_rounds(Z, np.eye(2)[y], np.ones(len(Z)))[-1]
+    both = list(gradient_rounds(Z, np.eye(2)[y], np.ones(len(Z))))[-1]
     metric = GradientMetric().fit(Z, np.array(["no", "yes"])[y])
     assert_allclose(metric.get_mahalanobis_matrix(), both.L @ both.L.T, atol=1e-10)
 
@@ -149,9 +149,9 @@ def test_of_many_rows_a_sample_is_drawn_that_does_not_depend_on_their_order(monk
 
 def test_signs_are_multiplied_in_blocks(monkeypatch, seed):
     Z, Y, weights = rows(seed)
-    whole = gradient_rounds(Z, Y, weights, "city block")[-1].L
+    whole = list(gradient_rounds(Z, Y, weights, "city block"))[-1].L
     monkeypatch.setattr(gradient_metric, "BLOCK", 3 * len(Z))
-    assert_allclose(gradient_rounds(Z, Y, weights, "city block")[-1].L, whole)
+    assert_allclose(list(gradient_rounds(Z, Y, weights, "city block"))[-1].L, whole)
 
 
 @every_kernel

@@ -213,7 +213,7 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
                     blocks[each.features] = number
             candidates = families(rows, fitted, self._linear_map, blocks, gradients)
             judge = Judge(Y[fitted.judged], weights[fitted.judged], self._row_losses)
-            trials, blends = choose(
+            trials, blends, metrics = choose(
                 rows, fitted.folds, candidates, searched, judge, self._n_landmarks(len(y)), rng
             )
             # of several partitions into folds the first gives evidence and promises: each row once
@@ -224,8 +224,7 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
                 for trial in self.trials_:
                     print(f"[{type(self).__name__}] {trial}: held-out loss {trial.loss:.4f}")
             blended = blends[0] if len(blends) == 1 else self._better(blends, judge)
-            final = {each.name: each.final for family in candidates for each in family}
-            maps = side_by_side(lambda trial: final[trial.metric](), blended.trials, X)
+            maps = side_by_side(lambda trial: metrics[trial.metric].final(), blended.trials, X)
             parts = list(zip(blended.trials, blended.weights, maps, strict=True))
             self._fit_parts(parts, rows, rng, blended.certificate)
         return replace(blended, scores=blended.scores[once])

@@ -1,10 +1,12 @@
 """The metrics that a decision is tried in, each learned without each fold.
 
-Metrics of one family (the rounds of one iteration) compete on few rows; only the best of each family
-is searched with all of them.
+Metrics of one family are the rounds of one iteration. They compete on few rows, as long as they get
+better; only the best of each family is searched with all of them.
 """
 
-from functools import cache, partial
+from collections.abc import Iterable, Iterator
+from functools import partial
+from itertools import chain, islice
 
 import numpy as np
 
@@ -32,40 +34,46 @@ def families(
     final: np.ndarray | None,
     blocks: np.ndarray | None,
     gradients: bool,
-) -> list[list[Candidate]]:
+) -> list[Iterable[Candidate]]:
     """The candidates, family by family, the plain metric first: in the folds of ``fitted``, with
     the metric learned in each, if any was (``final`` from all rows), and those learned from
     ``gradients``. Features of one column, by its number in ``blocks``, share a weight.
     """
     n_features, folds = rows.Z.shape[1], fitted.folds
     by_axes = (CITY_BLOCK,) if n_features <= MOST_FEATURES else ()
-    found = [[Candidate(PLAIN, [None] * len(folds), lambda: None, (*EUCLIDEAN, *by_axes))]]
+    found: list[Iterable[Candidate]] = [
+        [Candidate(PLAIN, [None] * len(folds), lambda: None, (*EUCLIDEAN, *by_axes))]
+    ]
     if fitted.maps:
         found.append([Candidate(LEARNED, fitted.maps, lambda: final, EUCLIDEAN)])
-    learners: dict[str, partial[list[np.ndarray]]] = {}
+    learners: dict[str, partial[Iterator[np.ndarray]]] = {}
     if gradients and by_axes:
         learners["column weights"] = partial(_rounds, rows, kernel=CITY_BLOCK, blocks=blocks)
     if gradients and n_features <= MOST_FEATURES_FULL:
         learners |= {f"{each} gradient": partial(_rounds, rows, kernel=each) for each in EUCLIDEAN}
-    train = [fold.train for fold in folds]
-    learned = in_folds(lambda learn, f: learn(train[f]), learners.values(), len(folds), rows.Z)
-    for (name, learn), by_fold in zip(learners.items(), learned, strict=True):
+
+    def successive(
+        name: str, runs: list[Iterator[np.ndarray]], known: list[list[np.ndarray]]
+    ) -> Iterator[Candidate]:
+        """The ``known`` rounds in each fold, then those that its run goes on to learn."""
         # all rows in the order in which they were drawn, any leading part of which represents the rest
-        drawn = np.concatenate(train[:2])
-        every = cache(partial(learn, drawn[np.sort(np.unique(drawn, return_index=True)[1])]))
-        after, kernels = partial(lambda every, r: every()[r], every), (learn.keywords["kernel"],)
-        found.append(
-            [
-                Candidate(f"{name}, round {r + 1}", maps, partial(after, r), kernels, votes=False)
-                for r, maps in enumerate(zip(*by_fold, strict=True))
-            ]
-        )
-    return found
+        drawn, learn = np.concatenate([fold.train for fold in folds[:2]]), learners[name]
+        every = drawn[np.sort(np.unique(drawn, return_index=True)[1])]
+        take_next = partial(in_folds, lambda runs, f: next(runs[f]), [runs], len(folds), rows.Z)
+        further = (take_next()[0] for _ in range(2, N_ROUNDS))
+        for r, maps in enumerate(chain(zip(*known, strict=True), further)):
+            final = partial(lambda r: next(islice(learn(every), r, None)), r)
+            kernels = (learn.keywords["kernel"],)
+            yield Candidate(f"{name}, round {r + 1}", maps, final, kernels, votes=False)
+
+    started = [[learn(fold.train) for fold in folds] for learn in learners.values()]
+    two = in_folds(lambda runs, f: list(islice(runs[f], 2)), started, len(folds), rows.Z)
+    return found + [successive(*each) for each in zip(learners, started, two, strict=True)]
 
 
 def _rounds(
     rows: Training, chosen: np.ndarray, kernel: str, blocks: np.ndarray | None = None
-) -> list[np.ndarray]:
+) -> Iterator[np.ndarray]:
     """The map after each round, learned from as many of the chosen rows as the work allows."""
     cost = rows.Y.shape[1] * rows.Z.shape[1]
     chosen = chosen[: int(np.clip((MOST_WORK / cost) ** 0.5, FEWEST_ROWS, MOST_LEARNED_FROM))]
@@ -74,5 +82,6 @@ def _rounds(
     Z = like(take(rows.Z, chosen), rows.Z, namespace(rows.Z).float32)
     weights, diagonal = rows.weights[chosen], False if blocks is None else blocks
     learned = partial(gradient_rounds, n_rounds=N_ROUNDS, n_gradients=N_GRADIENTS)
-    maps = (to_numpy(each.L) for each in learned(Z, Y, weights, kernel, diagonal=diagonal))
-    return [np.diag(L) if L.ndim == 1 else L for L in maps]
+    for each in learned(Z, Y, weights, kernel, diagonal=diagonal):
+        L = to_numpy(each.L)
+        yield np.diag(L) if L.ndim == 1 else L

@@ -1,6 +1,6 @@
 """The choice of a decision by held-out rows: of each kind the best, and their blend."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -10,42 +10,47 @@ from ..core.blas import side_by_side
 from ..core.progress import emit
 from ..estimators.folds import Fold
 from .blend import Blended, blend_trials
-from .candidates import PLAIN
 from .held_out import MOST_ROWS, Candidate, HeldOut, MappedFold, in_folds
-from .kernel import coarse_loss
+from .kernel import best_round
 from .neighbors import NeighborVote
-from .rule import Judge, Rule, Training, Trial
+from .rule import Judge, Rule, Search, Training, Trial
 
 
 def choose(
     rows: Training,
     folds: Sequence[Fold],
-    candidates: Sequence[Sequence[Candidate]],
+    candidates: Sequence[Iterable[Candidate]],
     rules: Sequence[type[Rule]],
     judge: Judge,
     n_landmarks: int,
     rng: np.random.RandomState,
-) -> tuple[list[Trial], list[Blended]]:
+) -> tuple[list[Trial], list[Blended], dict[str, Candidate]]:
     """Search every rule in the best metric of each family of ``candidates``, the plain one first,
     and blend what was found: (the usual rule and the best trial of each kind; the blend of each
-    rule). ``rng`` draws the ``n_landmarks`` rows that a kernel sum is over at most.
+    rule; their metrics). ``rng`` draws the ``n_landmarks`` rows that a kernel sum is over at most.
     """
-    first = HeldOut(rows, folds, candidates[0][0])
+    first = HeldOut(rows, folds, *candidates[0])
     trials = [NeighborVote.usual(first, judge)]
 
-    def searched(family: Sequence[Candidate]) -> dict[type[Rule], list[list[Trial]]]:
-        """What each rule finds in the best metric of the family."""
-        emit("stage", stage=f"decision in the {family[0].name} metric")
-        found = [HeldOut(rows, folds, each) for each in family if each.name != PLAIN] or [first]
-        best = min(found, key=lambda each: coarse_loss(each, judge)) if found[1:] else found[0]
-        return {rule: list(rule.search(best, judge)) for rule in rules}
+    def best_of(family: Iterable[Candidate]) -> HeldOut:
+        rounds = (first if c is first.candidate else HeldOut(rows, folds, c) for c in family)
+        return best_round(rounds, judge)
 
-    # few rows: one BLAS thread for each family, since their factorisations are too short to share
+    def searches() -> Iterator[tuple[type[Rule], Search]]:
+        while metrics:  # what is searched is let go: it holds kernel matrices
+            best = metrics.pop(0)
+            emit("stage", stage=f"decision in the {best.candidate.name} metric")
+            for rule in rules:
+                yield from ((rule, search) for search in rule.searches(best, judge))
+
+    # few rows: one BLAS thread for each search, since their factorisations are too short to share
     run = partial(side_by_side, X=rows.Z) if len(rows.Y) <= MOST_ROWS else map
-    by_family = list(run(searched, candidates))
-    contests = {rule: [each for found in by_family for each in found[rule]] for rule in rules}
+    metrics = list(run(best_of, candidates))
+    by_name = {each.candidate.name: each.candidate for each in metrics}
+    contests: dict[type[Rule], list[list[Trial]]] = {rule: [] for rule in rules}
+    for rule, contest in run(lambda job: (job[0], job[1]()), searches()):
+        contests[rule].append(contest)
     trials += [contest[0] for of_rule in contests.values() for contest in of_rule]
-    by_name = {each.name: each for family in candidates for each in family}
     held_out = [fold.held_out for fold in folds]
     largest = max(len(fold.train) for fold in folds)
     again = largest > min(MOST_ROWS, n_landmarks)
@@ -62,16 +67,16 @@ def choose(
         if again:
             emit("stage", stage="held-out rows judge the rules learned from all others")
             keys, held = [rows.keys[fold.train] for fold in folds], min(largest, n_landmarks) ** 2
-            jobs = [
+            drawn = [
                 (t, [draw_landmarks(k, n_landmarks, rng) for k in keys]) for t in blended.trials
             ]
-            by_trial = map(np.concatenate, in_folds(at_full_size, jobs, len(folds), rows.Z, held))
+            by_trial = map(np.concatenate, in_folds(at_full_size, drawn, len(folds), rows.Z, held))
             judged = zip(blended.trials, by_trial, strict=True)
             full = [replace(trial, scores=each, loss=judge(each)) for trial, each in judged]
             trials += full
             blended = blend_trials([[trial] for trial in full], judge, held_out, rule.most_parts)
         blends.append(blended)
-    return trials, blends
+    return trials, blends, by_name
 
 
 def draw_landmarks(keys: np.ndarray, most: int, rng: np.random.RandomState) -> np.ndarray:

@@ -6,8 +6,9 @@ rows, and from there the search moves to better neighbours on the grid.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import product
+from operator import itemgetter
 from typing import ClassVar, Self
 
 import numpy as np
@@ -17,7 +18,7 @@ from ..core.arrays import Array, like, namespace, to_numpy
 from ..solvers import kernel_ridge
 from ..solvers.base import Certificate
 from .held_out import HeldOut, in_folds
-from .rule import Judge, Training, Trial
+from .rule import Judge, Search, Training, Trial
 
 # Relative to the mean squared distance; powers of two for the Gaussian kernel, of four for the
 # Laplacian, which depends on the root. Relative to the mean distance for the city block.
@@ -55,10 +56,9 @@ class KernelRule(kernel_ridge.KernelSetting):
         return cls("gaussian", 1.0, 0.1)
 
     @classmethod
-    def search(cls, rows: HeldOut, judge: Judge) -> Iterator[list[Trial]]:
-        """The width and ridge of each kernel that suits the metric."""
-        for kernel in rows.candidate.kernels:
-            yield _search_kernel(rows, kernel, judge)
+    def searches(cls, rows: HeldOut, judge: Judge) -> Iterator[Search]:
+        """For the width and ridge of each kernel that suits the metric."""
+        return (partial(_search_kernel, rows, each, judge) for each in rows.candidate.kernels)
 
     def fit(self, rows: Training, landmarks: np.ndarray, certified: bool = True) -> "FittedKernel":
         """Solve the system of all rows, or that of the landmarks."""
@@ -124,28 +124,36 @@ class FittedKernel:
 # ---- the search
 
 
-def coarse_loss(rows: HeldOut, judge: Judge) -> float:
-    """The least loss on the coarse grid, which tells what of similar metrics is worth a search."""
-    kernels = rows.candidate.kernels
-    return min(loss for k in kernels for loss in _coarse(rows, k, judge).values())
+def best_round(rounds: Iterator[HeldOut], judge: Judge) -> HeldOut:
+    """The first metric that is no worse than the one after it, on few rows and by settings that are
+    good in the very first.
+    """
+    best = first = next(rounds)
+    least = np.inf
+    for following in rounds:
+        promising = _coarse(first, first.candidate.kernels[0], judge)
+        least = min(least, *promising.values()) if best is first else least
+        loss = min(map(judge, _scorer(following, N_COARSE)(list(promising))))
+        if loss >= least:
+            break
+        best, least = following, loss
+    return best
 
 
 def _coarse(rows: HeldOut, kernel: str, judge: Judge) -> dict[KernelRule, float]:
-    """Losses of the coarse grid on few rows, by setting; computed once for these rows."""
+    """The best settings of the coarse grid and their losses on few rows; computed once."""
     if kernel not in rows.coarse:
-        scores = _scorer(rows, N_COARSE)
         grid = product((kernel,), WIDTHS[kernel][::COARSE], RIDGES[::COARSE])
         settings = [KernelRule(*each) for each in grid]
-        found = zip(settings, scores(settings), strict=True)
-        rows.coarse[kernel] = {rule: judge(each) for rule, each in found}
+        found = zip(settings, map(judge, _scorer(rows, N_COARSE)(settings)), strict=True)
+        rows.coarse[kernel] = dict(sorted(found, key=itemgetter(1))[:N_TRIED])
     return rows.coarse[kernel]
 
 
 def _search_kernel(rows: HeldOut, kernel: str, judge: Judge) -> list[Trial]:
     """The settings tried on all rows, the best first."""
-    coarse = _coarse(rows, kernel, judge)
+    following = list(_coarse(rows, kernel, judge))
     scores, tried = _scorer(rows, None), {}
-    following = sorted(coarse, key=coarse.__getitem__)[:N_TRIED]
     while following:
         following = sorted(following, key=lambda rule: rule.width)
         for rule, found in zip(following, scores(following), strict=True):

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, ClassVar, Self
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from ..core.arrays import Array
 from ..core.fields import Number, State, Stored, Text, check
 from .held_out import HeldOut
-from .rule import Judge, Training, Trial
+from .rule import Judge, Search, Training, Trial
 
 NEIGHBOURS = (1, 3, 5, 9, 15)
 VOTE_WEIGHTS = ("uniform", "distance")
@@ -36,14 +37,17 @@ class NeighborVote(Stored):
         return cls(1)
 
     @classmethod
-    def search(cls, rows: HeldOut, judge: Judge) -> Iterator[list[Trial]]:
-        """The number of neighbours and their weights, in every metric."""
-        if not rows.candidate.votes:
-            return
+    def searches(cls, rows: HeldOut, judge: Judge) -> Iterator[Search]:
+        """For the number of neighbours and their weights."""
+        if rows.candidate.votes:
+            yield partial(cls._search, rows, judge)
+
+    @classmethod
+    def _search(cls, rows: HeldOut, judge: Judge) -> list[Trial]:
         most = rows.nearest(max(NEIGHBOURS))[0][0].shape[1]
         tried = [cls(k, w) for k in NEIGHBOURS if k <= most for w in VOTE_WEIGHTS]
         found = [rows.trial(rule, rule.held_out_scores(rows), judge) for rule in tried]
-        yield sorted(found, key=lambda trial: trial.loss)
+        return sorted(found, key=lambda trial: trial.loss)
 
     @classmethod
     def usual(cls, rows: HeldOut, judge: Judge) -> Trial:

@@ -82,8 +82,8 @@ class Rule(Protocol):
         """The rule where there are too few rows to hold any out."""
 
     @classmethod
-    def search(cls, rows: "HeldOut", judge: "Judge") -> Iterator[list["Trial"]]:
-        """Settings worth comparing in the metric of these rows, the best first, in one list for
+    def searches(cls, rows: "HeldOut", judge: "Judge") -> Iterator["Search"]:
+        """Searches for settings worth comparing in the metric of these rows, the best first: one for
         each kind (such as each kernel) that a blend may hold beside the others.
         """
 
@@ -134,3 +134,6 @@ class Trial:
 
     def __str__(self) -> str:
         return f"{self.metric} metric, {self.rule}"
+
+
+Search = Callable[[], list[Trial]]

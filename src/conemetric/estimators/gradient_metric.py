@@ -8,7 +8,7 @@ decomposition per round, each a convex program with a certificate. The iteration
 nothing, so nothing is proven about it; held-out rows must judge it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
 from typing import Any, NamedTuple, Self
@@ -26,7 +26,7 @@ from ..core.weights import check_range, check_weights
 from ..evaluation.knn import evenly_by_class
 from ..neighbours.ties import canonical_order
 from ..solvers.base import Certificate
-from ..solvers.kernel_ridge import CITY_BLOCK, KERNELS, KernelSetting, KernelSum, solve_exactly
+from ..solvers.kernel_ridge import CITY_BLOCK, KERNELS, KernelSetting, in_blocks, solve_exactly
 from .base import MahalanobisMetric, Seed
 from .validation import rows_coincide, validate_labelled_points
 from .warnings import warn_if_unscaled
@@ -54,9 +54,9 @@ def gradient_rounds(
     width: float = 1.0,
     diagonal: bool | np.ndarray = False,
     n_gradients: int | None = None,
-) -> list[GradientRound]:
-    """The metrics after 1, ..., ``n_rounds`` rounds, learned from the rows Z (n, D), their targets
-    Y (n, k) and positive weights (n,), in the library and precision of Z.
+) -> Iterator[GradientRound]:
+    """The metrics after 1, ..., ``n_rounds`` rounds, each learned when it is asked for, from rows
+    Z (n, D), their targets Y (n, k) and positive weights (n,), in the library and precision of Z.
 
     ``diagonal`` gives a weight per column, an array of block numbers (D,) a weight per block; the
     city block always has weights. The mean is over the gradients at the first ``n_gradients`` rows
@@ -74,7 +74,6 @@ def gradient_rounds(
     if not isinstance(diagonal, bool):
         same = np.asarray(diagonal)[:, None] == np.asarray(diagonal)
         blocks = like(same / same.sum(1, keepdims=True), Z)
-    rounds: list[GradientRound] = []
     for _ in range(n_rounds):
         A = Z * L if weighs_columns else Z @ L
         moment, certificate = _gradient_moment(setting, A, Y, weights, weighs_columns, n_gradients)
@@ -87,8 +86,7 @@ def gradient_rounds(
             size = (grown * grown).sum() ** 0.5
         if float(size) > 0:  # else f is constant
             L = grown / size
-        rounds.append(GradientRound(L, certificate))
-    return rounds
+        yield GradientRound(L, certificate)
 
 
 def _gradient_moment(setting, A, Y, weights, by_column, n_gradients=None):
@@ -97,10 +95,11 @@ def _gradient_moment(setting, A, Y, weights, by_column, n_gradients=None):
     """
     kernel = KERNELS[setting.kernel]
     scale = kernel.mean(A)
-    K = KernelSum(setting, A, scale, None, None).kernel(A)
+    relative = in_blocks(lambda rows: kernel.distances(rows, A) / scale, A, len(A))
+    K = in_blocks(lambda rows: setting.values(rows + 0), relative, len(A))
     a, certificate = solve_exactly(K, setting.ridge, Y, weights)
     at, K, weights = A[:n_gradients], K[:n_gradients], weights[:n_gradients]
-    slopes = setting.slopes(like(kernel.distances(at, A) / scale, K), K) / scale
+    slopes = setting.slopes(relative[:n_gradients], K) / scale
     shares = (weights / weights.sum())[:, None]
     totals = slopes @ a
     if setting.kernel == CITY_BLOCK:
@@ -248,7 +247,7 @@ class GradientMetric(MahalanobisMetric):
         options = {name: getattr(self, name) for name in ("kernel", "n_rounds", "ridge", "width")}
         with few_blas_threads(len(rows) * X.shape[1]):
             given = float64(take(X, rows)), Y[rows], weights[rows] / weights[rows].mean()
-            rounds = gradient_rounds(*given, diagonal=blocks, **options)
+            rounds = list(gradient_rounds(*given, diagonal=blocks, **options))
         if self.verbose:
             for number, each in enumerate(rounds, 1):
                 print(f"[GradientMetric] round {number}: objective {each.certificate.primal:.6e}")

@@ -152,15 +152,16 @@ def _search_in_numpy(query):
     ties, numbers = tie_widths(X, R, unit), query.numbers(np.arange(len(R)))
     differs = y[:, None] != y_reference
     same, other = (
-        _rank_in_numpy(np.where(left_out, np.inf, distances), numbers, count, *ties)
+        _rank_in_numpy(distances, left_out, numbers, count, *ties)
         for left_out, count in ((differs, query.n_same), (~differs, query.n_other))
     )
     emit("search", done=1.0)
     return Nearest(*(Found(found.numbers, found.distances * unit) for found in (same, other)))
 
 
-def _rank_in_numpy(distances, numbers, count, tie, slope):
+def _rank_in_numpy(distances, left_out, numbers, count, tie, slope):
     """The ``count`` nearest of each row: among a few candidates or, where ties leave doubt, all."""
+    distances = np.where(left_out, np.inf, distances) if count else distances
     every, width = Found(np.broadcast_to(numbers, distances.shape), distances), count + SPARE
     if count == 0 or width >= distances.shape[1]:
         return rank_rows(every, count, tie, slope)[0]
