@@ -22,7 +22,7 @@ from conemetric.decisions.neighbors import NeighborVote
 from conemetric.decisions.rule import Training
 from conemetric.decisions.rules import RULES
 from conemetric.estimators.folds import CrossFitted, stratified_folds
-from conemetric.estimators.gradient_metric import GradientRound
+from conemetric.estimators.gradient_metric import GradientRound, gradient_rounds
 from conemetric.solvers import kernel_ridge
 
 LDA = LinearDiscriminantAnalysis()
@@ -578,6 +578,34 @@ def test_gradient_metrics_of_all_rows_are_learned_from_every_class(monkeypatch):
     next(iter(family)).final()
     assert len(learned_from[-1]) == 40
     assert (learned_from[-1].sum(0) >= 9).all()
+
+
+@pytest.mark.full_search
+def test_rounds_of_gradients_are_learned_when_they_are_asked_for(monkeypatch):
+    X, y = load_wine(return_X_y=True)
+    rows = Training(X / X.std(0), np.eye(3)[y], np.ones(len(y)), np.arange(len(y)))
+    drawn = np.random.default_rng(0).permutation(len(y))
+    folds = stratified_folds(drawn, y, 3)
+    learned = []
+
+    def counted(*args, **kwargs):
+        for each in gradient_rounds(*args, **kwargs):
+            learned.append(each)
+            yield each
+
+    monkeypatch.setattr(candidates, "gradient_rounds", counted)
+    *_, family = candidates.families(rows, CrossFitted(folds, []), None, None, gradients=True)
+    assert len(learned) == 3 * 3 * 2  # kernels, folds, rounds that are always tried
+    found = list(family)
+    assert len(learned) == 3 * 3 * 2 + 3 * (candidates.N_ROUNDS - 2)
+    assert [each.name for each in found] == [f"laplacian gradient, round {r}" for r in (1, 2, 3, 4)]
+    for f, fold in enumerate(folds):
+        every = candidates._rounds(rows, fold.train, kernel="laplacian")
+        for candidate, L in zip(found, every, strict=True):
+            np.testing.assert_array_equal(candidate.maps[f], L)
+    before = len(learned)
+    assert found[1].final().shape == (13, 13)
+    assert len(learned) == before + 2
 
 
 @pytest.mark.parametrize("rule", ["neighbors", "kernel"])

@@ -1,5 +1,7 @@
 """Held-out scores are those of a refit without each fold, by scikit-learn."""
 
+import gc
+import weakref
 from functools import partial
 
 import numpy as np
@@ -8,7 +10,7 @@ from sklearn.kernel_ridge import KernelRidge
 from sklearn.neighbors import KNeighborsRegressor
 
 from conemetric.decisions.held_out import Candidate, HeldOut
-from conemetric.decisions.kernel import KernelRule, _scorer
+from conemetric.decisions.kernel import KernelRule, _scorer, best_round
 from conemetric.decisions.neighbors import NeighborVote
 from conemetric.decisions.rule import Judge, Training
 from conemetric.estimators.folds import CrossFitted, Fold
@@ -122,6 +124,44 @@ def test_searches_return_the_least_loss_they_report(seed):
                 np.testing.assert_array_equal(trial.scores, expected)
     searches = KernelRule.searches(rows, judge)
     assert [search()[0].rule.kernel for search in searches] == list(KERNELS)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_metrics_of_a_family_are_tried_until_one_is_no_better(kernel, seed):
+    """Each gives another weight to three columns that say nothing; what is not tried is not made."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(90, D))
+    folds = [Fold(np.flatnonzero(np.arange(90) % 3 != f), np.arange(f, 90, 3)) for f in range(3)]
+    rows = Training(X, np.sin(2 * X[:, :1]), np.ones(90), row_keys(X))
+    truth = np.concatenate([rows.Y[fold.held_out] for fold in folds])
+    judge = Judge(truth, np.ones(90), lambda scores, Y: ((scores - Y) ** 2).mean(1))
+    made = []
+
+    def family(*weights):
+        for weight in weights:
+            made.append(weight)
+            maps = [np.diag([1.0, weight, weight, weight])] * 3
+            yield HeldOut(rows, folds, Candidate(str(weight), maps, lambda: None, (kernel,)))
+
+    assert best_round(family(1.0, 0.3, 0.6, 0.0), judge).candidate.name == "0.3"
+    assert made == [1.0, 0.3, 0.6]
+    assert best_round(family(0.3, 0.3), judge).candidate.maps[0][1, 1] == 0.3
+    assert best_round(family(1.0, 0.3, 0.1, 0.0), judge).candidate.name == "0.0"
+    alone = best_round(family(1.0), None)  # is not judged
+    assert alone.candidate.name == "1.0" and not alone.coarse
+
+
+def test_what_is_searched_is_let_go_at_once(seed):
+    """Kernel matrices are large, and garbage is looked for by the number of objects."""
+    *_, rows = drawn(seed)
+    rows.nearest(3), rows.folds[0].kernel_matrices("gaussian", 1.0, None)
+    gone = [weakref.ref(rows), *map(weakref.ref, rows.folds)]
+    gc.disable()
+    try:
+        del rows, _
+        assert [each() for each in gone] == [None] * 4
+    finally:
+        gc.enable()
 
 
 def _scored(rule, rows):

@@ -55,15 +55,8 @@ class MappedFold:
     def __init__(self, rows: Training, fold: Fold, L: np.ndarray | None, most: int | None):
         self.train = rows.among(fold.train[:most]).mapped(L)
         self.held_out = mapped(take(rows.Z, fold.held_out), L)
-        self._relative = cache(self._distances)
-
-    def _distances(self, of: Any, mean: Any, n_rows: int | None) -> list[Array]:
-        """Distances over their mean: among training rows, and from held-out to training rows."""
-        known, scale = self.train.Z[:n_rows], mean(self.train.Z)
-        return [
-            in_blocks(lambda rows: of(rows, known) / scale, A, len(known), namespace(A).float32)
-            for A in (known, self.held_out)
-        ]
+        # not of a method, which would hold its own cache until garbage is looked for
+        self._relative = cache(partial(_distances, self.train.Z, self.held_out))
 
     def kernel_matrices(self, kernel: str, width: float, n_rows: int | None) -> list[Array]:
         """Kernel values among the first training rows, and from held-out rows to them."""
@@ -74,6 +67,17 @@ class MappedFold:
         ]
 
 
+def _distances(
+    train: Array, held_out: Array, of: Any, mean: Any, n_rows: int | None
+) -> list[Array]:
+    """Distances over their mean: among training rows, and from held-out to training rows."""
+    known, scale = train[:n_rows], mean(train)
+    return [
+        in_blocks(lambda rows: of(rows, known) / scale, A, len(known), namespace(A).float32)
+        for A in (known, held_out)
+    ]
+
+
 class HeldOut:
     """The folds in the metrics of a candidate: what each rule would have decided."""
 
@@ -81,14 +85,15 @@ class HeldOut:
         self.candidate = candidate
         pairs = zip(folds, candidate.maps, strict=True)
         self.folds = [MappedFold(rows, fold, L, MOST_ROWS) for fold, L in pairs]
-        self.nearest = cache(self._nearest)
+        self.nearest = cache(partial(_nearest, self.folds))
         self.coarse: dict[str, dict[Any, float]] = {}  # losses on few rows, kept by the rule
 
     def trial(self, rule: Rule, scores: np.ndarray, judge: Judge) -> Trial:
         """The rule in this metric, judged."""
         return Trial(self.candidate.name, rule, scores, judge(scores))
 
-    def _nearest(self, k: int) -> list[list[np.ndarray]]:
-        """Places in ``train`` of the nearest rows of each held-out row, and distances, by fold."""
-        k = min(k, *(len(fold.train.Y) for fold in self.folds))
-        return [fold.train.in_voting_order().nearest(fold.held_out, k) for fold in self.folds]
+
+def _nearest(folds: Sequence[MappedFold], k: int) -> list[list[np.ndarray]]:
+    """Places in ``train`` of the nearest rows of each held-out row, and distances, by fold."""
+    k = min(k, *(len(fold.train.Y) for fold in folds))
+    return [fold.train.in_voting_order().nearest(fold.held_out, k) for fold in folds]

@@ -26,7 +26,7 @@ from ..core.weights import check_range, check_weights
 from ..evaluation.knn import evenly_by_class
 from ..neighbours.ties import canonical_order
 from ..solvers.base import Certificate
-from ..solvers.kernel_ridge import CITY_BLOCK, KERNELS, KernelSetting, in_blocks, solve_exactly
+from ..solvers.kernel_ridge import CITY_BLOCK, KERNELS, KernelSetting, KernelSum, solve_exactly
 from .base import MahalanobisMetric, Seed
 from .validation import rows_coincide, validate_labelled_points
 from .warnings import warn_if_unscaled
@@ -95,11 +95,10 @@ def _gradient_moment(setting, A, Y, weights, by_column, n_gradients=None):
     """
     kernel = KERNELS[setting.kernel]
     scale = kernel.mean(A)
-    relative = in_blocks(lambda rows: kernel.distances(rows, A) / scale, A, len(A))
-    K = in_blocks(lambda rows: setting.values(rows + 0), relative, len(A))
+    K = KernelSum(setting, A, scale, None, None).kernel(A)
     a, certificate = solve_exactly(K, setting.ridge, Y, weights)
     at, K, weights = A[:n_gradients], K[:n_gradients], weights[:n_gradients]
-    slopes = setting.slopes(relative[:n_gradients], K) / scale
+    slopes = setting.slopes(like(kernel.distances(at, A) / scale, K), K) / scale
     shares = (weights / weights.sum())[:, None]
     totals = slopes @ a
     if setting.kernel == CITY_BLOCK:
