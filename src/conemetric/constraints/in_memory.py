@@ -135,8 +135,7 @@ def triplets_from_values(X: Any, y: Any, n_targets: int = 3, n_impostors: int | 
         raise ValueError(f"y has the single value {y[0]}; give at least two.")
     n_near = min(len(y) - 1, NEAR * (n_targets + n_farthest))
     keys = row_keys(X) + row_keys(y[:, None])  # equal rows may have different values
-    near = nearest(X.matrix if isinstance(X, SparseRows) else X, None, n_near, keys)[0]
-    near = to_numpy(near)
+    near = to_numpy(nearest(X.matrix if isinstance(X, SparseRows) else X, None, n_near, keys)[0])
     order = np.argsort(abs(y[near] - y[:, None]), axis=1, kind="stable")
     near = np.take_along_axis(near, order, 1)
     triplets = triplets_from_neighbours(near[:, :n_targets], near[:, ::-1][:, :n_farthest])
@@ -191,8 +190,7 @@ def find_rows(rows: Any, among: Any) -> Any:
 
 def check_pairs(pairs: Any, n_points: int) -> np.ndarray:
     """Validate the user's pairs and return them as an integer array (m, 2)."""
-    must_differ = {"join a point to itself": (0, 1)}
-    return _checked(pairs, "pairs", 2, n_points, must_differ, "drop them")
+    return _checked(pairs, "pairs", 2, n_points, {"join a point to itself": (0, 1)}, "drop them")
 
 
 def check_similar(similar: Any, n_pairs: int) -> np.ndarray:

@@ -149,8 +149,7 @@ class Text(Field):
     choices: tuple[str, ...] = ()
 
     def check(self, name: str, value: Any, sizes: Sizes) -> None:
-        fits = isinstance(value, str) and len(value) <= MAX_TEXT
-        expect(fits, name, value, "a string")
+        expect(isinstance(value, str) and len(value) <= MAX_TEXT, name, value, "a string")
         known = not self.choices or value in self.choices
         expect(known, name, value, f"one of {', '.join(self.choices)}")
 

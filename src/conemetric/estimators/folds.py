@@ -96,9 +96,7 @@ class Evidence:
 
 
 class Fold(NamedTuple):
-    """Rows to learn from, any leading part of which has the classes in proportion, and rows
-    that judge.
-    """
+    """Rows to learn from, every leading part with the classes in proportion, and rows that judge."""
 
     train: np.ndarray
     held_out: np.ndarray
@@ -230,8 +228,7 @@ class LabelledFolds:
         others = [[g for g in folds if g != f] for f in folds]
         # the blend of each fold is weighted by the errors in the others, and so is its support
         by_others = [_weights(_wrong(found, others[f])) for f in folds]
-        blends = [self._judge_blend(found, f, by_others[f]) for f in folds]
-        metrics = {**found, BLEND: blends}
+        metrics = {**found, BLEND: [self._judge_blend(found, f, by_others[f]) for f in folds]}
         wrong = _wrong(metrics, folds)
         weights = _towards_plain(_weights(_wrong(found, folds)), wrong)
         supported = [_towards_plain(by_others[f], _wrong(metrics, others[f])) for f in folds]

@@ -131,8 +131,7 @@ class FrobMetric(TripletMetric):
     def _operator(self, given):
         """(coordinates of the rows, operator over them)."""
         # the optimum lies in the span of the rows, outside of which the identity stays as it is
-        plain = self.prior is None or isinstance(self.prior, str)
-        span = given.coordinates(spanned=plain)
+        span = given.coordinates(spanned=self.prior is None or isinstance(self.prior, str))
         return span, given.operator(from_triplets, span).astype(given.dtype)
 
     def _fit_operator(self, span, operator, given, C, start):

@@ -29,9 +29,6 @@ from .tuples import NAMES, look_up, n_in_tuple, unfold
 from .validation import refuse_dask, validate_labelled_points, validate_points
 from .warnings import warn_if_unscaled
 
-# parameters that a checkpoint may be resumed with other values of
-_MAY_CHANGE = ("verbose", "tol", "max_iter", "n_components")
-
 
 class Supervision(NamedTuple):
     """What `fit` is given: rows X with labels or numbers y; or rows with ``index``, pairs, triplets
@@ -158,8 +155,7 @@ class SupervisedMetric(MahalanobisMetric):
             X, index = unfold(X, self.preprocessor)
         else:
             X = look_up(X, self.preprocessor)
-        fewest = 1 if in_tuples else 2 if pairs else 3
-        X = validate_points(self, X, reset=True, min_samples=fewest)
+        X = validate_points(self, X, reset=True, min_samples=1 if in_tuples else 2 if pairs else 3)
         self._check_n_components()
         if pairs:
             index = in_memory.check_pairs(index, len(X))
@@ -202,8 +198,7 @@ class SupervisedMetric(MahalanobisMetric):
                 index = in_memory.triplets_from_neighbours(*lists)
         origin = labels, weights, rows, True, n_references
         found = in_memory.ConstraintsInMemory(X, index, None, similar, *origin)
-        own_weights = None if weights is None else weights[index[:, 0]]
-        return _weighted(found, own_weights, "constraints")
+        return _weighted(found, None if weights is None else weights[index[:, 0]], "constraints")
 
     def _from_labels_in_blocks(self, given):
         rows = read(given.X, given.y, given.sample_weight)
@@ -268,7 +263,8 @@ class SupervisedMetric(MahalanobisMetric):
             label = {"estimator": type(self).__name__, "features": rows.n_features}
             label["dtype"] = str(rows.dtype)
             label["constraints of each block"] = found.space.gather(len, found.index)
-            names = sorted(parameters.keys() - {*_MAY_CHANGE})
+            # it may be resumed with other values of these
+            names = sorted(parameters.keys() - {"verbose", "tol", "max_iter", "n_components"})
             label |= {name: _as_json(parameters[name]) for name in names}
             found.space.keep_in(checkpoint, label)
 
@@ -334,8 +330,7 @@ def _weighted(found, sample_weight, kind):
     check_range(weights, points.dtype)
     there = like(np.flatnonzero(weights), points, namespace(points).int64)
     lists = {"index": found.index, "similar": found.similar, "weights": like(weights, points)}
-    kept = {name: part[there] for name, part in lists.items() if part is not None}
-    return replace(found, **kept)
+    return replace(found, **{name: part[there] for name, part in lists.items() if part is not None})
 
 
 def _as_json(value):

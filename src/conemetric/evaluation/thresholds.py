@@ -216,5 +216,4 @@ def promised_threshold(
         upper = distance[distance > lower].min(initial=np.inf)
     middle = lower + (upper - lower) / 2
     threshold = float(middle if middle < upper else lower)
-    errors = int(np.sum((counted <= threshold) == false_alarms))
-    return threshold, replace(promise, errors=errors)
+    return threshold, replace(promise, errors=int(np.sum((counted <= threshold) == false_alarms)))

@@ -74,8 +74,7 @@ def _map(metric):
     if metric.fill is not None:
         arrays["fill"], rows = metric.fill, "complete"
         filled = [("IsNaN", ["X"], "missing", {}), ("Where", ["missing", "fill", "X"], rows, {})]
-    gemm = ("Gemm", [rows, "components", "offset"], "embedding", {"transB": 1})
-    return arrays, [*filled, gemm]
+    return arrays, [*filled, ("Gemm", [rows, "components", "offset"], "embedding", {"transB": 1})]
 
 
 def register_onnx_converters() -> None:

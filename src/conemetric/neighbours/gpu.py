@@ -123,9 +123,7 @@ class DeviceSearch:
     # ---- from candidates to neighbours
 
     def rank(self, same: bool, count: int, candidates: torch.Tensor, limit: torch.Tensor) -> Found:
-        """The ``count`` nearest of every query, searched again if more than its candidates may
-        belong there.
-        """
+        """The ``count`` nearest, searched again if more than a query's candidates may belong there."""
         n = len(self.order)
         numbers = torch.full((n, count), -1, device=self.device)
         distances = torch.full((n, count), torch.inf, device=self.device, dtype=torch.float64)

@@ -67,8 +67,7 @@ class BilinearOperator(Operator):
         if self.dtype == dtype:
             return self
         queries, documents = (like(X, X, dtype) for X in (self.queries, self.documents))
-        pairs = self.query, self.document, self.better, self.worse
-        return type(self)(queries, documents, *pairs)
+        return type(self)(queries, documents, self.query, self.document, self.better, self.worse)
 
     def subset(self, index: Any) -> "BilinearOperator":
         index = like(index, self.better, self.xp.int64)

@@ -291,6 +291,5 @@ class Hessian:
 
 def squared_norm(factor: Array) -> float:
     """||L L'||_F^2 for L = ``factor``."""
-    wide = factor.shape[1] > factor.shape[0]
-    gram = factor @ factor.T if wide else factor.T @ factor
+    gram = factor @ factor.T if factor.shape[1] > factor.shape[0] else factor.T @ factor
     return float((gram**2).sum())

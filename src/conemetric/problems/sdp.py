@@ -98,8 +98,7 @@ class SemidefiniteProgram(ConstrainedProgram):
     def _size_of_X(self) -> float:
         """Trace-like size of the multiple of A*(b) that meets the constraints on average."""
         norm = float((self.operator.adjoint(self.b) ** 2).sum()) ** 0.5
-        square = float((self.b**2).sum())
-        return self.C.shape[0] ** 0.5 * square / norm if norm > 0 else math.inf
+        return self.C.shape[0] ** 0.5 * float((self.b**2).sum()) / norm if norm > 0 else math.inf
 
 
 def _misses(margins: Array, b: Array, equality: Array | bool) -> Array:

@@ -42,9 +42,7 @@ class Columns(ListedDocuments):
     _beside = "raw"
 
     def listed_by(self, target: str | None, window: int | None = None) -> Self:
-        """As an engine lists them: the first ``window`` of each column, or as many as the longest
-        list here has.
-        """
+        """As an engine lists them: the first ``window`` of each column, or as many as the longest has."""
         if target is None:
             return self
         raw, longest = self.raw.copy(), 1
@@ -202,9 +200,7 @@ def _spread(values, listed):
 
 
 def check_scores(scores: Mapping[str, Any], n_queries: int, n_documents: int) -> Columns:
-    """Validate columns, each a sparse matrix (n_queries, n_documents) whose stored entries are
-    the list.
-    """
+    """Validate columns: sparse (n_queries, n_documents), whose stored entries are the lists."""
     names = list(scores) if isinstance(scores, Mapping) else []
     if not names or not all(isinstance(name, str) and name for name in names):
         raise TypeError(

@@ -151,9 +151,7 @@ class Memory:
         self.rows[i], self.rows[MEMORY + i], self.duals[i] = step, change, dual
 
     def direction(self, h: Array, g: Array) -> Array:
-        """In the two loops every product has a change of h, or h itself, on one side: M is never
-        applied.
-        """
+        """Every product in the two loops has h, or a change of it, on one side: M is not applied."""
         k, places = len(self.places), np.array(self.places, int)
         if not k:
             return h

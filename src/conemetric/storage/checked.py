@@ -34,9 +34,7 @@ AnyPath = str | os.PathLike[str]
 
 @contextmanager
 def atomic_path(path: AnyPath) -> Iterator[Path]:
-    """A temporary file beside ``path``: renamed to it when the block succeeds, deleted when
-    it fails.
-    """
+    """A temporary file beside ``path``, renamed to it if the block succeeds, deleted if it fails."""
     path = Path(path)
     if not path.parent.is_dir():
         raise FileNotFoundError(

@@ -252,8 +252,7 @@ class LearnedMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Stored, Cert
         promise = getattr(self, "threshold_promise_", None)
         threshold = getattr(self, "threshold_", None)
         parameters = self.get_params(deep=False).items()
-        state = {name: _stored(value, FIELDS[name]) for name, value in parameters}
-        return state | {
+        return {name: _stored(value, FIELDS[name]) for name, value in parameters} | {
             "maps": self._maps,
             "parameters": self.parameters or {},
             "notes": self.notes or {},

@@ -56,9 +56,7 @@ def frame_of(X: Any) -> nw.DataFrame[Any] | None:
 
 
 def column_names(X: Any) -> list[str] | None:
-    """The names of the columns of a frame, none of them twice; None of an array, or if they are not
-    all text.
-    """
+    """The names of a frame's columns, none twice; None of an array, or if they are not all text."""
     columns = list(getattr(X, "columns", ()))
     refuse_repeated_names(columns)
     return columns if columns and all(isinstance(name, str) for name in columns) else None

@@ -49,9 +49,7 @@ class Kind(Stored, ABC):
 
     @abstractmethod
     def encode(self, column: Column) -> tuple[Any, np.ndarray]:
-        """Features of these rows (n, k), many of them zero, and the row (k,) that centres them if it
-        is added to each.
-        """
+        """Features of these rows (n, k), many of them zero, and the row (k,) that centres each if added."""
 
     def gaps(self, column: Column) -> np.ndarray:
         """Which rows are missing."""

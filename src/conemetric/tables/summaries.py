@@ -109,9 +109,7 @@ class Summary:
 
     @property
     def numbers_rows(self) -> bool:
-        """Whether the values are distinct integers that count up by one from row to row, or have
-        the name of an id.
-        """
+        """Whether they are distinct integers that count up by one row by row, or have an id's name."""
         if self.n_rows < FEWEST_NUMBERED or self.missing:
             return False
         return self.run is not None or (self.ids is not None and len(self.ids) == self.n_rows)

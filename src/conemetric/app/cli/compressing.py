@@ -146,8 +146,7 @@ def _split(table, max_rows, rng):
     n = len(table.X)
     y = np.zeros(n, int) if table.labels is None else table.labels
     rows = sample_by_class(y, min(max_rows, n), rng)
-    others = np.setdiff1d(np.arange(n), rows)
-    test = np.sort(rng.permutation(others)[:MOST_JUDGED])
+    test = np.sort(rng.permutation(np.setdiff1d(np.arange(n), rows))[:MOST_JUDGED])
     return rows, test if len(test) >= FEWEST_JUDGED else rows
 
 

@@ -56,8 +56,7 @@ File = Path | None
 def as_command(function: Callable[[Any], None]) -> Callable[..., None]:
     """The command as Typer takes it: the options of its class become parameters."""
     kind = inspect.signature(function).parameters["given"].annotation
-    last = ("json", "debug")
-    parameters = sorted(options_of(kind), key=lambda parameter: parameter.name in last)
+    parameters = sorted(options_of(kind), key=lambda each: each.name in ("json", "debug"))  # last
 
     @wraps(function)
     def call(**options):
