@@ -9,8 +9,10 @@ import pytest
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.neighbors import KNeighborsRegressor
 
+from conemetric.decisions.candidates import Family
+from conemetric.decisions.choice import _best_metrics
 from conemetric.decisions.held_out import Candidate, HeldOut
-from conemetric.decisions.kernel import KernelRule, _scorer, best_round
+from conemetric.decisions.kernel import KernelRule, _scorer
 from conemetric.decisions.neighbors import NeighborVote
 from conemetric.decisions.rule import Judge, Training
 from conemetric.estimators.folds import CrossFitted, Fold
@@ -135,20 +137,33 @@ def test_metrics_of_a_family_are_tried_until_one_is_no_better(kernel, seed):
     rows = Training(X, np.sin(2 * X[:, :1]), np.ones(90), row_keys(X))
     truth = np.concatenate([rows.Y[fold.held_out] for fold in folds])
     judge = Judge(truth, np.ones(90), lambda scores, Y: ((scores - Y) ** 2).mean(1))
-    made = []
 
-    def family(*weights):
-        for weight in weights:
-            made.append(weight)
-            maps = [np.diag([1.0, weight, weight, weight])] * 3
-            yield HeldOut(rows, folds, Candidate(str(weight), maps, lambda: None, (kernel,)))
+    def tried(*families):
+        """The weight in the best metric of each family, and how many of its metrics were made."""
+        made = [0] * len(families)
 
-    assert best_round(family(1.0, 0.3, 0.6, 0.0), judge).candidate.name == "0.3"
-    assert made == [1.0, 0.3, 0.6]
-    assert best_round(family(0.3, 0.3), judge).candidate.maps[0][1, 1] == 0.3
-    assert best_round(family(1.0, 0.3, 0.1, 0.0), judge).candidate.name == "0.0"
-    alone = best_round(family(1.0), None)  # is not judged
-    assert alone.candidate.name == "1.0" and not alone.coarse
+        def run(i):
+            for weight in families[i]:
+                made[i] += 1
+                yield np.diag([1.0, weight, weight, weight])
+
+        given = [
+            Family(f"{i}", [run(i) for _ in folds], lambda r: None, (kernel,), len(weights))
+            for i, weights in enumerate(families)
+        ]
+        best = _best_metrics(rows, folds, given, judge, map)
+        return [(each.candidate.maps[0][1, 1], n // 3) for each, n in zip(best, made, strict=True)]
+
+    stops, equal, falls, alone = (
+        (1.0, 0.3, 0.6, 0.0),
+        (0.3, 0.3, 0.0, 0.0),
+        (1.0, 0.3, 0.1, 0.0),
+        (1.0,),
+    )
+    expected = [(0.3, 3), (0.3, 2), (0.0, 4), (1.0, 1)]
+    assert tried(stops, equal, falls, alone) == expected
+    assert tried(alone, falls, equal, stops) == expected[::-1]
+    assert tried(stops) == expected[:1]
 
 
 def test_what_is_searched_is_let_go_at_once(seed):

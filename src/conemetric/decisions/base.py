@@ -211,10 +211,10 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
                 blocks = np.empty(X.shape[1], int)
                 for number, each in enumerate(self.encoder_.blocks_):
                     blocks[each.features] = number
-            candidates = families(rows, fitted, self._linear_map, blocks, gradients)
+            tried = families(rows, fitted, self._linear_map, blocks, gradients)
             judge = Judge(Y[fitted.judged], weights[fitted.judged], self._row_losses)
             trials, blends, metrics = choose(
-                rows, fitted.folds, candidates, searched, judge, self._n_landmarks(len(y)), rng
+                rows, fitted.folds, tried, searched, judge, self._n_landmarks(len(y)), rng
             )
             # of several partitions into folds the first gives evidence and promises: each row once
             self._judged = fitted.judged[: len(np.unique(fitted.judged))]

@@ -4,9 +4,10 @@ Metrics of one family are the rounds of one iteration. They compete on few rows,
 better; only the best of each family is searched with all of them.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
-from itertools import chain, islice
+from itertools import islice
 
 import numpy as np
 
@@ -14,7 +15,7 @@ from ..core.arrays import like, namespace, take, to_numpy
 from ..estimators.folds import CrossFitted
 from ..estimators.gradient_metric import gradient_rounds
 from ..solvers.kernel_ridge import CITY_BLOCK, EUCLIDEAN
-from .held_out import Candidate, in_folds
+from .held_out import Candidate
 from .rule import Training
 
 PLAIN, LEARNED = "plain", "learned"
@@ -28,47 +29,51 @@ MOST_LEARNED_FROM = 4000
 N_GRADIENTS = 1000  # rows at which the gradients of a fit are taken for their mean
 
 
+@dataclass(frozen=True)
+class Family:
+    """Metrics each of which follows from the one before: the rounds of one iteration."""
+
+    name: str
+    runs: Sequence[Iterator[np.ndarray | None]]  # of each fold, the map of round after round
+    final: Callable[[int], np.ndarray | None]  # the map of a round, learned from all rows
+    kernels: tuple[str, ...]
+    n_rounds: int = 1
+
+    def candidate(self, r: int, maps: Sequence[np.ndarray | None]) -> Candidate:
+        """The metric of a round, with these maps."""
+        name = f"{self.name}, round {r + 1}" if self.n_rounds > 1 else self.name
+        return Candidate(name, maps, partial(self.final, r), self.kernels, self.n_rounds == 1)
+
+
 def families(
     rows: Training,
     fitted: CrossFitted,
     final: np.ndarray | None,
     blocks: np.ndarray | None,
     gradients: bool,
-) -> list[Iterable[Candidate]]:
-    """The candidates, family by family, the plain metric first: in the folds of ``fitted``, with
-    the metric learned in each, if any was (``final`` from all rows), and those learned from
-    ``gradients``. Features of one column, by its number in ``blocks``, share a weight.
+) -> list[Family]:
+    """The families, that of the plain metric first: in the folds of ``fitted``, with the metric
+    learned in each, if any was (``final`` from all rows), and those learned from ``gradients``.
+    Features of one column, by its number in ``blocks``, share a weight.
     """
     n_features, folds = rows.Z.shape[1], fitted.folds
     by_axes = (CITY_BLOCK,) if n_features <= MOST_FEATURES else ()
-    found: list[Iterable[Candidate]] = [
-        [Candidate(PLAIN, [None] * len(folds), lambda: None, (*EUCLIDEAN, *by_axes))]
-    ]
+    found = [Family(PLAIN, [iter([None]) for _ in folds], lambda r: None, (*EUCLIDEAN, *by_axes))]
     if fitted.maps:
-        found.append([Candidate(LEARNED, fitted.maps, lambda: final, EUCLIDEAN)])
+        found.append(Family(LEARNED, [iter([L]) for L in fitted.maps], lambda r: final, EUCLIDEAN))
     learners: dict[str, partial[Iterator[np.ndarray]]] = {}
     if gradients and by_axes:
         learners["column weights"] = partial(_rounds, rows, kernel=CITY_BLOCK, blocks=blocks)
     if gradients and n_features <= MOST_FEATURES_FULL:
         learners |= {f"{each} gradient": partial(_rounds, rows, kernel=each) for each in EUCLIDEAN}
-
-    def successive(
-        name: str, runs: list[Iterator[np.ndarray]], known: list[list[np.ndarray]]
-    ) -> Iterator[Candidate]:
-        """The ``known`` rounds in each fold, then those that its run goes on to learn."""
+    for name, learn in learners.items():
         # all rows in the order in which they were drawn, any leading part of which represents the rest
-        drawn, learn = np.concatenate([fold.train for fold in folds[:2]]), learners[name]
-        every = drawn[np.sort(np.unique(drawn, return_index=True)[1])]
-        take_next = partial(in_folds, lambda runs, f: next(runs[f]), [runs], len(folds), rows.Z)
-        further = (take_next()[0] for _ in range(2, N_ROUNDS))
-        for r, maps in enumerate(chain(zip(*known, strict=True), further)):
-            final = partial(lambda r: next(islice(learn(every), r, None)), r)
-            kernels = (learn.keywords["kernel"],)
-            yield Candidate(f"{name}, round {r + 1}", maps, final, kernels, votes=False)
-
-    started = [[learn(fold.train) for fold in folds] for learn in learners.values()]
-    two = in_folds(lambda runs, f: list(islice(runs[f], 2)), started, len(folds), rows.Z)
-    return found + [successive(*each) for each in zip(learners, started, two, strict=True)]
+        drawn = np.concatenate([fold.train for fold in folds[:2]])
+        every = partial(learn, drawn[np.sort(np.unique(drawn, return_index=True)[1])])
+        last = partial(lambda every, r: next(islice(every(), r, None)), every)
+        runs = [learn(fold.train) for fold in folds]
+        found.append(Family(name, runs, last, (learn.keywords["kernel"],), N_ROUNDS))
+    return found
 
 
 def _rounds(

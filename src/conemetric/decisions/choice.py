@@ -1,8 +1,9 @@
 """The choice of a decision by held-out rows: of each kind the best, and their blend."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -10,16 +11,17 @@ from ..core.blas import side_by_side
 from ..core.progress import emit
 from ..estimators.folds import Fold
 from .blend import Blended, blend_trials
+from .candidates import Family
 from .held_out import MOST_ROWS, Candidate, HeldOut, MappedFold, in_folds
-from .kernel import best_round
+from .kernel import coarse_loss
 from .neighbors import NeighborVote
-from .rule import Judge, Rule, Search, Training, Trial
+from .rule import Judge, Rule, Training, Trial
 
 
 def choose(
     rows: Training,
     folds: Sequence[Fold],
-    candidates: Sequence[Iterable[Candidate]],
+    candidates: Sequence[Family],
     rules: Sequence[type[Rule]],
     judge: Judge,
     n_landmarks: int,
@@ -29,24 +31,19 @@ def choose(
     and blend what was found: (the usual rule and the best trial of each kind; the blend of each
     rule; their metrics). ``rng`` draws the ``n_landmarks`` rows that a kernel sum is over at most.
     """
-    first = HeldOut(rows, folds, *candidates[0])
-    trials = [NeighborVote.usual(first, judge)]
+    # few rows: one BLAS thread for each job, since its factorisations are too short to share
+    run = partial(side_by_side, X=rows.Z) if len(rows.Y) <= MOST_ROWS else map
+    metrics = _best_metrics(rows, folds, candidates, judge, run)
+    by_name = {each.candidate.name: each.candidate for each in metrics}
+    trials = [NeighborVote.usual(metrics[0], judge)]
 
-    def best_of(family: Iterable[Candidate]) -> HeldOut:
-        rounds = (first if c is first.candidate else HeldOut(rows, folds, c) for c in family)
-        return best_round(rounds, judge)
-
-    def searches() -> Iterator[tuple[type[Rule], Search]]:
+    def searches() -> Iterator[tuple[type[Rule], Callable[[], list[Trial]]]]:
         while metrics:  # what is searched is let go: it holds kernel matrices
             best = metrics.pop(0)
             emit("stage", stage=f"decision in the {best.candidate.name} metric")
             for rule in rules:
                 yield from ((rule, search) for search in rule.searches(best, judge))
 
-    # few rows: one BLAS thread for each search, since their factorisations are too short to share
-    run = partial(side_by_side, X=rows.Z) if len(rows.Y) <= MOST_ROWS else map
-    metrics = list(run(best_of, candidates))
-    by_name = {each.candidate.name: each.candidate for each in metrics}
     contests: dict[type[Rule], list[list[Trial]]] = {rule: [] for rule in rules}
     for rule, contest in run(lambda job: (job[0], job[1]()), searches()):
         contests[rule].append(contest)
@@ -77,6 +74,32 @@ def choose(
             blended = blend_trials([[trial] for trial in full], judge, held_out, rule.most_parts)
         blends.append(blended)
     return trials, blends, by_name
+
+
+def _best_metrics(
+    rows: Training, folds: Sequence[Fold], families: Sequence[Family], judge: Judge, run: Any
+) -> list[HeldOut]:
+    """The best metric of each family: their rounds are learned side by side, as long as they help."""
+    kept: list[list[HeldOut]] = [[] for _ in families]  # the first round, then what is better
+    least = [np.inf] * len(families)
+
+    def another_may_help(job: tuple[int, HeldOut]) -> bool:
+        i, following = job
+        kept[i] = kept[i] or [following]
+        loss = coarse_loss(following, judge, kept[i][0]) if families[i].n_rounds > 1 else np.inf
+        if loss < least[i]:
+            least[i] = loss
+            kept[i].append(following)
+        return kept[i][-1] is following and families[i].n_rounds > 1
+
+    growing = list(range(len(families)))
+    for r in range(max(family.n_rounds for family in families)):
+        learned = in_folds(lambda i, f: next(families[i].runs[f]), growing, len(folds), rows.Z)
+        metrics = (families[i].candidate(r, maps) for i, maps in zip(growing, learned, strict=True))
+        jobs = zip(growing, (HeldOut(rows, folds, each) for each in metrics), strict=True)
+        judged = zip(growing, run(another_may_help, jobs), strict=True)
+        growing = [i for i, helps in judged if helps]
+    return [metrics[-1] for metrics in kept]
 
 
 def draw_landmarks(keys: np.ndarray, most: int, rng: np.random.RandomState) -> np.ndarray:

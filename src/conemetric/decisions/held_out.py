@@ -67,14 +67,12 @@ class MappedFold:
         ]
 
 
-def _distances(
-    train: Array, held_out: Array, of: Any, mean: Any, n_rows: int | None
-) -> list[Array]:
-    """Distances over their mean: among training rows, and from held-out to training rows."""
+def _distances(train: Array, others: Array, of: Any, mean: Any, n_rows: int | None) -> list[Array]:
+    """Distances over their mean: among training rows, and from others to training rows."""
     known, scale = train[:n_rows], mean(train)
     return [
         in_blocks(lambda rows: of(rows, known) / scale, A, len(known), namespace(A).float32)
-        for A in (known, held_out)
+        for A in (known, others)
     ]
 
 

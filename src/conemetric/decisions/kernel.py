@@ -18,7 +18,7 @@ from ..core.arrays import Array, like, namespace, to_numpy
 from ..solvers import kernel_ridge
 from ..solvers.base import Certificate
 from .held_out import HeldOut, in_folds
-from .rule import Judge, Search, Training, Trial
+from .rule import Judge, Training, Trial
 
 # Relative to the mean squared distance; powers of two for the Gaussian kernel, of four for the
 # Laplacian, which depends on the root. Relative to the mean distance for the city block.
@@ -56,7 +56,7 @@ class KernelRule(kernel_ridge.KernelSetting):
         return cls("gaussian", 1.0, 0.1)
 
     @classmethod
-    def searches(cls, rows: HeldOut, judge: Judge) -> Iterator[Search]:
+    def searches(cls, rows: HeldOut, judge: Judge) -> Iterator[Callable[[], list[Trial]]]:
         """For the width and ridge of each kernel that suits the metric."""
         return (partial(_search_kernel, rows, each, judge) for each in rows.candidate.kernels)
 
@@ -124,20 +124,12 @@ class FittedKernel:
 # ---- the search
 
 
-def best_round(rounds: Iterator[HeldOut], judge: Judge) -> HeldOut:
-    """The first metric that is no worse than the one after it, on few rows and by settings that are
-    good in the very first.
-    """
-    best = first = next(rounds)
-    least = np.inf
-    for following in rounds:
-        promising = _coarse(first, first.candidate.kernels[0], judge)
-        least = min(least, *promising.values()) if best is first else least
-        loss = min(map(judge, _scorer(following, N_COARSE)(list(promising))))
-        if loss >= least:
-            break
-        best, least = following, loss
-    return best
+def coarse_loss(rows: HeldOut, judge: Judge, first: HeldOut) -> float:
+    """The least loss on few rows, by settings that are good in the ``first`` metric of the family."""
+    promising = _coarse(first, first.candidate.kernels[0], judge)
+    if rows is first:
+        return min(promising.values())
+    return min(map(judge, _scorer(rows, N_COARSE)(list(promising))))
 
 
 def _coarse(rows: HeldOut, kernel: str, judge: Judge) -> dict[KernelRule, float]:

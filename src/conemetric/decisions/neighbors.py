@@ -1,6 +1,6 @@
 """The rule of nearest neighbours: the mean of their targets."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, ClassVar, Self
@@ -10,7 +10,7 @@ import numpy as np
 from ..core.arrays import Array
 from ..core.fields import Number, State, Stored, Text, check
 from .held_out import HeldOut
-from .rule import Judge, Search, Training, Trial
+from .rule import Judge, Training, Trial
 
 NEIGHBOURS = (1, 3, 5, 9, 15)
 VOTE_WEIGHTS = ("uniform", "distance")
@@ -37,7 +37,7 @@ class NeighborVote(Stored):
         return cls(1)
 
     @classmethod
-    def searches(cls, rows: HeldOut, judge: Judge) -> Iterator[Search]:
+    def searches(cls, rows: HeldOut, judge: Judge) -> Iterator[Callable[[], list[Trial]]]:
         """For the number of neighbours and their weights."""
         if rows.candidate.votes:
             yield partial(cls._search, rows, judge)

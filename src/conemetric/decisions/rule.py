@@ -82,7 +82,7 @@ class Rule(Protocol):
         """The rule where there are too few rows to hold any out."""
 
     @classmethod
-    def searches(cls, rows: "HeldOut", judge: "Judge") -> Iterator["Search"]:
+    def searches(cls, rows: "HeldOut", judge: "Judge") -> Iterator[Callable[[], list["Trial"]]]:
         """Searches for settings worth comparing in the metric of these rows, the best first: one for
         each kind (such as each kernel) that a blend may hold beside the others.
         """
@@ -134,6 +134,3 @@ class Trial:
 
     def __str__(self) -> str:
         return f"{self.metric} metric, {self.rule}"
-
-
-Search = Callable[[], list[Trial]]

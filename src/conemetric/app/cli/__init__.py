@@ -15,11 +15,6 @@ __all__ = ["app", "main"]
 EXPECTED = (ValueError, TypeError, OSError, MemoryError, ImportError)
 
 
-def _remark(message, *_):
-    """Print a warning as one line on stderr."""
-    state.message(f"[yellow]warning[/] {escape(_line(message))}")
-
-
 def _line(message):
     return " ".join(in_options(message).split())
 
@@ -31,7 +26,9 @@ def main(args: list[str] | None = None) -> None:
     state.reset()
     try:
         with warnings.catch_warnings():
-            warnings.showwarning = _remark
+            warnings.showwarning = lambda message, *_: state.message(
+                f"[yellow]warning[/] {escape(_line(message))}"
+            )
             warnings.filterwarnings("ignore", "X has words that were not in fit")  # a note says so
             app(args=args, prog_name="conemetric")
     except Exception as error:
