@@ -55,7 +55,7 @@ class Checkpoint:
     def read(
         self, engine: Any, names: Sequence[str], n_blocks: int
     ) -> tuple[dict[str, Any], dict[str, Any]] | None:
-        """(columns, small values) of the last state, if any, vectors in ``n_blocks`` blocks; else None."""
+        """(columns, small values) of the last state, vectors in ``n_blocks`` blocks; None before the first."""
         files, root = self._files()
         if not files.exists(f"{root}/state"):
             return None

@@ -101,7 +101,7 @@ Constraints = ConstraintsInMemory | ConstraintsInBlocks
 def from_numbers(
     rows: BlockRows, index: Any, similar: Any = None, weights: Any = None
 ) -> ConstraintsInBlocks:
-    """Row numbers of triplets or pairs (m, 3 or 2), array or dask array, each in its first row's block."""
+    """Triplets (m, 3) or pairs (m, 2) of row numbers, in memory or of Dask, each in its first row's block."""
     space = rows.space
     if not is_dask(index):
         index = np.asarray(index)

@@ -92,7 +92,7 @@ class NearProduct:
 
 
 def cholesky_solver(H: Array) -> Callable[[Array], Array]:
-    """b -> H^-1 b for positive semidefinite H, overwritten, with the least ridge to make it definite."""
+    """b -> H^-1 b for positive semidefinite H, overwritten, with the least ridge that makes it definite."""
     xp = namespace(H)
     scale = xp.linalg.diagonal(H) ** -0.5
     H *= scale

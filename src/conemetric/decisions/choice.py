@@ -21,19 +21,19 @@ from .rule import Judge, Rule, Training, Trial
 def choose(
     rows: Training,
     folds: Sequence[Fold],
-    candidates: Sequence[Family],
+    families: Sequence[Family],
     rules: Sequence[type[Rule]],
     judge: Judge,
     n_landmarks: int,
     rng: np.random.RandomState,
 ) -> tuple[list[Trial], list[Blended], dict[str, Candidate]]:
-    """Search every rule in the best metric of each family of ``candidates``, the plain one first,
+    """Search every rule in the best metric of each of the ``families``, the plain one first,
     and blend what was found: (the usual rule and the best trial of each kind; the blend of each
     rule; their metrics). ``rng`` draws the ``n_landmarks`` rows that a kernel sum is over at most.
     """
     # few rows: one BLAS thread for each job, since its factorisations are too short to share
     run = partial(side_by_side, X=rows.Z) if len(rows.Y) <= MOST_ROWS else map
-    metrics = _best_metrics(rows, folds, candidates, judge, run)
+    metrics = _best_metrics(rows, folds, families, judge, run)
     by_name = {each.candidate.name: each.candidate for each in metrics}
     trials = [NeighborVote.usual(metrics[0], judge)]
 
@@ -80,26 +80,24 @@ def _best_metrics(
     rows: Training, folds: Sequence[Fold], families: Sequence[Family], judge: Judge, run: Any
 ) -> list[HeldOut]:
     """The best metric of each family: their rounds are learned side by side, as long as they help."""
-    kept: list[list[HeldOut]] = [[] for _ in families]  # the first round, then what is better
-    least = [np.inf] * len(families)
-
-    def another_may_help(job: tuple[int, HeldOut]) -> bool:
-        i, following = job
-        kept[i] = kept[i] or [following]
-        loss = coarse_loss(following, judge, kept[i][0]) if families[i].n_rounds > 1 else np.inf
-        if loss < least[i]:
-            least[i] = loss
-            kept[i].append(following)
-        return kept[i][-1] is following and families[i].n_rounds > 1
-
     growing = list(range(len(families)))
+    first: dict[int, HeldOut] = {}
+    best: dict[int, HeldOut] = {}
+    least: dict[int, float] = {}
     for r in range(max(family.n_rounds for family in families)):
         learned = in_folds(lambda i, f: next(families[i].runs[f]), growing, len(folds), rows.Z)
-        metrics = (families[i].candidate(r, maps) for i, maps in zip(growing, learned, strict=True))
-        jobs = zip(growing, (HeldOut(rows, folds, each) for each in metrics), strict=True)
-        judged = zip(growing, run(another_may_help, jobs), strict=True)
-        growing = [i for i, helps in judged if helps]
-    return [metrics[-1] for metrics in kept]
+        metrics = {
+            i: HeldOut(rows, folds, families[i].candidate(r, maps))
+            for i, maps in zip(growing, learned, strict=True)
+        }
+        first = first or metrics
+        several = [i for i in growing if families[i].n_rounds > 1]
+        jobs = [(metrics[i], judge, first[i]) for i in several]
+        losses = dict(zip(several, run(lambda job: coarse_loss(*job), jobs), strict=True))
+        growing = [i for i in several if losses[i] < least.get(i, np.inf)]
+        best |= {i: metrics[i] for i in growing}
+        least |= losses
+    return [best.get(i, metric) for i, metric in first.items()]
 
 
 def draw_landmarks(keys: np.ndarray, most: int, rng: np.random.RandomState) -> np.ndarray:

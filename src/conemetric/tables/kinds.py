@@ -49,7 +49,7 @@ class Kind(Stored, ABC):
 
     @abstractmethod
     def encode(self, column: Column) -> tuple[Any, np.ndarray]:
-        """Features of these rows (n, k), many of them zero, and the row (k,) that centres each if added."""
+        """Features of these rows (n, k), many of them zero, and the row (k,) to add to each to centre them."""
 
     def gaps(self, column: Column) -> np.ndarray:
         """Which rows are missing."""

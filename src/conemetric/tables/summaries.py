@@ -109,7 +109,7 @@ class Summary:
 
     @property
     def numbers_rows(self) -> bool:
-        """Whether they are distinct integers that count up by one row by row, or have an id's name."""
+        """Whether the values are distinct integers that count up by one row by row, or are named as an id."""
         if self.n_rows < FEWEST_NUMBERED or self.missing:
             return False
         return self.run is not None or (self.ids is not None and len(self.ids) == self.n_rows)

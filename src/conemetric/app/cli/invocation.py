@@ -61,7 +61,7 @@ state.reset()
 
 @contextmanager
 def progress_bar(stage: str) -> Iterator[None]:
-    """Show the events of the block, from this stage on, as one line on a terminal, not in a pipe."""
+    """Show the events of the block, from this stage on, as one line on a terminal; nothing in a pipe."""
     columns = (
         SpinnerColumn(),
         TextColumn("{task.description}"),
