@@ -11,9 +11,11 @@ from scipy import sparse, stats
 from sklearn.base import clone
 from sklearn.datasets import load_iris, load_wine, make_classification
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.exceptions import NotFittedError
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.preprocessing import PolynomialFeatures
 from sklearn.utils.estimator_checks import parametrize_with_checks
+from sklearn.utils.validation import check_is_fitted
 
 from conemetric import AutoMetric, FrobMetric, MetricClassifier, MetricRegressor
 from conemetric.core.arrays import to_numpy
@@ -21,6 +23,7 @@ from conemetric.decisions import candidates
 from conemetric.decisions.neighbors import NeighborVote
 from conemetric.decisions.rule import Training
 from conemetric.decisions.rules import RULES
+from conemetric.estimators.automatic import PooledDiscriminant
 from conemetric.estimators.folds import CrossFitted, stratified_folds
 from conemetric.estimators.gradient_metric import GradientRound, gradient_rounds
 from conemetric.solvers import kernel_ridge
@@ -661,3 +664,17 @@ def test_quantities_are_sent_to_the_regressor():
     X, y = labelled(0)
     with pytest.raises(ValueError, match=r"Unknown label type.* use MetricRegressor"):
         MetricClassifier().fit(X, y + 0.25 * X[:, 0])
+
+
+def test_ctrl_c_ends_the_fit_and_keeps_the_blend_so_far(monkeypatch):
+    def press(self, X, y):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(PooledDiscriminant, "fit", press)
+    monkeypatch.setattr(MetricClassifier, "_row_losses", None)  # nothing is judged after it
+    classifier = MetricClassifier(random_state=0)
+    with pytest.raises(KeyboardInterrupt):
+        classifier.fit(*load_iris(return_X_y=True))
+    assert classifier.metric_.interrupted_ and "lda" not in classifier.metric_.weights_
+    with pytest.raises(NotFittedError):
+        check_is_fitted(classifier)

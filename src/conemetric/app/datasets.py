@@ -24,9 +24,11 @@ ALIASES = {"wdbc": "breast_cancer"}
 
 def load_bundled(name: str) -> "Bunch":
     """The set of this name: our own, or scikit-learn's."""
+    if name == "vehicle":
+        return load_vehicle()
     from sklearn import datasets
 
-    return load_vehicle() if name == "vehicle" else getattr(datasets, f"load_{name}")()
+    return getattr(datasets, f"load_{name}")()
 
 
 def load_vehicle() -> "Bunch":

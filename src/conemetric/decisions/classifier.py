@@ -213,6 +213,8 @@ class MetricClassifier(ClassifierMixin, MetricDecision):
                 n_jobs=self.n_jobs,
                 verbose=self.verbose,
             ).fit(X, labels, target="classes")
+            if self.metric_.interrupted_:
+                raise KeyboardInterrupt  # the blend so far is kept; nothing is decided by it
             self._linear_map = self.metric_.components_.T
             return self.metric_._cross_fitted
         folds = stratified_folds(self._drawn(X, y, rng), y, n_folds_for(len(y)))
