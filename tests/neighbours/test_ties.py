@@ -12,6 +12,7 @@ from conemetric.core.sparse_rows import SparseRows
 from conemetric.estimators.neighbour_graph import neighbour_edges
 from conemetric.evaluation.knn import knn_error, precision_at_k
 from conemetric.evaluation.manifold import neighbourhood_quality
+from conemetric.neighbours import exact
 from conemetric.neighbours.precomputed import precomputed_neighbours
 from conemetric.neighbours.search import nearest, neighbours_by_label
 from conemetric.neighbours.ties import (
@@ -103,6 +104,22 @@ def test_without_ties_the_nearest_are_found(kind, seed):
     numbers, found = nearest(X, None, 5)
     assert_allclose(found, np.sort(distances, 1)[:, :5], atol=1e-12)
     assert_allclose(found, np.take_along_axis(distances, numbers, 1), atol=1e-12)
+
+
+@pytest.mark.parametrize("library", ["numpy", "torch"])
+@pytest.mark.parametrize("in_numpy", [False, True])
+@pytest.mark.parametrize("value", [1e3, -1e7])
+@each_seed
+def test_a_column_of_one_value_makes_no_ties(library, in_numpy, value, seed, monkeypatch):
+    """Its rounding in single precision is larger than the distances, but moves none of them."""
+    if not in_numpy:
+        monkeypatch.setattr(exact, "MAX_WORK_IN_NUMPY", 0)
+    X, y = points("continuous", seed)
+    X = X.astype(np.float32)
+    wider = np.column_stack([X, np.full(len(X), value, np.float32)])
+    found = neighbours_by_label(LIBRARIES[library](wider), y, 3, 4)
+    for one, other in zip(found, neighbours_by_label(X, y, 3, 4), strict=True):
+        assert_array_equal(to_numpy(one), other)
 
 
 @each_kind

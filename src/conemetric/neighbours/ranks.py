@@ -72,12 +72,17 @@ def tie_rule(n_features: int, eps: float) -> tuple[float, float]:
 
 
 def tie_widths(X: np.ndarray, R: np.ndarray, unit: float = 1.0) -> tuple[np.ndarray, float]:
-    """a |x_i| of the queries X, and b, for distances to references R in this unit."""
+    """a |x_i| of the queries X, and b, for distances to references R in this unit. Columns of one
+    value do not count: rounding moves no distance there.
+    """
     eps = max(float(np.finfo(each.dtype).eps) for each in (X, R))
     per_length, slope = tie_rule(X.shape[1], eps)
+    least = (each.min(0, initial=np.inf) for each in (X, R))
+    most = (each.max(0, initial=-np.inf) for each in (X, R))
+    varying = np.minimum(*least) < np.maximum(*most)
     widths = np.empty(len(X))
     for part in slices(*X.shape):
-        Z = X[part] / unit
+        Z = X[part] * varying / unit
         widths[part] = per_length * np.sqrt(np.einsum("ij,ij->i", Z, Z, dtype=np.float64))
     return widths, slope
 
