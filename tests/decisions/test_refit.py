@@ -29,6 +29,24 @@ def test_the_same_rows_give_the_same_decision(kind):
         np.testing.assert_allclose(again, before, rtol=1e-6)
 
 
+@pytest.mark.parametrize("rule", ["kernel", "neighbors"])
+@pytest.mark.parametrize("weighed", ["classes", "rows", "both"])
+def test_weights_count_again(rule, weighed):
+    rng = np.random.default_rng(1)
+    y = (rng.random(80) < 0.25).astype(int)
+    X = rng.normal(size=(80, 3)) + 0.7 * y[:, None]
+    by_class = None if weighed == "rows" else {0: 1, 1: 20}
+    weights = None if weighed == "classes" else rng.uniform(0.2, 20, 80) * (rng.random(80) < 0.8)
+    options = {"metric": None, "classifier": rule, "class_weight": by_class, "random_state": 0}
+    estimator = MetricClassifier(**options).fit(X, y, weights)
+    before = estimator.decision_function(X)
+    again = estimator.refit(X, y, weights).decision_function(X)
+    np.testing.assert_allclose(again, before, atol=1e-12)
+    if weights is not None:
+        without = estimator.refit(X, y).decision_function(X)
+        assert abs(without - before).max() > 1e-3
+
+
 @pytest.mark.parametrize("kind", ["classes", "numbers"])
 def test_more_rows_are_used_and_the_choice_stays(kind):
     estimator, X, y = fitted(kind)

@@ -134,6 +134,20 @@ def test_units_of_numbers_do_not_matter_and_rows_without_weight_or_label_are_lef
     assert_allclose(unlabelled.components_, alone.components_, atol=1e-8)
 
 
+@pytest.mark.parametrize("target", ["classes", "continuous"])
+def test_what_y_holds_in_rows_without_weight_does_not_matter(target, seed):
+    Z, Y, weights = rows(seed)
+    weights[:5] = 0
+    y = (Z[:, 0] > 0).astype(int) if target == "classes" else Y[:, 0]
+    other = y.copy()
+    other[:5] = 7 if target == "classes" else 1e17
+    one, two = (
+        GradientMetric().fit(Z, each, sample_weight=weights, target=target) for each in (y, other)
+    )
+    assert_allclose(one.components_, two.components_, rtol=0, atol=0)
+    assert one.objective_ == two.objective_
+
+
 def test_of_many_rows_a_sample_is_drawn_that_does_not_depend_on_their_order(monkeypatch, seed):
     monkeypatch.setattr(gradient_metric, "MAX_ROWS", 30)
     Z, _, _ = rows(seed, n=90)

@@ -24,7 +24,7 @@ from ..core.progress import emit
 from ..core.sklearn_private import Interval, StrOptions
 from ..core.sparse_rows import SparseRows
 from ..core.warn import collected_warnings
-from ..core.weights import check_weights
+from ..core.weights import check_weights, class_factors
 from ..estimators.base import CertifiedEstimator, MahalanobisMetric, Seed
 from ..estimators.folds import CrossFitted, Fold, fitted_with_map
 from ..estimators.validation import LARGEST_EXTENT, dense, refuse_unusable, validate_points
@@ -144,6 +144,8 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
         if len(y) != len(X):
             raise ValueError(f"y has {len(y)} entries for {len(X)} rows of X; give one for each.")
         weights = check_weights(sample_weight, len(X), "rows of X")
+        if getattr(self, "class_weight", None) is not None:
+            weights = weights * class_factors(self.class_weight, y, weights)
         weights = weights / weights.max()
         least = weights[weights > 0].min()
         if least < LEAST_WEIGHT:
@@ -296,7 +298,7 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
             return n
         return N_LANDMARKS_ON_GPU if arrays.on_device(self.scale_) else N_LANDMARKS
 
-    def refit(self, X: Rows, y: Labels) -> Self:
+    def refit(self, X: Rows, y: Labels, sample_weight: Labels | None = None) -> Self:
         """Fit the chosen rules to other rows, in the metrics that were learned. The choice, its
         weights, the evidence and the promises stay: this is for the rows that a first fit left out,
         together with its own.
@@ -305,20 +307,20 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
         ----------
         X : data frame, array-like, sparse matrix or tensor (n, n_features)
         y : array-like (n,)
+        sample_weight : array-like (n,), default=None
+            As in ``fit``.
 
         Returns
         -------
         self
         """
-        X = self._scaled(X)
-        Y = self._targets(column_or_1d(arrays.to_numpy(y)))
-        if len(Y) != len(X):
-            raise ValueError(f"y has {len(Y)} entries for {len(X)} rows of X; give one for each.")
-        self._given = np.arange(len(Y))
+        y = column_or_1d(arrays.to_numpy(y))
+        Y = self._targets(y)
+        X, _, weights = self._weighted(self._scaled(X), y, sample_weight)
         parts = [(part.trial, part.weight, part.L) for part in self.blend_.parts]
-        rows = Training(X, Y, np.ones(len(Y)), symmetric_keys(X))
+        rows = Training(X, Y[self._given], weights / weights.mean(), symmetric_keys(X))
         rng = check_random_state(self.random_state)
-        with _threads_for(len(Y)):
+        with _threads_for(len(weights)):
             self._fit_parts(parts, rows, rng, self.blend_.certificate)
         return self
 

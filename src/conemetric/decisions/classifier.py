@@ -18,7 +18,7 @@ from ..core import fields
 from ..core.arrays import Array, Labels, Rows
 from ..core.sklearn_private import StrOptions, fit_context
 from ..core.warn import warn_user
-from ..core.weights import ClassWeight, check_weights, class_factors
+from ..core.weights import ClassWeight
 from ..estimators.automatic import AutoMetric
 from ..estimators.folds import CrossFitted, excess, n_folds_for, stratified_folds
 from ..evaluation.knn import evenly_by_class
@@ -178,11 +178,7 @@ class MetricClassifier(ClassifierMixin, MetricDecision):
             check_classification_targets(y)
         except ValueError as error:
             raise ValueError(f"{error} For quantities use MetricRegressor.") from None
-        weights = sample_weight
-        if self.class_weight is not None:
-            weights = check_weights(sample_weight, len(y), "rows of X")
-            weights = weights * class_factors(self.class_weight, y, weights)
-        X, y, weights = self._weighted(X, y, weights)
+        X, y, weights = self._weighted(X, y, sample_weight)
         self.classes_, code = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
             raise ValueError(

@@ -231,8 +231,10 @@ class GradientMetric(MahalanobisMetric):
         blocks = self._blocks()
         weights = check_weights(sample_weight, len(X), "rows of X")
         check_range(weights, X.dtype)
+        if not weights.all():
+            X, y, weights = take(X, np.flatnonzero(weights)), y[weights > 0], weights[weights > 0]
         labels, Y = _targets(y, target)
-        rows = np.flatnonzero((labels >= 0) & (weights > 0))
+        rows = np.flatnonzero(labels >= 0)
         for name, coincide in (("X", rows_coincide(take(X, rows))), ("y", rows_coincide(Y[rows]))):
             if coincide:
                 which = f"all {len(rows)} rows that have a label and a weight"
