@@ -14,10 +14,10 @@ def main() -> None:
     """Run the command line; Ctrl-C while it is imported ends it quietly."""
     gc.set_threshold(10_000)  # the default looks for garbage for 5 % of the time of `learn`
     atexit.register(gc.freeze)  # nor is it looked for at the end, among all imports: 0.5 s
-    libc = ctypes.CDLL(None) if sys.platform == "linux" else None
-    if hasattr(libc, "mallopt"):  # glibc: freed memory is kept, which saves 200,000 page faults
-        libc.mallopt(M_MMAP_THRESHOLD, 1 << 25)
-        libc.mallopt(M_TRIM_THRESHOLD, 1 << 29)
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
+    if mallopt is not None:  # glibc: freed memory is kept, which saves 200,000 page faults
+        mallopt(M_MMAP_THRESHOLD, 1 << 25)
+        mallopt(M_TRIM_THRESHOLD, 1 << 29)
     try:
         missing = [library for library in LIBRARIES if find_spec(library) is None]
         if missing:

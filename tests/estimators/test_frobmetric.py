@@ -114,6 +114,21 @@ def test_mahalanobis_surface(iris, asarray):
     assert np.linalg.eigvalsh(M)[0] >= -1e-12 * np.linalg.eigvalsh(M)[-1]
 
 
+@pytest.mark.parametrize("k", [2, 9, 13])
+def test_a_truncated_metric_is_certified_beyond_the_span_of_the_rows_too(k, seed):
+    rng = np.random.default_rng(seed)
+    X, y = rng.normal(size=(9, 20)), np.arange(9) % 2
+    metric = FrobMetric(prior="identity", n_targets=2, n_impostors=2, n_components=k).fit(X, y)
+    i, j, far = metric.triplets_.T
+    mean = ((X[i] - X[far]) ** 2).sum(1).mean()
+    Z = metric.transform(X)
+    margins = ((Z[i] - Z[far]) ** 2).sum(1) - ((Z[i] - Z[j]) ** 2).sum(1)
+    away = metric.get_mahalanobis_matrix() - np.eye(20) / mean
+    primal = 0.5 * (away**2).sum() + metric.C_ * np.maximum(0, 1 - margins).mean()
+    assert metric.certificate_.primal == pytest.approx(primal, rel=1e-9)
+    assert metric.components_.shape == (k, 20) and metric.certificate_.status == "truncated"
+
+
 def test_n_components_is_the_best_truncation(iris):
     X, y = iris
     full, cut = FrobMetric().fit(X, y), FrobMetric(n_components=2).fit(X, y)
@@ -163,6 +178,30 @@ def test_warm_start_takes_more_triplets_than_before(iris, asarray, labelled):
     assert len(metric.multipliers_) == len(cold.multipliers_)
     if not labelled:
         assert metric.history_["dual"][0] > cold.history_["dual"][0]
+
+
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge", "logistic"])
+def test_warm_start_takes_other_weights_and_another_library_and_precision(iris, asarray, loss):
+    X, y = iris
+    weights = np.where(np.arange(150) % 3, 1.0, 1e-9)
+    metric = FrobMetric(2.0, loss=loss, warm_start=True).fit(X, y)
+    metric.fit(asarray(X.astype(np.float32)), y, sample_weight=weights)
+    cold = FrobMetric(2.0, loss=loss).fit(X, y, sample_weight=weights)
+    assert metric.certificate_.status == "converged"
+    assert metric.objective_ == pytest.approx(cold.objective_, rel=2e-3)
+    assert metric.fit(X, y).certificate_.status == "converged"
+
+
+@pytest.mark.parametrize("factor", [1e-11, 1e12])
+def test_a_common_factor_of_weights_cancels_in_single_precision(factor, seed):
+    rng = np.random.default_rng(seed)
+    y = np.arange(24) % 2
+    X = (1e8 * (rng.normal(size=(24, 4)) + y[:, None])).astype(np.float32)
+    one, other = (FrobMetric().fit(X, y, sample_weight=np.full(24, c)) for c in (1.0, factor))
+    assert other.objective_ == pytest.approx(one.objective_, rel=1e-6)
+    assert_allclose(
+        other.components_, one.components_, rtol=0, atol=1e-4 * abs(one.components_).max()
+    )
 
 
 def test_identity_prior_has_no_units(iris):

@@ -133,10 +133,13 @@ class MahalanobisMetric(
 
         return keep
 
-    def _store(self, problem: Problem, result: SolveResult, coordinates: Coordinates) -> Self:
+    def _store(
+        self, problem: Problem, result: SolveResult, coordinates: Coordinates, level: float = 0.0
+    ) -> Self:
         """Store the certified metric, rows of ``components_`` by descending eigenvalue, and
         its certificate; a metric truncated to ``n_components`` is certified again. Warn if
-        it separates few of the points, which are in the program's ``coordinates``.
+        it separates few of the points, which are in the program's ``coordinates``. Beyond these the
+        prior is ``level`` times I.
         """
         L, point, certificate = result.kept, result.primal_point, result.certificate
         n = self.n_components
@@ -146,7 +149,9 @@ class MahalanobisMetric(
                 L, point = self._keep(L, coordinates)(point)
             bounds = problem.certify(point, result.dual_point)
             missed = bounds.violation if self._fixed_trace else None
-            certificate = certificate.truncated(bounds.primal, self.tol, missed)
+            kept = float((float64(L) ** 2).sum() - (float64(point) ** 2).sum()) if level else 0.0
+            cut = 0.5 * level * (level * (len(L) - len(point)) - kept)  # directions beyond
+            certificate = certificate.truncated(bounds.primal + cut, self.tol, missed)
         if L.shape[1] == 0:  # the zero metric still needs a column to transform into
             L = like(np.zeros((L.shape[0], 1)), L)
         self._forget_threshold()

@@ -147,25 +147,28 @@ class FrobMetric(TripletMetric):
         prior = prior_matrix(self.prior, operator.reference, operator.n_features, size)
         program = FrobeniusProgram(operator, C, self.loss, prior, given.weights)
         solver = DualQuasiNewton(tol=self.tol, max_iter=self.max_iter)
+        level = float(prior[0, 0]) if prior is not None and span.maps else 0.0
         keep = self._keep(operator.reference, span)
-        if prior is not None and span.maps:
-            keep = _keep_beyond(operator.reference, span, float(prior[0, 0]))
+        if level:
+            keep = _keep_beyond(operator.reference, span, level)
         result = self._run(solver, program, start=start, keep=keep)
         self.C_ = C
         if given.row_numbers is not None:
             self.multipliers_, self.triplets_ = result.dual_point, given.row_numbers
-        self._store(program, result, span)
+            self._shares = result.dual_point / program.unit
+        self._store(program, result, span, level)
         return result.dual_point
 
     def _previous_multipliers(self, given, C):
-        """Multipliers of the last fit, rescaled to the new C, 0 for new triplets; None if cold."""
-        last, triplets = getattr(self, "multipliers_", None), given.row_numbers
+        """Multipliers of the last fit for the new C and weights, 0 for new triplets; None if cold."""
+        last, triplets = getattr(self, "_shares", None), given.row_numbers
         if not self.warm_start or last is None or self.triplets_.shape[1] != triplets.shape[1]:
             return None
         place = find_rows(triplets, like(self.triplets_, triplets))
-        largest = C / self.C_ * len(self.triplets_) / len(triplets)
-        last = like(last, triplets, last.dtype)
-        return namespace(triplets).where(place >= 0, last[place] * largest, 0.0)
+        weights = 1.0 if given.weights is None else given.weights / given.weights.mean()
+        unit = C / len(triplets) * weights
+        last = like(last, triplets, given.dtype)
+        return namespace(triplets).where(place >= 0, last[place] * unit, 0.0)
 
 
 def _keep_beyond(X, span, level):

@@ -251,7 +251,7 @@ class SupervisedMetric(MahalanobisMetric):
 
     def _store_input(self, X, found, checkpoint):
         """Set the attributes of a fit in blocks, which keeps no lists of constraints."""
-        lists = ("triplets_", "pairs_", "similar_", "multipliers_", "feature_names_in_")
+        lists = ("triplets_", "pairs_", "similar_", "multipliers_", "_shares", "feature_names_in_")
         for name in {*lists} & set(vars(self)):  # of an earlier fit
             delattr(self, name)
         self.n_features_in_ = found.rows.n_features

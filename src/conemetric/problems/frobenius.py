@@ -50,7 +50,8 @@ class FrobeniusProgram(SpectralProgram):
         self.unit = self.C / operator.n_constraints
         if weights is not None:
             weights = operator.constraint_vector(weights)
-            self.unit = weights * (self.C / operator.space.sum(weighted_sum, weights))
+            mean = operator.space.sum(weighted_sum, weights) / operator.n_constraints
+            self.unit = weights * (1 / mean) * self.unit  # C / sum(w) may be below single precision
         low, high = self.loss.domain(operator.dtype, operator.xp)
         self.lower, self.upper = low * self.unit, high * self.unit
         self.prior = self.offset = None if prior is None else like(prior, operator.reference)
