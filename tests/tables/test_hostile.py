@@ -147,6 +147,32 @@ def test_dates_in_three_formats_in_one_column(table):
         encoder.transform(table({**GOOD, "column": ["soon"] * N}))
 
 
+@pytest.mark.parametrize("new", ["%d/%m/%Y", "%m/%d/%Y", "%d.%m.%Y"])
+@pytest.mark.parametrize("learned", FORMS[:4])
+def test_dates_of_a_column_are_read_in_one_order_of_day_and_month(table, learned, new):
+    """In that of training, unless the column itself tells another."""
+    _, _, encoder = column(table, DAYS.strftime(learned).tolist())
+    same, other = (table({**GOOD, "column": DAYS.strftime(f).tolist()}) for f in (learned, new))
+    np.testing.assert_allclose(encoder.transform(other), encoder.transform(same))
+
+
+def test_days_and_months_that_cannot_be_told_apart(table):
+    either = ["02/03/2023", "05/04/2023"] * (N // 2)
+    with pytest.warns(
+        UserWarning, match=r"'02/03/2023' are read with the month first; write 2021-"
+    ):
+        column(table, either)
+    _, _, iso = column(table, DAYS.strftime("%Y-%m-%d").tolist())
+    with pytest.raises(ValueError, match=r"column 'column': dates such as '02/03/2023' were not"):
+        iso.transform(table({**GOOD, "column": either}))
+    _, _, day_first = column(table, DAYS.strftime("%d/%m/%Y").tolist())
+    dotted = [date.replace("/", ".") for date in either]
+    first, second = (
+        day_first.transform(table({**GOOD, "column": each})) for each in (either, dotted)
+    )
+    np.testing.assert_allclose(first, second)
+
+
 def test_one_row_of_a_category(table):
     kinds, _, encoder = column(table, ["often", "twice"] * 10 + ["common"] * 19 + ["once"])
     assert kinds == ["word"]  # pooled with no other word, it keeps its name

@@ -205,4 +205,9 @@ def date_formats(words: Iterable[str]) -> tuple[str, ...]:
         return (best,)
     slashed = max(SLASHED, key=lambda form: read[form])
     mixed = tuple(form for form in DATE_FORMATS if form not in SLASHED or form == slashed)
-    return mixed if all(seconds_of_word(word, mixed) is not None for word in words) else ()
+    return mixed if are_dates(words, mixed) else ()
+
+
+def are_dates(words: Iterable[str], formats: Sequence[str]) -> bool:
+    """Whether all of these are dates in one of the formats, or stand for gaps."""
+    return all(seconds_of_word(word, formats) is not None for word in words)

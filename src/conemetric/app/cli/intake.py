@@ -251,12 +251,16 @@ def check_width(path: str | Path, given: int, needed: int) -> None:
 
 
 def class_labels(series: pl.Series) -> np.ndarray:
-    """Labels as NumPy strings (None if missing) or numbers (floats, with NaN, if any is missing)."""
+    """Labels as truth values, NumPy strings (None if missing) or numbers (floats, with NaN, if any is
+    missing).
+    """
     if series.dtype.is_float():
         values = series.drop_nulls().drop_nans()
         if not (values == values.round()).all():
             return series.fill_null(np.nan).to_numpy()
         series = series.fill_nan(None).cast(pl.Int64)
+    if series.dtype == pl.Boolean and not series.null_count():
+        return series.to_numpy()
     if not series.dtype.is_integer():
         return series.cast(pl.String).to_numpy()
     return series.to_numpy()  # of integers with nulls, Polars makes floats with NaN

@@ -5,6 +5,7 @@ is: words as categories, gaps as gaps.
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 from importlib.util import find_spec
 from typing import Any
 
@@ -26,7 +27,7 @@ from ...decisions.regressor import MetricRegressor
 from ...estimators.automatic import AutoMetric
 from ...estimators.warnings import CollapsedMetricWarning
 from ...tables import TableEncoder
-from ...tables.columns import seconds_of_word
+from ...tables.columns import DATE_FORMATS, date_formats, seconds_of_word
 from ..advice import in_options
 from ..options import Options
 from .methods import find
@@ -205,7 +206,10 @@ def _as_objects(X, words, gap=np.nan):
         return X
     columns = [[gap if word is None else str(word) for word in X[name].to_list()] for name in words]
     for column in X.drop(words):
-        number = seconds_of_word if str(column.dtype) == "String" else float  # dates as text
-        values = column.to_physical().to_list()
+        values: list[Any] = column.to_physical().to_list()
+        number: Any = float
+        if str(column.dtype) == "String":  # dates as text
+            formats = date_formats({word for word in values if word is not None})
+            number = partial(seconds_of_word, formats=formats or DATE_FORMATS)
         columns.append([np.nan if value is None else number(value) for value in values])
     return np.array(columns, object).T
