@@ -12,9 +12,11 @@ from sklearn.exceptions import NotFittedError
 
 import conemetric
 from conemetric import (
+    AutoMetric,
     BoostMetric,
     DMLEig,
     FrobMetric,
+    GradientMetric,
     FrobMetricCV,
     LMNNEig,
     MaximumVarianceUnfolding,
@@ -271,3 +273,14 @@ def test_docstrings_list_the_parameters(kind):
 def test_docstrings_of_methods_list_the_parameters(method):
     if found := documented(method.__doc__ or ""):
         assert sorted(found) == sorted({*inspect.signature(method).parameters} - {"self"})
+
+
+@pytest.mark.parametrize("estimator", [FrobMetric(), AutoMetric(), GradientMetric()])
+@pytest.mark.parametrize("missing", [None, np.nan])
+def test_missing_labels_are_named(estimator, missing):
+    y = np.array(["a", "b"] * 10, object)
+    y[[4, 7]] = missing
+    with pytest.raises(
+        ValueError, match=r"y has 2 missing labels \(first: row 4\); drop those rows"
+    ):
+        estimator.fit(np.random.default_rng(0).normal(size=(20, 2)), y)

@@ -32,8 +32,8 @@ class Explanation:
     rows : array (n_queries, n)
         Row numbers in the X of ``fit``, the most influential first.
     shares : array (n_queries, n)
-        Share of each in the decision: positive if it spoke for it. Over all training rows the
-        absolute shares add up to 1.
+        Share of each in the decision: positive if it spoke for it, of a number if it moved it
+        away from the mean. Over all training rows the absolute shares add up to 1.
     nearness : array (n_queries, n, n_columns)
         What each column contributes to 1 - d / (mean d), with d the squared distance, or that
         of the city block if the kernel depends on it: positive where the column makes the two

@@ -210,7 +210,7 @@ class MetricRegressor(RegressorMixin, MetricDecision):
     _own_fields = {"_y_mean": Number(), "_y_scale": Number(0, strict=True)}
 
     def _direction(self, X: Rows) -> np.ndarray:
-        return np.ones((1, 1))
+        return np.where(self._scores(X) < 0, -1.0, 1.0)  # away from the mean
 
 
 def _numbers(y: Labels) -> np.ndarray:

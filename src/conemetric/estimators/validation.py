@@ -8,6 +8,7 @@ from sklearn.utils import assert_all_finite, get_tags
 from sklearn.utils.validation import check_consistent_length, column_or_1d, validate_data
 
 from ..constraints.block_rows import is_dask
+from ..constraints.labels import refuse_missing_labels
 from ..core.arrays import is_torch, namespace, refuse_masked, refuse_repeated_names, to_numpy
 from ..core.dates import refuse_dates
 from ..core.sparse_rows import SparseRows
@@ -58,6 +59,7 @@ def validate_labelled_points(estimator: Any, X: Any, y: Any) -> tuple[Any, np.nd
     X = validate_points(estimator, X, reset=True, min_samples=2)
     refuse_masked(y, "y")
     y = column_or_1d(to_numpy(y), warn=True)
+    refuse_missing_labels(y)
     assert_all_finite(y, input_name="y")
     check_consistent_length(X, y)
     return X, y

@@ -236,7 +236,7 @@ class LearnedMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Stored, Cert
         if self.encoder is not None:
             raise TypeError(
                 f"this metric encodes tables (TableEncoder), and {system} takes vectors: export "
-                "LearnedMap.from_estimator(metric).of_features(), and give it rows encoded by "
+                "conemetric.storage.LearnedMap.from_estimator(metric).of_features(), and give it rows encoded by "
                 "metric.encoder.transform(table)."
             )
         if self.fill is not None and not fills:
