@@ -15,6 +15,7 @@ import narwhals as nw
 import numpy as np
 
 from ..core.arrays import refuse_repeated_names
+from ..core.warn import warn_user
 from ..core.wording import listed
 
 Family = Literal["number", "date", "word"]
@@ -205,9 +206,27 @@ def date_formats(words: Iterable[str]) -> tuple[str, ...]:
         return (best,)
     slashed = max(SLASHED, key=lambda form: read[form])
     mixed = tuple(form for form in DATE_FORMATS if form not in SLASHED or form == slashed)
-    return mixed if are_dates(words, mixed) else ()
+    return mixed if _are_dates(words, mixed) else ()
 
 
-def are_dates(words: Iterable[str], formats: Sequence[str]) -> bool:
-    """Whether all of these are dates in one of the formats, or stand for gaps."""
+def formats_of(name: str, words: Iterable[str], known: Sequence[str] = ()) -> list[str]:
+    """The formats to read the dates of a column in: the known ones if they read all, else its own, with
+    one order of day and month. If any would do, that is an error beside known ones, else a warning.
+    """
+    if known and _are_dates(words, known):
+        return list(known)
+    formats = list(date_formats(words) or DATE_FORMATS)
+    if formats == [SLASHED[0]] and _are_dates(words, SLASHED[1:]):
+        first = min(word for word in words if "/" in word)
+        fault = "were not in fit" if known else "are read with the month first"
+        fault = (
+            f"column {name!r}: dates such as {first!r} {fault}; write 2021-12-31, which is clear."
+        )
+        if known:
+            raise ValueError(fault)
+        warn_user(fault)
+    return formats
+
+
+def _are_dates(words, formats):
     return all(seconds_of_word(word, formats) is not None for word in words)

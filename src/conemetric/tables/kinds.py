@@ -13,16 +13,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from ..core.fields import Array, Each, Number, Plain, Stored, Text, expect
-from ..core.warn import warn_user
-from .columns import (
-    DATE_FORMATS,
-    SLASHED,
-    Column,
-    are_dates,
-    date_formats,
-    number_of_word,
-    seconds_of_word,
-)
+from .columns import DATE_FORMATS, Column, date_formats, formats_of, number_of_word, seconds_of_word
 from .summaries import PERIODS, Summary, cycles, summarize
 
 MISSING, RARE = "(missing)", "(rare)"
@@ -193,9 +184,7 @@ class DateColumn(NumberColumn):
     def learn(cls, summary: Summary, settings: Settings) -> Self | str:
         if settings["dates"] == "ignore":
             return "dates are ignored"
-        formats = list(date_formats(summary.weights) or DATE_FORMATS) if summary.weights else []
-        if formats == [SLASHED[0]] and are_dates(summary.weights, SLASHED[1:]):
-            warn_user(_either(summary.name, summary.weights, "are read with the month first"))
+        formats = formats_of(summary.name, summary.weights) if summary.weights else []
         summary = _of_values(summary, lambda word: seconds_of_word(word, formats), cls.kind)
         moments: Any = summary.moments
         span = moments.high[0] - moments.low[0]
@@ -218,18 +207,8 @@ class DateColumn(NumberColumn):
         return cycles(numbers)[:, np.concatenate([[0], *pairs])]
 
     def value_of(self, column: Column) -> Callable[[str], float | None]:
-        formats, words = self.formats, set(column.values[~column.gaps])
-        if not are_dates(words, formats):  # one order of day and month for the whole column
-            formats = list(date_formats(words) or DATE_FORMATS)
-            if formats == [SLASHED[0]] and are_dates(words, SLASHED[1:]):
-                raise ValueError(_either(self.name, words, "were not in fit"))
+        formats = formats_of(self.name, set(column.values[~column.gaps]), self.formats)
         return lambda word: seconds_of_word(word, formats)
-
-
-def _either(name: str, words: Iterable[str], fault: str) -> str:
-    """What to say of dates that may begin with the day or with the month."""
-    first = min(word for word in words if "/" in word)
-    return f"column {name!r}: dates such as {first!r} {fault}; write 2021-12-31, which is clear."
 
 
 CYCLES = {period: [1 + 2 * i, 2 + 2 * i] for i, period in enumerate(PERIODS)}  # among `cycles`
