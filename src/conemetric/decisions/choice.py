@@ -85,8 +85,6 @@ def _best_metrics(
     best: dict[int, HeldOut] = {}
     least: dict[int, float] = {}
     for r in range(max(family.n_rounds for family in families)):
-        if not growing:
-            break
         emit("stage", stage=f"metrics to decide in, round {r + 1}")
         learned = in_folds(lambda i, f: next(families[i].runs[f]), growing, len(folds), rows.Z)
         metrics = {

@@ -148,9 +148,8 @@ class FrobMetric(TripletMetric):
         program = FrobeniusProgram(operator, C, self.loss, prior, given.weights)
         solver = DualQuasiNewton(tol=self.tol, max_iter=self.max_iter)
         level = float(prior[0, 0]) if prior is not None and span.maps else 0.0
-        keep = self._keep(operator.reference, span)
-        if level:
-            keep = _keep_beyond(operator.reference, span, level)
+        X = operator.reference
+        keep = _keep_beyond(X, span, level) if level else self._keep(X, span)
         result = self._run(solver, program, start=start, keep=keep)
         self.C_ = C
         if given.row_numbers is not None:

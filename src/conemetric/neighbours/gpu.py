@@ -55,8 +55,9 @@ class DeviceSearch:
         self.unit = 2.0 ** np.ceil(np.log2(longest)) if longest > 0 else 1.0
         eps = max(torch.finfo(X.dtype).eps for X in (self.X, self.R))
         per_length, self.slope = tie_rule(self.X.shape[1], eps)
-        least = torch.minimum(self.X.amin(0), self.R.amin(0))
-        varying = least < torch.maximum(self.X.amax(0), self.R.amax(0))  # see `tie_widths`
+        varying = (self.X != self.R[:1]).any(0) | (self.R != self.R[:1]).any(
+            0
+        )  # as in `tie_widths`
         moved = self.X if bool(varying.all()) else self.X[:, varying]
         self.tie = per_length / self.unit * _lengths(moved)[self.order]
 

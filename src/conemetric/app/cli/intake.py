@@ -251,9 +251,7 @@ def check_width(path: str | Path, given: int, needed: int) -> None:
 
 
 def class_labels(series: pl.Series) -> np.ndarray:
-    """Labels as truth values, NumPy strings (None if missing) or numbers (floats, with NaN, if any is
-    missing).
-    """
+    """Labels as truth values, NumPy strings (None: missing) or numbers (floats if any is missing)."""
     if series.dtype.is_float():
         values = series.drop_nulls().drop_nans()
         if not (values == values.round()).all():
