@@ -55,7 +55,7 @@ class DeviceSearch:
         self.unit = 2.0 ** np.ceil(np.log2(longest)) if longest > 0 else 1.0
         eps = max(torch.finfo(X.dtype).eps for X in (self.X, self.R))
         per_length, self.slope = tie_rule(self.X.shape[1], eps)
-        varying = (self.X != self.R[:1]).any(0) | (self.R != self.R[:1]).any(
+        varying = (self.R[:1] != self.X).any(0) | (self.R[:1] != self.R).any(
             0
         )  # as in `tie_widths`
         moved = self.X if bool(varying.all()) else self.X[:, varying]

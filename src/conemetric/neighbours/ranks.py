@@ -77,7 +77,7 @@ def tie_widths(X: np.ndarray, R: np.ndarray, unit: float = 1.0) -> tuple[np.ndar
     """
     eps = max(float(np.finfo(each.dtype).eps) for each in (X, R))
     per_length, slope = tie_rule(X.shape[1], eps)
-    varying = (X != R[:1]).any(0) | (R != R[:1]).any(0)
+    varying = (R[:1] != X).any(0) | (R[:1] != R).any(0)
     widths = np.empty(len(X))
     for part in slices(*X.shape):
         Z = X[part] * varying / unit
