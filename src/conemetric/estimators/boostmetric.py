@@ -71,8 +71,8 @@ class BoostMetric(TripletMetric):
         new learner, which is cheaper and seldom reaches ``tol``. The hinge ignores it and
         solves a linear program for all weights.
     n_passes : int, default=1
-        Passes over the data, from labels only: each maps X by the metric learned so far, finds
-        new triplets there and solves its program there, M and its trace being those over the mapped
+        Passes over the data, from labels only: each finds new triplets, and solves its program,
+        over X as mapped by the metric learned so far; its M and trace are those over the mapped
         features. Passes end early when the triplets or the objective stay the same.
     max_iter : int, default=500
         Most iterations, hence learners, per pass.
@@ -94,10 +94,9 @@ class BoostMetric(TripletMetric):
     components_ : array (rank, n_features)
         ``transform(X) = X @ components_.T``; M = ``components_.T @ components_``.
     certificate_ : Certificate
-        Of the last pass, over the features it was given (``n_passes``). With the exponential
-        loss ``gap`` is proven against metrics of no larger trace (the Frank-Wolfe gap),
-        ``violation`` is the relative excess of lambda_max(A*(u)) over v, and there is no bound
-        (-inf) if that is above 0.1.
+        Of the last pass (see ``n_passes``). With the exponential loss ``gap`` is proven against
+        metrics of no larger trace (the Frank-Wolfe gap), ``violation`` is the relative excess of
+        lambda_max(A*(u)) over v, and there is no bound (-inf) if that is above 0.1.
     v_ : float
         The v used in the last pass, in the units of X; after a first pass, of X as mapped by it.
     objective_, n_iter_, history_
