@@ -17,6 +17,7 @@ from typing import ClassVar
 
 from conemetric import DMLEig
 from conemetric.core import spectral
+from conemetric.core.arrays import like
 from conemetric.problems.eigenvalue import DMLEigProgram, EigenvalueProgram
 from conemetric.problems.losses import LogSumExp
 from conemetric.solvers.base import Iterate, Solver
@@ -79,6 +80,6 @@ def _bounds(problem, value, bound):
 class DMLEigByFrankWolfe(DMLEig):
     """`DMLEig` by the paper's algorithm."""
 
-    def _solve(self, problem, whitened):
-        solver = FrankWolfe(tol=self.tol, max_iter=self.max_iter)
-        return self._run(solver, problem, keep=self._keep(problem.operator.reference, whitened))
+    def _solve(self, problem, whitened, dtype):
+        solver, solved = FrankWolfe(self.tol, self.max_iter), problem.operator.reference
+        return self._run(solver, problem, keep=self._keep(like(solved, solved, dtype), whitened))

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from instances import expected_failures
 from numpy.testing import assert_allclose
+from recomputed import recomputed_objective
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_iris, load_wine
 from sklearn.exceptions import ConvergenceWarning
@@ -170,6 +171,39 @@ def test_the_default_v_has_no_units(loss, iris):
     if zero is not None:  # from there on the zero metric is optimal
         with pytest.warns(CollapsedMetricWarning):
             assert not zero.fit(*iris).components_.any()
+
+
+@pytest.mark.filterwarnings("ignore::conemetric.CollapsedMetricWarning")
+@pytest.mark.parametrize("constant", [0.0, -3e-5, 0.1])
+@pytest.mark.parametrize("loss", ["logistic", "exponential"])
+def test_the_rounding_of_a_constant_column_is_no_scale_of_v(constant, loss):
+    """Impostors are closer than targets, so that the zero metric is optimal for every v."""
+    x = np.repeat(np.random.default_rng(0).normal(size=8), 2) + np.tile([0.0, 0.01], 8)
+    X = np.column_stack([np.full(16, constant), x])
+    metric = BoostMetric(loss=loss, n_targets=1, n_impostors=1).fit(X, np.arange(16) % 2)
+    assert metric.v_ == 1.0
+    assert metric.certificate_.status == "converged" and not metric.components_.any()
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("n_components", [None, 2])
+@pytest.mark.parametrize("loss", ["logistic", "exponential", "hinge"])
+def test_the_last_of_several_passes_is_certified_where_it_was_learned(loss, n_components, dtype):
+    rng = np.random.default_rng(0)
+    y = np.arange(30) % 3
+    X = (rng.normal(size=(30, 4)) + rng.normal(size=(3, 4))[y]).astype(dtype)
+    before = BoostMetric(loss=loss).fit(X, y)
+    metric = BoostMetric(loss=loss, n_passes=2, n_components=n_components).fit(X, y)
+    assert metric.n_passes_ == 2
+    C, proof = before.components_.astype(np.float64), metric.certificate_
+    W, Z = metric.components_ @ np.linalg.pinv(C), X @ C.T
+    assert_allclose(W @ C, metric.components_, rtol=1e-5, atol=1e-6 * abs(C).max())
+    again = BoostMetric(metric.v_, loss=loss, tol=1e-6).fit(Z, triplets=metric.triplets_)
+    assert proof.dual <= again.certificate_.primal * (1 + 1e-6)
+    again.components_ = W  # the stored metric, over the mapped rows
+    assert proof.primal == pytest.approx(recomputed_objective(again, Z), rel=1e-6)
+    if loss == "hinge":
+        assert abs((W * W).sum() - 1) <= proof.violation + 1e-9
 
 
 @pytest.mark.parametrize("v", ["scale", 0.005, 0.5])

@@ -75,6 +75,20 @@ def test_any_points_certify(kind, seed, asarray, dtype):
     assert -bounds.primal <= optimum * (1 + 1e-6) <= -bounds.dual * (1 + 2e-6)
 
 
+@pytest.mark.filterwarnings("ignore:DMLEig is meant for given pairs")
+@pytest.mark.parametrize("seed", (2, 87, 357))
+def test_single_precision_keeps_the_closest_pair(seed, asarray):
+    """Its squared length is below the rounding of the squares of the points."""
+    rng = np.random.default_rng(seed)
+    y, X = rng.permutation(np.arange(22) % 3), rng.normal(size=(22, 1)).astype(np.float32)
+    settings = {"n_impostors": 1, "n_targets": 2, "tol": 1e-2}
+    exact = DMLEig(**settings).fit(X.astype(np.float64), y)
+    metric = DMLEig(**settings).fit(asarray(X), y)
+    assert metric.certificate_.status == "converged"
+    assert metric.objective_ == pytest.approx(exact.objective_, rel=1e-5)
+    assert metric.components_.dtype == asarray(X).dtype
+
+
 def test_optimality_conditions():
     """Complementarity: only closest dissimilar pairs carry weight, and S lives on the
     leading eigenspace of sum u_r X_r.

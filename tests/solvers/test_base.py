@@ -111,6 +111,7 @@ def test_requirements_are_checked_before_the_first_iteration():
 def test_relative_gap_has_no_absolute_floor():
     assert relative_gap(2e-30, 1e-30) == pytest.approx(0.5)
     assert relative_gap(0.0, 0.0) == 0.0
+    assert np.isnan(relative_gap(np.nan, 1.0))  # within no tolerance
 
 
 def test_without_a_bound_the_lowest_value_is_kept():

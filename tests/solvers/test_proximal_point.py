@@ -40,6 +40,16 @@ def test_gradient_and_gap_of_a_subproblem():
         assert step.evaluate(v).dual <= primal
 
 
+def test_a_point_of_which_no_multiple_is_feasible_solves_no_subproblem():
+    """Its objective is infinite; a gap without a value was taken for 0, and sigma grew for ever."""
+    problem = program(loss_weight=np.inf)
+    center = np.zeros((problem.operator.n_features, 0))
+    nowhere = ProximalDual(problem, center, 1.0).evaluate(
+        problem.operator.empty_constraint_vector()
+    )
+    assert nowhere.primal == (np.inf, 0.0)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_high_accuracy_is_reached(kind, seed):
     result = ProximalPoint(tol=1e-8).solve(program(kind, seed))

@@ -14,9 +14,10 @@ from ..constraints.in_memory import ConstraintsInMemory, triplets_from_neighbour
 from ..core import spectral
 from ..core.arrays import float64, like, to_numpy
 from ..core.sklearn_private import Interval, StrOptions
+from ..core.vectors import total
 from ..operators import from_triplets
 from ..operators.span import Coordinates, Matrix
-from ..problems.losses import Logistic, LogSumExp
+from ..problems.losses import Logistic, LogSumExp, weighted_sum
 from ..problems.soft_margin import SoftMarginProgram
 from ..problems.trace import TraceProgram
 from ..solvers.base import Solver, SolveResult, Status, relative_gap
@@ -35,6 +36,7 @@ PROGRAMS: dict[str, Callable] = {
 SCALE_FREE_V = 0.01
 # v="scale" with the hinge: make the mean of this share of the margins, the smallest, large
 SHARE_OF_MARGINS = 0.1
+ROUNDING = 10  # of A*(u), in units of eps times the sum of the sizes of its terms
 
 
 @dataclass(eq=False, repr=False)
@@ -69,8 +71,9 @@ class BoostMetric(TripletMetric):
         new learner, which is cheaper and seldom reaches ``tol``. The hinge ignores it and
         solves a linear program for all weights.
     n_passes : int, default=1
-        Passes over the data, from labels only: each finds new triplets in the space learned
-        so far. Passes end early when the triplets or the objective stay the same.
+        Passes over the data, from labels only: each finds new triplets, and solves its program,
+        over X as mapped by the metric learned so far; its M and trace are those over the mapped
+        features. Passes end early when the triplets or the objective stay the same.
     max_iter : int, default=500
         Most iterations, hence learners, per pass.
     n_targets : int, default=3
@@ -91,11 +94,11 @@ class BoostMetric(TripletMetric):
     components_ : array (rank, n_features)
         ``transform(X) = X @ components_.T``; M = ``components_.T @ components_``.
     certificate_ : Certificate
-        Of the last pass. With the exponential loss ``gap`` is proven against metrics of no
-        larger trace (the Frank-Wolfe gap), ``violation`` is the relative excess of
+        Of the last pass (see ``n_passes``). With the exponential loss ``gap`` is proven against
+        metrics of no larger trace (the Frank-Wolfe gap), ``violation`` is the relative excess of
         lambda_max(A*(u)) over v, and there is no bound (-inf) if that is above 0.1.
     v_ : float
-        The v used in the last pass, in the units of X.
+        The v used in the last pass, in the units of X; after a first pass, of X as mapped by it.
     objective_, n_iter_, history_
         Objective of the last pass, iterations of all passes, values per iteration
         (``history_["pass"]`` numbers the passes).
@@ -189,8 +192,10 @@ class BoostMetric(TripletMetric):
             return max(1.0, min(m, 1 / SHARE_OF_MARGINS)) / m
         program = PROGRAMS[self.loss](operator, 1.0, weights=weights)
         _, u, _ = program.evaluate(operator.empty_constraint_vector())
-        leading = spectral.largest_eigenvalue(operator.adjoint(u))
-        return SCALE_FREE_V * leading if leading > 0 else 1.0  # M = 0 is optimal for every v
+        adjoint, (size,) = operator.adjoint_and(u, total(weighted_sum, u, operator.row_sizes))
+        leading = spectral.largest_eigenvalue(adjoint)
+        # otherwise M = 0 is optimal for every v, up to rounding
+        return SCALE_FREE_V * leading if leading > ROUNDING * operator.eps * size else 1.0
 
     def staged_metrics(self) -> Iterator[Any]:
         """Yield the metric after each iteration of each pass, as an array C (learners,

@@ -45,9 +45,9 @@ class EigenvalueMetric(SupervisedMetric):
             )
         return found
 
-    def _solve(self, problem, whitened):
-        solver = ProximalPoint(tol=self.tol, max_iter=self.max_iter)
-        return self._run(solver, problem, keep=self._keep(problem.operator.reference, whitened))
+    def _solve(self, problem, whitened, dtype):
+        solver, solved = ProximalPoint(self.tol, self.max_iter), problem.operator.reference
+        return self._run(solver, problem, keep=self._keep(like(solved, solved, dtype), whitened))
 
 
 @dataclass(eq=False, repr=False)
@@ -189,7 +189,7 @@ class DMLEig(EigenvalueMetric):
         whitened, self.similar_scatter_ = given.whitened(_similar_pairs, self.ridge)
         problem = DMLEigProgram(dissimilar.operator(from_pairs, whitened), given.dtype)
         if not n_coinciding:
-            result = self._solve(problem, whitened)
+            result = self._solve(problem, whitened, given.dtype)
         else:
             warn_user(
                 f"{n_coinciding} of the {n_pairs} dissimilar pairs join coinciding points, so the "
@@ -199,7 +199,7 @@ class DMLEig(EigenvalueMetric):
             apart = dissimilar.narrowed(_apart)
             assert apart is not None
             rest = DMLEigProgram(apart.operator(from_pairs, whitened), given.dtype)
-            result = self._solve(rest, whitened)
+            result = self._solve(rest, whitened, given.dtype)
             zero = Certificate.from_bounds(Bounds(0.0, 0.0), result.status)
             result = replace(result, dual_point=coincide, certificate=zero)
         if given.row_numbers is not None:

@@ -83,7 +83,7 @@ random_state, verbose
         whitened, self.similar_scatter_ = given.whitened(near, self.ridge)
         operator = given.operator(from_triplets, whitened)
         problem = LMNNEigProgram(operator, self.gamma, given.dtype, given.weights)
-        result = self._solve(problem, whitened)
+        result = self._solve(problem, whitened, given.dtype)
         if given.row_numbers is not None:
             self.triplets_, self.multipliers_ = given.row_numbers, result.dual_point
         return self._store(problem, result, whitened)

@@ -21,11 +21,14 @@ import numpy as np
 
 from ..core import spectral
 from ..core.arrays import Array, Arrays, DType, Values, float64, identity, zeros
+from ..core.slices import slices
 from ..core.vectors import Total, clipped, greatest, minus_least, total
-from ..operators.base import Operator
+from ..operators.base import DifferenceOperator, Operator
 from ..operators.entries import EntryOperator
 from .base import Bounds, Point, Primal, Problem, SpectralDual, missed_trace
 from .losses import weighted_sum
+
+NEAR = 100  # roundings of the largest square of a point, up to which A* loses the length of a pair
 
 
 class EigenvalueProgram(Problem):
@@ -143,7 +146,9 @@ class ProximalDual(SpectralDual):
         return self.program.terms(margins)
 
     def primal_value(self, terms: float, squared_norm: float, factor: Array) -> Primal:
-        scale = 1.0 if not self.program.hard else -1 / terms if terms < 0 else math.inf
+        if self.program.hard and not terms < 0:  # no multiple of it meets the constraints
+            return math.inf, 0.0
+        scale = -1 / terms if self.program.hard else 1.0
         overlap = float((float64(self.center.T @ factor) ** 2).sum())
         change = (scale**2 * squared_norm - 2 * scale * overlap) / (2 * self.sigma)
         return self.program.objective(factor, terms) + (self.constant + change), 0.0
@@ -163,8 +168,9 @@ class DMLEigProgram(EigenvalueProgram):
 
     def __init__(self, operator: Operator, dtype: DType = None):
         super().__init__(operator, 1.0, math.inf, dtype)
-        if operator.space.max(minus_least, self._squared_lengths()) == 0:
-            self.operator = operator  # rounding to ``dtype`` would join the points of a pair
+        least = -operator.space.max(minus_least, self._squared_lengths())
+        if least <= NEAR * self.operator.eps * operator.space.max(largest_square, operator.blocks):
+            self.operator = operator  # its closest pair is lost in ``dtype``
 
     def _squared_lengths(self) -> Array:
         A = self.operator
@@ -239,3 +245,10 @@ class MMMFProgram(EigenvalueProgram):
 def largest_ratio(u: Array, slack_penalty: Values) -> Array:
     """max_r u_r / c_r."""
     return (u / slack_penalty).max()
+
+
+def largest_square(operator: DifferenceOperator) -> Array:
+    """The largest squared length of a point."""
+    one = identity(operator.n_features, operator.reference)
+    parts = (operator.X @ one[:, some] for some in slices(*operator.X.shape[::-1]))
+    return sum((part * part).sum(1) for part in parts).max()

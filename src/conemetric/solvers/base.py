@@ -69,7 +69,7 @@ def relative_gap(primal: float, dual: float) -> float:
     size = max(abs(primal), abs(dual))
     if size == np.inf:
         return np.inf
-    return (primal - dual) / size if size > 0 else 0.0
+    return (primal - dual) / size if size != 0 else 0.0
 
 
 @dataclass(frozen=True)
