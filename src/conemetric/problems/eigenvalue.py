@@ -21,7 +21,6 @@ import numpy as np
 
 from ..core import spectral
 from ..core.arrays import Array, Arrays, DType, Values, float64, identity, zeros
-from ..core.slices import slices
 from ..core.vectors import Total, clipped, greatest, minus_least, total
 from ..operators.base import DifferenceOperator, Operator
 from ..operators.entries import EntryOperator
@@ -249,6 +248,5 @@ def largest_ratio(u: Array, slack_penalty: Values) -> Array:
 
 def largest_square(operator: DifferenceOperator) -> Array:
     """The largest squared length of a point."""
-    one = identity(operator.n_features, operator.reference)
-    parts = (operator.X @ one[:, some] for some in slices(*operator.X.shape[::-1]))
-    return sum((part * part).sum(1) for part in parts).max()
+    rows = operator.X @ identity(operator.n_features, operator.reference)  # of sparse rows too
+    return (rows * rows).sum(1).max()
