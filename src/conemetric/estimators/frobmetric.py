@@ -138,7 +138,10 @@ class FrobMetric(TripletMetric):
         """Learn from an operator and store everything; return the multipliers."""
         number, m = operator.xp.finfo(operator.dtype), operator.n_constraints
         if not float(number.tiny) < C / m < float(number.max * number.eps):
-            raise out_of_range(C, m, operator.dtype)
+            raise ValueError(
+                f"C={C:g} over {m} triplets is out of the range of {operator.dtype}: C scales with "
+                "the inverse fourth power of the units of X; rescale X, or give it in float64."
+            )
         identity = isinstance(self.prior, str)
         size = mean_impostor_distance(operator, given.weights, "prior") if identity else 1.0
         prior = prior_matrix(self.prior, operator.reference, operator.n_features, size)
@@ -178,14 +181,6 @@ def _keep_beyond(X, span, level):
         return factor, span.lower(float64(factor))
 
     return keep
-
-
-def out_of_range(C: float, m: int, dtype: Any) -> ValueError:
-    """That multipliers of this C cannot be held in the precision of X."""
-    return ValueError(
-        f"C={C:g} over {m} triplets is out of the range of {dtype}: C scales with the inverse "
-        "fourth power of the units of X; rescale X, or give it in float64."
-    )
 
 
 def scaled_C(operator: Any, n_features: int, weights: Any = None) -> float:

@@ -20,7 +20,7 @@ from ..operators import from_triplets
 from ..operators.span import Coordinates
 from ..problems.comparisons import MeasuredComparisonProgram
 from ..solvers.dual_coordinate import DualCoordinate
-from .frobmetric import out_of_range, scaled_C
+from .frobmetric import scaled_C
 from .supervised import TripletMetric
 from .validation import dense, rows_coincide
 
@@ -134,8 +134,6 @@ class RelativeComparisons(TripletMetric):
         stored = operator if A is None else from_triplets(host, triplets)
         kernel, memory = gram if callable(self.basis) else None, get_config()["working_memory"]
         C = self._scaled_C(operator, host, gram, triplets, weights)
-        if C * (1.0 if weights is None else weights.max()) > namespace(X).finfo(X.dtype).max:
-            raise out_of_range(C, len(triplets), X.dtype)
         parts = stored, kernel, operator, C, gram, memory * 2**20, weights
         problem = MeasuredComparisonProgram(*parts)
         seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
