@@ -3,7 +3,8 @@ import pytest
 from scipy import stats
 
 from conemetric.evaluation.statistics import (
-    corrected_t_test,
+    combined_p_value,
+    mcnemar,
     mean_interval,
     paired_difference,
     randomisation_test,
@@ -36,30 +37,20 @@ def test_confidence_is_a_share(confidence):
         paired_difference([1.0, 2.0], [2.0, 2.5], confidence=confidence)
 
 
-@pytest.mark.parametrize("test_size", [0.1, 0.3, 0.5])
-@pytest.mark.parametrize("n", [2, 5, 20])
-def test_the_corrected_test_is_students_with_a_larger_spread(n, test_size, seed):
-    before, after = np.random.default_rng(seed).normal(size=(2, n))
-    p = corrected_t_test(before, after, test_size)
-    plain = stats.ttest_rel(after, before)
-    scale = (1 + n * test_size / (1 - test_size)) ** 0.5
-    assert p == pytest.approx(2 * stats.t.sf(abs(plain.statistic) / scale, n - 1))
-    assert p > plain.pvalue and p == pytest.approx(corrected_t_test(after, before, test_size))
+def test_a_combined_p_value_is_rarely_small_by_chance_whatever_the_splits_share(seed):
+    """McNemar's test of two methods that are equally good, on overlapping halves of 100 rows."""
+    rng, small = np.random.default_rng(seed), 0
+    for _ in range(200):
+        before, after = rng.random((2, 100)) < 0.3
+        halves = [rng.permutation(100)[:50] for _ in range(5)]
+        small += combined_p_value([mcnemar(before[half], after[half]) for half in halves]) <= 0.05
+    assert small <= 0.05 * 200
 
 
-@pytest.mark.parametrize(("shift", "expected"), [(0.0, 1.0), (0.25, 0.0), (-0.25, 0.0)])
-def test_differences_without_spread_are_certain(shift, expected):
-    errors = np.array([0.5, 0.25, 0.75])
-    assert corrected_t_test(errors, errors + shift, 0.3) == expected
-
-
-@pytest.mark.parametrize(
-    ("errors", "test_size", "message"),
-    [([0.1], 0.3, "two splits"), ([[0.1, 0.2]], 0.3, "two splits"), ([0.1, 0.2], 1, "test_size=1")],
-)
-def test_the_corrected_test_needs_splits_and_a_share(errors, test_size, message):
-    with pytest.raises(ValueError, match=message):
-        corrected_t_test(errors, errors, test_size)
+@pytest.mark.parametrize("p_values", [[], 0.5, [0.1, 1.2], [0.1, np.nan]])
+def test_a_combined_p_value_needs_p_values(p_values):
+    with pytest.raises(ValueError, match="from 0 to 1, one for each split"):
+        combined_p_value(p_values)
 
 
 @pytest.mark.parametrize("n", [2, 13, 14, 60])  # with up to 13 all signs are tried

@@ -49,35 +49,27 @@ def mcnemar(before: np.ndarray, after: np.ndarray) -> float:
     return float(stats.binomtest(fixed, fixed + broken).pvalue) if fixed + broken else 1.0
 
 
-def corrected_t_test(before: Any, after: Any, test_size: float) -> float:
-    """p-value of the two-sided corrected resampled t-test of two methods on random splits of
-    the same rows (Nadeau & Bengio, "Inference for the generalization error", Machine Learning
-    52, 2003): the splits overlap, so their errors vary less than those of independent data.
+def combined_p_value(p_values: Any) -> float:
+    """p-value of a difference that was tested on several random splits of the same rows: twice the
+    median of the p-values, at most 1. It holds however much the splits share (Meinshausen, Meier &
+    Buhlmann, "p-values for high-dimensional regression", JASA 104, 2009). A t-test over the errors
+    does not: few splits that happen to differ by the same amount have no spread, and p near 0.
 
     Parameters
     ----------
-    before, after : array-like (n_splits,)
-        The error of each method on each split.
-    test_size : float
-        Share of the rows that each split holds out.
+    p_values : array-like (n_splits,)
+        Of the two-sided test on each split, such as `mcnemar`.
 
     Examples
     --------
-    >>> from conemetric.evaluation.statistics import corrected_t_test
-    >>> before, after = [0.31, 0.27, 0.32, 0.30], [0.22, 0.22, 0.25, 0.24]
-    >>> round(corrected_t_test(before, after, test_size=0.3), 3)
-    0.017
+    >>> from conemetric.evaluation.statistics import combined_p_value
+    >>> combined_p_value([0.01, 0.5, 0.02])
+    0.04
     """
-    difference = np.asarray(after, dtype=float) - np.asarray(before, dtype=float)
-    if difference.ndim != 1 or len(difference) < 2:
-        raise ValueError(f"errors have shape {difference.shape}; give those of two splits or more.")
-    if not 0 < test_size < 1:
-        raise ValueError(f"test_size={test_size} must be between 0 and 1 (0.3 for 30 %).")
-    n, spread = len(difference), difference.std(ddof=1)
-    if spread == 0:
-        return 1.0 if difference[0] == 0 else 0.0
-    scale = spread * (1 / n + test_size / (1 - test_size)) ** 0.5
-    return float(2 * stats.t.sf(abs(difference.mean()) / scale, n - 1))
+    p_values = np.asarray(p_values, dtype=float)
+    if p_values.ndim != 1 or not ((p_values >= 0) & (p_values <= 1)).all() or not len(p_values):
+        raise ValueError(f"p_values={p_values} must be numbers from 0 to 1, one for each split.")
+    return min(1.0, 2 * float(np.median(p_values)))
 
 
 class PairedDifference(NamedTuple):

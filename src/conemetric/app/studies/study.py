@@ -17,7 +17,7 @@ from ...core.clock import seconds_compiling, timed_stage
 from ...core.progress import all_or_nothing, labelled
 from ...core.warn import collected_warnings
 from ...estimators.warnings import CollapsedMetricWarning, ScaleWarning
-from ...evaluation.statistics import SIGNIFICANT, corrected_t_test
+from ...evaluation.statistics import SIGNIFICANT, combined_p_value
 from ...solvers.base import Status
 from ...storage import LearnedMetric
 from ...tables import TableEncoder
@@ -100,10 +100,9 @@ class Study:
         return np.array([split[name].rate for split in self.judged])
 
     def p_of(self, one: str, other: str) -> float:
-        """p of the difference between two rows of the table, by a paired test."""
-        if len(self.judged) > 1:
-            return corrected_t_test(self.errors(one), self.errors(other), self.options.test_size)
-        return self.judged[0][one].p_value(self.judged[0][other])
+        """p of the difference between two rows of the table, by a paired test on each split."""
+        p_values = [split[one].p_value(split[other]) for split in self.judged]
+        return p_values[0] if len(p_values) == 1 else combined_p_value(p_values)
 
     @cached_property
     def p_value(self) -> float:
@@ -129,14 +128,16 @@ class Study:
     @cached_property
     def recommended(self) -> str:
         """The row of the table to use: the decision unless one of its rivals is better than it,
-        or it is no better than neighbours; else the learned distance if it is better than the
-        Euclidean one. Tests are paired; those against several rivals count each of them.
+        or it is no better than neighbours; then the best of the table if that is; else the learned
+        distance if it is better than the Euclidean one. Tests are paired, and count each candidate.
         """
         plain = self._neighbours
         if self.decided is None:
             return plain
         ours, rivals, better = self.decided.name, self.rivals, self._better
-        return better(rivals, ours) or better([ours], plain) or better(rivals, plain) or plain
+        return (
+            better(rivals, ours) or better([ours], plain) or better([ours, *rivals], plain) or plain
+        )
 
     @property
     def _neighbours(self):
@@ -191,14 +192,16 @@ class Study:
 
     def _no_better_than_the_constant(self):
         """Said of what is recommended; where that is to stay with neighbours, of the whole table."""
-        rows, what = [self.recommended], self.recommended
-        if what == self._neighbours:
-            deciding = [self.decided.name, *self.rivals] if self.decided else []
-            rows, what = [EUCLIDEAN, str(self.options.method), *deciding], "nothing"
-        if CONSTANT not in self.judged[0] or self._better(rows, CONSTANT):
+        if CONSTANT not in self.judged[0] or self._better([self.recommended], CONSTANT):
             return ""
+        what = f"{self.recommended} shows no"
+        if self.recommended == self._neighbours:
+            deciding = [self.decided.name, *self.rivals] if self.decided else []
+            if self._better([EUCLIDEAN, str(self.options.method), *deciding], CONSTANT):
+                return ""
+            what = "nothing shows a"
         always = f"{self.task.constant()[1]} ({self.task.measure} {self._figure(CONSTANT)})"
-        return f" Yet {what} shows no measurable gain over always {always}: the columns may say little."
+        return f" Yet {what} measurable gain over always predicting {always}: the columns may say little."
 
     def _figure(self, name):
         errors = self.errors(name)
