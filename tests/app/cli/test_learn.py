@@ -719,6 +719,16 @@ def test_ctrl_c_saves_the_best_certified_metric(child):
     )
 
 
+def test_ctrl_c_after_the_metric_says_where_it_is(run, csv, tmp_path, monkeypatch):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("conemetric.app.report.metric.write_report", interrupted)
+    done = run("learn", csv, "--label", "kind", "--method", "frob", "--out", tmp_path / "out")
+    place = tmp_path / "out" / "metric.safetensors"
+    assert done.code == 130 and f"the metric is in '{place}'" in done.err and place.exists()
+
+
 @pytest.mark.slow
 def test_ctrl_c_saves_the_blend_so_far(child):
     process, out = child("interrupt", "auto")

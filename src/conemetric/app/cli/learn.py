@@ -1,5 +1,7 @@
 """``conemetric learn``: one command from a file to a metric, a report and a table."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -74,13 +76,14 @@ def learn(given: Learn) -> None:
     from .loading import load_task
     from .partitions import computing, load_partitions
 
-    with computing(given.workers, given.scheduler), progress_bar("reading"):
+    kept: list[Path] = []  # the metric, once it is saved
+    with computing(given.workers, given.scheduler), progress_bar("reading"), _interruptible(kept):
         table, task, name = (load_partitions if many else load_task)(data, given)
         study = run_study(
             task,
             given,
             feature_names=table.names,
-            on_metric=lambda metric, interrupted: _keep(metric, interrupted, out / FILES["metric"]),
+            on_metric=lambda *found: kept.append(_keep(*found, out / FILES["metric"])),
             decide=not (given.no_decision or many),
             refit=not many,
         )
@@ -137,6 +140,19 @@ def _keep(metric, interrupted, path):
             best = f"best certified metric ({in_words(metric.certificate)})"
         state.say(f"[yellow]interrupted[/] the {best} is in '{escape(str(path))}'.")
         raise typer.Exit(130)
+    return path
+
+
+@contextmanager
+def _interruptible(kept: list[Path]) -> Iterator[None]:
+    """Say where the metric is if Ctrl-C ends what comes after it."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        for path in kept[:1]:
+            rest = "the decision, if any, and the report are not finished"
+            state.say(f"[yellow]interrupted[/] the metric is in '{escape(str(path))}'; {rest}.")
+        raise
 
 
 def _image_shape(image, data):
