@@ -565,7 +565,7 @@ def awkward():
         ),
         "infinite": (
             plain.with_columns(weight=gaps.then("weight").otherwise(float("inf"))),
-            "20 infinite",
+            "'weight' has 20 entries that are not numeric (first: 'inf'), taken as missing.",
         ),
         "identifiers": (plain.with_columns(pl.Series("id", range(n))), "Ignored: 'id'"),
         "all missing": (
@@ -726,7 +726,11 @@ def test_ctrl_c_after_the_metric_says_where_it_is(run, csv, tmp_path, monkeypatc
     monkeypatch.setattr("conemetric.app.report.metric.write_report", interrupted)
     done = run("learn", csv, "--label", "kind", "--method", "frob", "--out", tmp_path / "out")
     place = tmp_path / "out" / "metric.safetensors"
-    assert done.code == 130 and f"the metric is in '{place}'" in done.err and place.exists()
+    assert (
+        done.code == 130
+        and f"the metric, not the rest, is in '{place}'" in done.err
+        and place.exists()
+    )
 
 
 @pytest.mark.slow

@@ -1,7 +1,5 @@
 """``conemetric learn``: one command from a file to a metric, a report and a table."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -77,20 +75,27 @@ def learn(given: Learn) -> None:
     from .partitions import computing, load_partitions
 
     kept: list[Path] = []  # the metric, once it is saved
-    with computing(given.workers, given.scheduler), progress_bar("reading"), _interruptible(kept):
-        table, task, name = (load_partitions if many else load_task)(data, given)
-        study = run_study(
-            task,
-            given,
-            feature_names=table.names,
-            on_metric=lambda *found: kept.append(_keep(*found, out / FILES["metric"])),
-            decide=not (given.no_decision or many),
-            refit=not many,
-        )
-        files = _write(study, table, out)
-        emit("stage", stage="writing the report")
-        page = {"name": name, "image_shape": shape, "ids": table.ids, "notes": table.notes}
-        write_report(out / FILES["report"], study, **page)
+    try:
+        with computing(given.workers, given.scheduler), progress_bar("reading"):
+            table, task, name = (load_partitions if many else load_task)(data, given)
+            study = run_study(
+                task,
+                given,
+                feature_names=table.names,
+                on_metric=lambda *found: kept.append(_keep(*found, out / FILES["metric"])),
+                decide=not (given.no_decision or many),
+                refit=not many,
+            )
+            files = _write(study, table, out)
+            emit("stage", stage="writing the report")
+            page = {"name": name, "image_shape": shape, "ids": table.ids, "notes": table.notes}
+            write_report(out / FILES["report"], study, **page)
+    except KeyboardInterrupt:
+        for path in kept[:1]:
+            state.say(
+                f"[yellow]interrupted[/] the metric, not the rest, is in '{escape(str(path))}'."
+            )
+        raise
     _answer(study, table, name, out, files)
 
 
@@ -141,18 +146,6 @@ def _keep(metric, interrupted, path):
         state.say(f"[yellow]interrupted[/] the {best} is in '{escape(str(path))}'.")
         raise typer.Exit(130)
     return path
-
-
-@contextmanager
-def _interruptible(kept: list[Path]) -> Iterator[None]:
-    """Say where the metric is if Ctrl-C ends what comes after it."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        for path in kept[:1]:
-            rest = "the decision, if any, and the report are not finished"
-            state.say(f"[yellow]interrupted[/] the metric is in '{escape(str(path))}'; {rest}.")
-        raise
 
 
 def _image_shape(image, data):

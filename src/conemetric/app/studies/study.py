@@ -192,14 +192,12 @@ class Study:
 
     def _no_better_than_the_constant(self):
         """Said of what is recommended; where that is to stay with neighbours, of the whole table."""
-        if CONSTANT not in self.judged[0] or self._better([self.recommended], CONSTANT):
-            return ""
-        what = f"{self.recommended} shows no"
+        rows, what = [self.recommended], f"{self.recommended} shows no"
         if self.recommended == self._neighbours:
             deciding = [self.decided.name, *self.rivals] if self.decided else []
-            if self._better([EUCLIDEAN, str(self.options.method), *deciding], CONSTANT):
-                return ""
-            what = "nothing shows a"
+            rows, what = [EUCLIDEAN, str(self.options.method), *deciding], "nothing shows a"
+        if CONSTANT not in self.judged[0] or any(self._better([row], CONSTANT) for row in rows):
+            return ""
         always = f"{self.task.constant()[1]} ({self.task.measure} {self._figure(CONSTANT)})"
         return f" Yet {what} measurable gain over always predicting {always}: the columns may say little."
 
