@@ -278,7 +278,10 @@ def test_files_of_the_other_kind_are_refused_by_name(run, csv, tmp_path):
     save_decision(decision, MetricClassifier(metric=None, random_state=0).fit(X[::4], y[::4]))
     for command, message in (
         (("predict", csv, "--decision", metric), "holds a metric, not a decision"),
-        (("neighbors", csv, "--metric", decision), "holds a decision, not a metric"),
+        (
+            ("neighbors", csv, "--metric", decision),
+            "holds a decision, not a metric; give a metric file",
+        ),
         (("inspect", csv), "not a metric or decision file"),
         (("inspect", tmp_path / "absent"), "no metric or decision file"),
     ):
