@@ -3,8 +3,6 @@ import pytest
 from scipy import stats
 
 from conemetric.evaluation.statistics import (
-    combined_p_value,
-    mcnemar,
     mean_interval,
     paired_difference,
     randomisation_test,
@@ -35,22 +33,6 @@ def test_confidence_is_a_share(confidence):
         mean_interval([1.0, 2.0], confidence)
     with pytest.raises(ValueError, match="confidence="):
         paired_difference([1.0, 2.0], [2.0, 2.5], confidence=confidence)
-
-
-def test_a_combined_p_value_is_rarely_small_by_chance_whatever_the_splits_share(seed):
-    """McNemar's test of two methods that are equally good, on overlapping halves of 100 rows."""
-    rng, small = np.random.default_rng(seed), 0
-    for _ in range(200):
-        before, after = rng.random((2, 100)) < 0.3
-        halves = [rng.permutation(100)[:50] for _ in range(5)]
-        small += combined_p_value([mcnemar(before[half], after[half]) for half in halves]) <= 0.05
-    assert small <= 0.05 * 200
-
-
-@pytest.mark.parametrize("p_values", [[], 0.5, [0.1, 1.2], [0.1, np.nan]])
-def test_a_combined_p_value_needs_p_values(p_values):
-    with pytest.raises(ValueError, match="from 0 to 1, one for each split"):
-        combined_p_value(p_values)
 
 
 @pytest.mark.parametrize("n", [2, 13, 14, 60])  # with up to 13 all signs are tried

@@ -49,29 +49,6 @@ def mcnemar(before: np.ndarray, after: np.ndarray) -> float:
     return float(stats.binomtest(fixed, fixed + broken).pvalue) if fixed + broken else 1.0
 
 
-def combined_p_value(p_values: Any) -> float:
-    """p-value of a difference that was tested on several random splits of the same rows: twice the
-    median of the p-values, at most 1. It holds however much the splits share (Meinshausen, Meier &
-    Buhlmann, "p-values for high-dimensional regression", JASA 104, 2009). A t-test over the errors
-    does not: few splits that happen to differ by the same amount have no spread, and p near 0.
-
-    Parameters
-    ----------
-    p_values : array-like (n_splits,)
-        Of the two-sided test on each split, such as `mcnemar`.
-
-    Examples
-    --------
-    >>> from conemetric.evaluation.statistics import combined_p_value
-    >>> combined_p_value([0.01, 0.5, 0.02])
-    0.04
-    """
-    p_values = np.asarray(p_values, dtype=float)
-    if p_values.ndim != 1 or not ((p_values >= 0) & (p_values <= 1)).all() or not len(p_values):
-        raise ValueError(f"p_values={p_values} must be numbers from 0 to 1, one for each split.")
-    return min(1.0, 2 * float(np.median(p_values)))
-
-
 class PairedDifference(NamedTuple):
     """Mean of ``after - before`` over ``n`` queries, its bootstrap interval, and the
     two-sided p-value of the randomisation test.

@@ -19,7 +19,6 @@ from conemetric.app.studies import Options, deciding, run_study
 from conemetric.app.studies.supervision import Labelled, Measured
 from conemetric.app.studies.task import Judgement
 from conemetric.estimators import automatic
-from conemetric.evaluation.statistics import combined_p_value
 
 X, y = load_wine(return_X_y=True)
 
@@ -47,7 +46,7 @@ def test_every_row_of_the_table_is_judged_on_every_split():
         }
     for name in COMPARED:
         p_values = [split["euclidean"].p_value(split[name]) for split in study.judged]
-        assert study.p_of("euclidean", name) == combined_p_value(p_values)
+        assert study.p_of("euclidean", name) == min(1, 2 * np.median(p_values))
 
 
 def test_equal_differences_on_two_splits_are_no_proof():
@@ -60,6 +59,17 @@ def test_equal_differences_on_two_splits_are_no_proof():
     study = replace(study, judged=splits)
     assert study.p_of("euclidean", "random forest") == 1 and study.recommended == "euclidean"
     assert "over always" not in study.verdict  # 4 against 63 % on two splits is beyond chance
+
+
+def test_few_differences_between_equals_are_found_whatever_the_splits_share(seed):
+    """Five overlapping halves of 100 rows."""
+    rng, found = np.random.default_rng(seed), 0
+    for _ in range(200):
+        wrong = dict(zip(("one", "other"), rng.random((2, 100)) < 0.3, strict=True))
+        halves = [rng.permutation(100)[:50] for _ in range(5)]
+        splits = [{name: Judgement(wrong[name][half]) for name in wrong} for half in halves]
+        found += replace(wine_study(), judged=splits).p_of("one", "other") <= 0.05
+    assert found <= 0.05 * 200
 
 
 def test_a_rival_with_more_mistakes_than_the_decision_is_not_recommended():
