@@ -3,7 +3,6 @@ import pytest
 from scipy import stats
 
 from conemetric.evaluation.statistics import (
-    corrected_t_test,
     mean_interval,
     paired_difference,
     randomisation_test,
@@ -34,32 +33,6 @@ def test_confidence_is_a_share(confidence):
         mean_interval([1.0, 2.0], confidence)
     with pytest.raises(ValueError, match="confidence="):
         paired_difference([1.0, 2.0], [2.0, 2.5], confidence=confidence)
-
-
-@pytest.mark.parametrize("test_size", [0.1, 0.3, 0.5])
-@pytest.mark.parametrize("n", [2, 5, 20])
-def test_the_corrected_test_is_students_with_a_larger_spread(n, test_size, seed):
-    before, after = np.random.default_rng(seed).normal(size=(2, n))
-    p = corrected_t_test(before, after, test_size)
-    plain = stats.ttest_rel(after, before)
-    scale = (1 + n * test_size / (1 - test_size)) ** 0.5
-    assert p == pytest.approx(2 * stats.t.sf(abs(plain.statistic) / scale, n - 1))
-    assert p > plain.pvalue and p == pytest.approx(corrected_t_test(after, before, test_size))
-
-
-@pytest.mark.parametrize(("shift", "expected"), [(0.0, 1.0), (0.25, 0.0), (-0.25, 0.0)])
-def test_differences_without_spread_are_certain(shift, expected):
-    errors = np.array([0.5, 0.25, 0.75])
-    assert corrected_t_test(errors, errors + shift, 0.3) == expected
-
-
-@pytest.mark.parametrize(
-    ("errors", "test_size", "message"),
-    [([0.1], 0.3, "two splits"), ([[0.1, 0.2]], 0.3, "two splits"), ([0.1, 0.2], 1, "test_size=1")],
-)
-def test_the_corrected_test_needs_splits_and_a_share(errors, test_size, message):
-    with pytest.raises(ValueError, match=message):
-        corrected_t_test(errors, errors, test_size)
 
 
 @pytest.mark.parametrize("n", [2, 13, 14, 60])  # with up to 13 all signs are tried

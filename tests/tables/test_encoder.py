@@ -205,7 +205,7 @@ def test_kinds_can_be_given():
         TableEncoder(kinds={"id": "numeric"}).fit(X)
     with pytest.raises(ValueError, match="kinds names 'idd', which X does not have"):
         TableEncoder(kinds={"idd": "number"}).fit(X)
-    with pytest.raises(ValueError, match="'code' holds numbers, not dates"):
+    with pytest.raises(ValueError, match="'code' holds numbers, not dates; correct it"):
         TableEncoder(kinds={"code": "date"}).fit(X)
     with pytest.raises(ValueError, match=r"'size' holds '.', which is not a number"):
         TableEncoder(kinds={"size": "number"}).fit(X)

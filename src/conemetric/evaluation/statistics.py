@@ -49,37 +49,6 @@ def mcnemar(before: np.ndarray, after: np.ndarray) -> float:
     return float(stats.binomtest(fixed, fixed + broken).pvalue) if fixed + broken else 1.0
 
 
-def corrected_t_test(before: Any, after: Any, test_size: float) -> float:
-    """p-value of the two-sided corrected resampled t-test of two methods on random splits of
-    the same rows (Nadeau & Bengio, "Inference for the generalization error", Machine Learning
-    52, 2003): the splits overlap, so their errors vary less than those of independent data.
-
-    Parameters
-    ----------
-    before, after : array-like (n_splits,)
-        The error of each method on each split.
-    test_size : float
-        Share of the rows that each split holds out.
-
-    Examples
-    --------
-    >>> from conemetric.evaluation.statistics import corrected_t_test
-    >>> before, after = [0.31, 0.27, 0.32, 0.30], [0.22, 0.22, 0.25, 0.24]
-    >>> round(corrected_t_test(before, after, test_size=0.3), 3)
-    0.017
-    """
-    difference = np.asarray(after, dtype=float) - np.asarray(before, dtype=float)
-    if difference.ndim != 1 or len(difference) < 2:
-        raise ValueError(f"errors have shape {difference.shape}; give those of two splits or more.")
-    if not 0 < test_size < 1:
-        raise ValueError(f"test_size={test_size} must be between 0 and 1 (0.3 for 30 %).")
-    n, spread = len(difference), difference.std(ddof=1)
-    if spread == 0:
-        return 1.0 if difference[0] == 0 else 0.0
-    scale = spread * (1 / n + test_size / (1 - test_size)) ** 0.5
-    return float(2 * stats.t.sf(abs(difference.mean()) / scale, n - 1))
-
-
 class PairedDifference(NamedTuple):
     """Mean of ``after - before`` over ``n`` queries, its bootstrap interval, and the
     two-sided p-value of the randomisation test.

@@ -84,7 +84,9 @@ def read_state(
     ``upgrade(header, arrays)`` gives that of a file of an older format, which has no "state".
     """
     with _opened(path, kind) as (file, text, header):
-        require(_kind(header) == kind, path, f"holds a {_kind(header)!s:.20}, not a {kind}")
+        advice = f"give a {kind} file, which conemetric learn calls {kind}.safetensors"
+        fault = f"holds a {_kind(header)!s:.20}, not a {kind}; {advice}"
+        require(_kind(header) == kind, path, fault)
         misfit = "has a header that does not fit"
         require(isinstance(header, dict), path, f"{misfit}: it is not an object")
         version = header.get("format")

@@ -138,7 +138,7 @@ class NumberColumn(Kind):
         if column.family == "word":
             return _values(column.values, self.value_of(column), self.name, self.kind)
         if column.family != self.kind:
-            raise ValueError(f"column {self.name!r} holds {column.family}s, not {self.kind}s.")
+            raise _misfit(self.name, f"{column.family}s, not {self.kind}s")
         return column.values
 
     def value_of(self, column: Column) -> Callable[[str], float | None]:
@@ -394,7 +394,7 @@ def _of_values(summary, read, kind):
     if summary.family == kind:
         return summary
     if summary.family != "word":
-        raise ValueError(f"column {summary.name!r} holds {summary.family}s, not {kind}s.")
+        raise _misfit(summary.name, f"{summary.family}s, not {kind}s")
     if summary.counts is None:
         raise ValueError(f"column {summary.name!r} has too many different words for a {kind}.")
     values = _values(list(summary.weights), read, summary.name, kind)
@@ -408,11 +408,13 @@ def _values(words, read, name, kind):
     known = {word: np.nan if word is None else read(word) for word in dict.fromkeys(words)}
     for word, value in known.items():
         if value is None:
-            raise ValueError(
-                f"column {name!r} holds {word[:80]!r}, which is not a {kind}; correct it, leave it "
-                "empty, or fit with another kind for the column (kinds=)."
-            )
+            raise _misfit(name, f"{word[:80]!r}, which is not a {kind}")
     return np.array([known[word] for word in words], np.float64)
+
+
+def _misfit(name, found):
+    advice = "correct it, leave it empty, or fit with another kind for the column (kinds=)"
+    return ValueError(f"column {name!r} holds {found}; {advice}.")
 
 
 def _rank(order):

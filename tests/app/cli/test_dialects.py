@@ -3,6 +3,7 @@ words.
 """
 
 import itertools
+import re
 
 import numpy as np
 import polars as pl
@@ -159,6 +160,25 @@ def test_the_command_reports_what_it_found_out(run, frame, tmp_path):
 # ---- faults, by line, column and value
 
 
+@pytest.mark.parametrize(
+    ("separator", "decimal", "value"),
+    [(";", ",", "2.877"), (";", ",", "1.002.877,30"), (";", ",", "0.5"), (",", ".", "2,877.30")],
+)
+def test_thousands_are_refused_and_points_no_decimals_among_commas(
+    tmp_path, separator, decimal, value
+):
+    path = tmp_path / "prices.csv"
+    lines = [f'{i}{decimal}5{separator}"{i}"{separator}02.03.{2000 + i}' for i in range(30)]
+    path.write_text("\n".join([f"size{separator}price{separator}day", *lines]))
+    assert len(scan_text(path, Reading(), []).collect()) == 30
+    lines[3] = f'3{decimal}5{separator}"{value}"{separator}02.03.2003'
+    path.write_text("\n".join([f"size{separator}price{separator}day", *lines]))
+    with pytest.raises(ValueError, match=f"line 5, column 'price': '{re.escape(value)}' has a "):
+        scan_text(path, Reading(), [])
+    read = scan_text(path, Reading(words=["price"]), []).collect()
+    assert read["price"][3] == value
+
+
 def broken(lines, change):
     """The lines of a file with something wrong in line 5."""
     return [*lines[:4], change(lines[4]), *lines[5:]]
@@ -272,5 +292,6 @@ def test_none_is_a_gap_but_may_be_a_class(tmp_path, own_file):
     assert table.X["x"].to_list() == [1.0, None, 4.0]
     assert any("'None'" in note and "as missing, in 'x'" in note for note in table.notes)
     assert any("Left out: 1 row without a label" in note for note in table.notes)
+    assert any("'NA' as missing, in " in note and "'kind'" in note for note in table.notes)
     quantity = read_table(path, Reading(label="x", ignore=["kind"]))
     assert quantity.labels.tolist() == [1, 3, 4]  # of numbers it is a gap

@@ -565,7 +565,7 @@ def awkward():
         ),
         "infinite": (
             plain.with_columns(weight=gaps.then("weight").otherwise(float("inf"))),
-            "20 infinite",
+            "'weight' has 20 entries that are not numeric (first: 'inf'), taken as missing.",
         ),
         "identifiers": (plain.with_columns(pl.Series("id", range(n))), "Ignored: 'id'"),
         "all missing": (
@@ -716,6 +716,20 @@ def test_ctrl_c_saves_the_best_certified_metric(child):
     assert (
         metric.certificate.status == "interrupted"
         and metric.certificate.dual <= metric.certificate.primal
+    )
+
+
+def test_ctrl_c_after_the_metric_says_where_it_is(run, csv, tmp_path, monkeypatch):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("conemetric.app.report.metric.write_report", interrupted)
+    done = run("learn", csv, "--label", "kind", "--method", "frob", "--out", tmp_path / "out")
+    place = tmp_path / "out" / "metric.safetensors"
+    assert (
+        done.code == 130
+        and f"the metric, not the rest, is in '{place}'" in done.err
+        and place.exists()
     )
 
 

@@ -178,6 +178,15 @@ def test_gaps_in_a_file_are_those_of_pandas(run, frame, tmp_path):
     assert any("read with 'None', 'N/A' as missing, in 'f2', 'w'" in n for n in answer["notes"])
 
 
+def test_infinite_numbers_are_noted(run, frame, tmp_path):
+    path, data = tmp_path / "decision.safetensors", tmp_path / "rows.csv"
+    rows = frame.select("f0", pl.when(pl.int_range(178) > 5).then("f1").alias("f1"))
+    save_decision(path, MetricClassifier(metric=None, random_state=0).fit(rows, KINDS))
+    rows.with_columns(pl.when(pl.int_range(178) > 1).then("f0").otherwise(np.inf)).write_csv(data)
+    notes = run("predict", data, "--decision", path, "--json").json["notes"]
+    assert any("'f0' has 2 entries that are not numeric (first: 'inf')" in note for note in notes)
+
+
 def test_decisions_of_data_frames_and_wrong_files(run, csv, frame, tmp_path):
     path = tmp_path / "decision.safetensors"
     names = [f"f{i}" for i in range(13)][::-1]
@@ -269,7 +278,10 @@ def test_files_of_the_other_kind_are_refused_by_name(run, csv, tmp_path):
     save_decision(decision, MetricClassifier(metric=None, random_state=0).fit(X[::4], y[::4]))
     for command, message in (
         (("predict", csv, "--decision", metric), "holds a metric, not a decision"),
-        (("neighbors", csv, "--metric", decision), "holds a decision, not a metric"),
+        (
+            ("neighbors", csv, "--metric", decision),
+            "holds a decision, not a metric; give a metric file",
+        ),
         (("inspect", csv), "not a metric or decision file"),
         (("inspect", tmp_path / "absent"), "no metric or decision file"),
     ):

@@ -24,7 +24,6 @@ from conemetric.app.studies.supervision import (
 from conemetric.app.studies.task import Judgement, data_id
 from conemetric.estimators import automatic
 from conemetric.evaluation.knn import knn_error
-from conemetric.evaluation.statistics import corrected_t_test
 
 X, y = load_iris(return_X_y=True)
 
@@ -100,7 +99,7 @@ def test_other_splits_are_those_of_the_seeds_that_follow(kind, repeats, seed):
     rates = np.array([(each.before.rate, each.after.rate) for each in alone])
     np.testing.assert_array_equal(study.rates, rates)
     np.testing.assert_array_equal(study.metric.components, alone[0].metric.components)
-    assert study.p_value == corrected_t_test(*rates.T, 0.4)
+    assert study.p_value == min(1, 2 * np.median([each.p_value for each in alone]))
     before, after = rates.mean(axis=0)
     assert f"{after:.2%} ± " in study.verdict and f"against {before:.2%} ± " in study.verdict
     assert f"{repeats} random splits" in study.verdict

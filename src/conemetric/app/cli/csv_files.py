@@ -12,6 +12,7 @@ from typing import NoReturn
 import polars as pl
 
 from .dialects import MISSING, MISSING_LABELS, SEPARATORS, UTF8, Dialect, sniff
+from .intake import FEWEST_NUMBERS
 from .options import DIALECT, Reading
 from .wording import listed, plural
 
@@ -42,10 +43,14 @@ def scan_text(path: Path, given: Reading, notes: list[str]) -> pl.LazyFrame:
     if schema.get(label) == pl.String and (label, "None") in found:
         labels = as_words(null_values=MISSING_LABELS).select(label)
         read = pl.concat([read.drop(label), labels], how="horizontal").select(names)
-    told = [pair for pair in found if pair[0] != label]
-    if told:
-        columns, words = (listed([*dict.fromkeys(each)]) for each in zip(*told, strict=True))
+        found.remove((label, "None"))
+    if found:
+        columns, words = (listed([*dict.fromkeys(each)]) for each in zip(*found, strict=True))
         notes.append(f"'{path.name}' read with {words} as missing, in {columns}.")
+    aside = {given.id_column, *(given.words or ()), *(given.ignore or ())}
+    texts = [name for name, kind in schema.items() if kind == pl.String and name not in aside]
+    if texts:
+        _refuse_other_marks(path, dialect, as_words().select(texts).unpivot(), given)
     unusual = _in_words(path, dialect, names)
     if unusual:
         options = [f"--{name}" for name in DIALECT if given.offers(name)]
@@ -67,13 +72,32 @@ def explain(path: Path, given: Reading, error: Exception) -> NoReturn:
     found = re.search(r"could not parse `(.*?)` as dtype .*? at column '(.*?)'", str(error), re.S)
     if found:
         value, column = found.groups()
-        with dialect.lines(path) as lines:
-            number = next((i for i, line in enumerate(lines, 1) if value in line), "?")
-        raise ValueError(
-            f"'{path}', line {number}, column '{column}': {value!r} cannot be read as a number; "
-            "use the digits 0 to 9."
-        ) from error
+        place = _place(path, dialect, column, value)
+        raise ValueError(f"{place} cannot be read as a number; use the digits 0 to 9.") from error
     raise ValueError(f"'{path}' cannot be read as CSV: {error}") from error
+
+
+def _place(path, dialect, column, value):
+    """Line, column and value of an entry."""
+    lines = (line for line, row in dialect.records(path) if value in map(str.strip, row))
+    return f"'{path}', line {next(lines, '?')}, column '{column}': {value!r}"
+
+
+def _refuse_other_marks(path, dialect, texts, given):
+    """An error if numbers have thousands separators, or points in a file of decimal commas."""
+    pattern, mark, other = r"^[+-]?[0-9]{1,3}(,[0-9]{3})+(\.[0-9]*)?$", "point", "comma"
+    if dialect.decimal == ",":
+        pattern, mark, other = r"^[+-]?[0-9]*(\.[0-9]{3})*\.[0-9]+(,[0-9]*)?$", "comma", "point"
+    entry = pl.col("value").drop_nulls()
+    first, numbers = entry.str.contains(pattern), entry.str.contains(r"^[+-]?[0-9.,]+$").mean()
+    facts = texts.group_by("variable").agg(entry.filter(first).first().alias("first"), numbers)
+    wrong = facts.filter(pl.col("first").is_not_null() & (pl.col("value") >= FEWEST_NUMBERS))
+    for name, value, _ in wrong.collect(engine="streaming").rows():
+        remedy = given.remedies(words=f"read the column as words with --words {name}")
+        raise ValueError(
+            f"{_place(path, dialect, name, value)} has a {other} in a file of decimal {mark}s; write "
+            f"numbers without thousands separators, decimals with a {mark}{remedy}."
+        )
 
 
 def refuse_broken(path: Path, dialect: Dialect, names: list[str], strict: bool = False) -> int:

@@ -156,16 +156,14 @@ def _numbers_with_slips(frame, chosen, notes):
                 tell_slips(column, numbers, notes, f"; --words {column.name} takes all as words.")
                 yield numbers
         elif column.dtype.is_float():
-            infinite = int(column.is_infinite().sum() or 0)
-            if infinite:
-                entries = plural(infinite, "infinite entry")
-                notes.append(f"Numbers: '{column.name}' has {entries}, taken as missing.")
+            tell_slips(column, numbers, notes)
             yield numbers
 
 
 def tell_slips(column: pl.Series, numbers: pl.Series, notes: list[str], remedy: str = ".") -> None:
-    """Note the entries that are no numbers, if any."""
-    slips = column.filter(column.is_not_null() & numbers.is_null())
+    """Note the entries that are no numbers, or are infinite, if any."""
+    given = column.fill_nan(None) if column.dtype.is_float() else column
+    slips = given.filter(given.is_not_null() & numbers.is_null())
     if len(slips):
         entries = f"{plural(len(slips), 'entry')} that {'is' if len(slips) == 1 else 'are'} not"
         first = f"numeric (first: '{slips[0]}'), taken as missing"
@@ -228,7 +226,7 @@ def rows_as_learned(
     positions(frame.columns, list(kinds), f", which training used; add it{where}.", f"'{path}'")
     typed = pl.DataFrame(typed_column(frame[name], kind) for name, kind in kinds.items())
     for name, kind in kinds.items():
-        if kind == "number" and frame[name].dtype == pl.String:
+        if kind == "number":
             tell_slips(frame[name], typed[name], notes)
     if isinstance(learned, TableEncoder):
         new = learned.unseen_words(typed)

@@ -1,6 +1,7 @@
 """``conemetric learn``: one command from a file to a metric, a report and a table."""
 
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -74,20 +75,26 @@ def learn(given: Learn) -> None:
     from .loading import load_task
     from .partitions import computing, load_partitions
 
-    with computing(given.workers, given.scheduler), progress_bar("reading"):
-        table, task, name = (load_partitions if many else load_task)(data, given)
-        study = run_study(
-            task,
-            given,
-            feature_names=table.names,
-            on_metric=lambda metric, interrupted: _keep(metric, interrupted, out / FILES["metric"]),
-            decide=not (given.no_decision or many),
-            refit=not many,
-        )
-        files = _write(study, table, out)
-        emit("stage", stage="writing the report")
-        page = {"name": name, "image_shape": shape, "ids": table.ids, "notes": table.notes}
-        write_report(out / FILES["report"], study, **page)
+    kept: list[str] = []  # the metric, once it is saved
+    try:
+        with computing(given.workers, given.scheduler), progress_bar("reading"):
+            table, task, name = (load_partitions if many else load_task)(data, given)
+            study = run_study(
+                task,
+                given,
+                feature_names=table.names,
+                on_metric=partial(_keep, out / FILES["metric"], kept),
+                decide=not (given.no_decision or many),
+                refit=not many,
+            )
+            files = _write(study, table, out)
+            emit("stage", stage="writing the report")
+            page = {"name": name, "image_shape": shape, "ids": table.ids, "notes": table.notes}
+            write_report(out / FILES["report"], study, **page)
+    except KeyboardInterrupt:
+        for path in kept[:1]:
+            state.say(f"[yellow]interrupted[/] the metric, not the rest, is in '{escape(path)}'.")
+        raise
     _answer(study, table, name, out, files)
 
 
@@ -126,11 +133,12 @@ def _predictions(study, ids):
     return as_rows({name: column.tolist() for name, column in columns.items()})
 
 
-def _keep(metric, interrupted, path):
+def _keep(path, kept, metric, interrupted):
     """Save the metric first of all; after Ctrl-C, stop there."""
     from ...storage import save_metric
 
     save_metric(path, metric)
+    kept.append(str(path))
     if interrupted:
         best = "blend of what was learned"
         if metric.certificate is not None:
