@@ -49,8 +49,8 @@ def scan_text(path: Path, given: Reading, notes: list[str]) -> pl.LazyFrame:
         notes.append(f"'{path.name}' read with {words} as missing, in {columns}.")
     aside = {given.id_column, *(given.words or ()), *(given.ignore or ())}
     texts = [name for name, kind in schema.items() if kind == pl.String and name not in aside]
-    if texts:
-        _refuse_other_marks(path, dialect, as_words().select(texts).unpivot(), given)
+    if texts and given.offers("words"):  # else they may be names, or columns that are not used
+        _refuse_other_marks(path, dialect, as_words().select(texts).unpivot())
     unusual = _in_words(path, dialect, names)
     if unusual:
         options = [f"--{name}" for name in DIALECT if given.offers(name)]
@@ -83,7 +83,7 @@ def _place(path, dialect, column, value):
     return f"'{path}', line {next(lines, '?')}, column '{column}': {value!r}"
 
 
-def _refuse_other_marks(path, dialect, texts, given):
+def _refuse_other_marks(path, dialect, texts):
     """An error if numbers have thousands separators, or points in a file of decimal commas."""
     pattern, mark, other = r"^[+-]?[0-9]{1,3}(,[0-9]{3})+(\.[0-9]*)?$", "point", "comma"
     if dialect.decimal == ",":
@@ -93,10 +93,9 @@ def _refuse_other_marks(path, dialect, texts, given):
     facts = texts.group_by("variable").agg(entry.filter(first).first().alias("first"), numbers)
     wrong = facts.filter(pl.col("first").is_not_null() & (pl.col("value") >= FEWEST_NUMBERS))
     for name, value, _ in wrong.collect(engine="streaming").rows():
-        remedy = given.remedies(words=f"read the column as words with --words {name}")
         raise ValueError(
             f"{_place(path, dialect, name, value)} has a {other} in a file of decimal {mark}s; write "
-            f"numbers without thousands separators, decimals with a {mark}{remedy}."
+            f"numbers without thousands separators, or use --words {name} if it holds words."
         )
 
 
