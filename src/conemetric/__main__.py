@@ -6,7 +6,6 @@ import gc
 import sys
 from importlib.util import find_spec
 
-M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of glibc's malloc.h
 LIBRARIES = ("typer", "rich", "polars", "jinja2")
 
 
@@ -16,8 +15,8 @@ def main() -> None:
     atexit.register(gc.freeze)  # nor is it looked for at the end, among all imports: 0.5 s
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
     if mallopt is not None:  # glibc: freed memory is kept, which saves 200,000 page faults
-        mallopt(M_MMAP_THRESHOLD, 1 << 25)
-        mallopt(M_TRIM_THRESHOLD, 1 << 29)
+        mallopt(-3, 1 << 25)  # M_MMAP_THRESHOLD
+        mallopt(-1, 1 << 29)  # M_TRIM_THRESHOLD
     try:
         missing = [library for library in LIBRARIES if find_spec(library) is None]
         if missing:

@@ -2,6 +2,7 @@
 
 import gzip
 import inspect
+from importlib import import_module
 from importlib.resources import files
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -24,11 +25,8 @@ ALIASES = {"wdbc": "breast_cancer"}
 
 def load_bundled(name: str) -> "Bunch":
     """The set of this name: our own, or scikit-learn's."""
-    if name == "vehicle":
-        return load_vehicle()
-    from sklearn import datasets
-
-    return getattr(datasets, f"load_{name}")()
+    module = import_module(__name__ if name == "vehicle" else "sklearn.datasets")
+    return getattr(module, f"load_{name}")()
 
 
 def load_vehicle() -> "Bunch":

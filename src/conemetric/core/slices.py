@@ -6,12 +6,6 @@ HELD = 1 << 24  # numbers of an intermediate result held at a time: 128 MiB in f
 def slices(n: int, width: int = 1, held: int | None = None) -> list[slice]:
     """Slices of ``n`` rows, each with at most ``held`` numbers (default: `HELD`) where every row
     has ``width`` of them, but at least one row.
-
-    Examples
-    --------
-    >>> from conemetric.core.slices import slices
-    >>> slices(7, width=10, held=30)
-    [slice(0, 3, None), slice(3, 6, None), slice(6, 7, None)]
     """
     step = max(1, (HELD if held is None else held) // max(1, width))
     return [slice(start, min(start + step, n)) for start in range(0, n, step)]

@@ -72,11 +72,10 @@ def tie_rule(n_features: int, eps: float) -> tuple[float, float]:
 
 
 def tie_widths(X: np.ndarray, R: np.ndarray, unit: float = 1.0) -> tuple[np.ndarray, float]:
-    """a |x_i| of the queries X, and b, for distances to references R in this unit. Columns of one
-    value do not count: rounding moves no distance there.
-    """
+    """a |x_i| of the queries X, and b, for distances to references R in this unit."""
     eps = max(float(np.finfo(each.dtype).eps) for each in (X, R))
     per_length, slope = tie_rule(X.shape[1], eps)
+    # columns of one value do not count: rounding moves no distance there
     varying = (R[:1] != X).any(0) | (R[:1] != R).any(0)
     widths = np.empty(len(X))
     for part in slices(*X.shape):

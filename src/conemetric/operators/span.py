@@ -172,18 +172,6 @@ def in_span(X: Any, *, at_most: float = WORTHWHILE) -> Coordinates:
     Only directions with singular values at the rounding level of float64 are left out. With n > D
     rows, X is left unchanged unless its rank is at most this share of D; so are sparse rows if
     there are more of them than features.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from conemetric.operators.span import in_span
-    >>> X = np.random.default_rng(0).normal(size=(5, 1000))
-    >>> span = in_span(X)
-    >>> span.points.shape
-    (5, 4)
-    >>> z = span.points[0] - span.points[1]
-    >>> bool(np.allclose(span.lift(z[:, None])[:, 0], X[0] - X[1]))
-    True
     """
     if isinstance(X, SparseRows):
         span = _sparse_span(X)

@@ -48,24 +48,13 @@ class Setting:
 
 @dataclass(frozen=True)
 class Candidate:
-    """A setting and its nDCG@10 on held-out queries.
-
-    Attributes
-    ----------
-    setting : Setting
-    mean : float
-        Mean nDCG@10.
-    gain, standard_error : float
-        Mean difference from the unchanged embedding, query by query.
-    values : array (n_held_out,)
-        nDCG@10 of each query.
-    """
+    """A setting and its nDCG@10 on held-out queries."""
 
     setting: Setting
     mean: float
-    gain: float
-    standard_error: float
-    values: np.ndarray = field(repr=False)
+    gain: float  # the mean difference from the unchanged embedding, query by query
+    standard_error: float  # of the gain
+    values: np.ndarray = field(repr=False)  # of each query
 
     @classmethod
     def from_values(cls, setting: Setting, values: np.ndarray, unchanged: np.ndarray) -> Self:

@@ -75,7 +75,7 @@ def learn(given: Learn) -> None:
     from .loading import load_task
     from .partitions import computing, load_partitions
 
-    kept: list[str] = []  # the metric, once it is saved
+    kept: list[str] = []  # what is saved, in words
     try:
         with computing(given.workers, given.scheduler), progress_bar("reading"):
             table, task, name = (load_partitions if many else load_task)(data, given)
@@ -92,9 +92,10 @@ def learn(given: Learn) -> None:
             page = {"name": name, "image_shape": shape, "ids": table.ids, "notes": table.notes}
             write_report(out / FILES["report"], study, **page)
     except KeyboardInterrupt:
-        for path in kept[:1]:
-            state.say(f"[yellow]interrupted[/] the metric, not the rest, is in '{escape(path)}'.")
-        raise
+        if kept:
+            place = escape(str(out / FILES["metric"]))
+            state.say(f"[yellow]interrupted[/] the {kept[-1]} is in '{place}'.")
+        raise typer.Exit(130) from None
     _answer(study, table, name, out, files)
 
 
@@ -138,13 +139,11 @@ def _keep(path, kept, metric, interrupted):
     from ...storage import save_metric
 
     save_metric(path, metric)
-    kept.append(str(path))
+    kept.append("metric, not the rest,")
     if interrupted:
-        best = "blend of what was learned"
-        if metric.certificate is not None:
-            best = f"best certified metric ({in_words(metric.certificate)})"
-        state.say(f"[yellow]interrupted[/] the {best} is in '{escape(str(path))}'.")
-        raise typer.Exit(130)
+        certified = metric.certificate and f"best certified metric ({in_words(metric.certificate)})"
+        kept.append(certified or "blend of what was learned")
+        raise KeyboardInterrupt
 
 
 def _image_shape(image, data):

@@ -102,8 +102,7 @@ class Study:
     def p_of(self, one: str, other: str) -> float:
         """p of the difference between two rows of the table, by a paired test; of several splits
         twice the median, which holds however many rows they share (Meinshausen, Meier & Buhlmann,
-        "p-values for high-dimensional regression", JASA 104, 2009). A t-test over their errors does
-        not: few splits that happen to differ by the same amount have no spread, and p near 0.
+        JASA 104, 2009). A t-test over few splits takes equal differences for certainty.
         """
         p_values = [split[one].p_value(split[other]) for split in self.judged]
         return p_values[0] if len(p_values) == 1 else min(1.0, 2 * float(np.median(p_values)))
@@ -139,9 +138,8 @@ class Study:
         if self.decided is None:
             return plain
         ours, rivals, better = self.decided.name, self.rivals, self._better
-        return (
-            better(rivals, ours) or better([ours], plain) or better([ours, *rivals], plain) or plain
-        )
+        every = [ours, *rivals]
+        return better(rivals, ours) or better([ours], plain) or better(every, plain) or plain
 
     @property
     def _neighbours(self):
