@@ -159,7 +159,7 @@ def test_dates_of_a_column_are_read_in_one_order_of_day_and_month(table, learned
 def test_days_and_months_that_cannot_be_told_apart(table):
     either = ["02/03/2023", "05/04/2023"] * (N // 2)
     with pytest.warns(
-        UserWarning, match=r"'02/03/2023' are read with the month first; write 2021-"
+        UserWarning, match=r"'02/03/2023' are read with the month first; write them as 2021-"
     ):
         column(table, either)
     _, _, iso = column(table, DAYS.strftime("%Y-%m-%d").tolist())

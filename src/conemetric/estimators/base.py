@@ -136,10 +136,9 @@ class MahalanobisMetric(
     def _store(
         self, problem: Problem, result: SolveResult, coordinates: Coordinates, level: float = 0.0
     ) -> Self:
-        """Store the certified metric, rows of ``components_`` by descending eigenvalue, and
-        its certificate; a metric truncated to ``n_components`` is certified again. Warn if
-        it separates few of the points, which are in the program's ``coordinates``. Beyond these the
-        prior is ``level`` times I.
+        """Store the certified metric, rows of ``components_`` by descending eigenvalue, and its
+        certificate; a metric truncated to ``n_components`` is certified again. Warn if it separates
+        few of the points, in the program's ``coordinates``; beyond these the prior is ``level`` I.
         """
         L, point, certificate = result.kept, result.primal_point, result.certificate
         n = self.n_components

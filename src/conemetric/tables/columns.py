@@ -219,9 +219,7 @@ def formats_of(name: str, words: Iterable[str], known: Sequence[str] = ()) -> li
     if formats == [SLASHED[0]] and _are_dates(words, SLASHED[1:]):
         first = min(word for word in words if "/" in word)
         fault = "were not in fit" if known else "are read with the month first"
-        fault = (
-            f"column {name!r}: dates such as {first!r} {fault}; write 2021-12-31, which is clear."
-        )
+        fault = f"column {name!r}: dates such as {first!r} {fault}; write them as 2021-12-31."
         if known:
             raise ValueError(fault)
         warn_user(fault)
