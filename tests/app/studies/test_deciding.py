@@ -286,3 +286,13 @@ def test_the_comparison_takes_one_thread_where_the_problem_is_small(monkeypatch,
     with threadpool_limits(threads):
         deciding.judged(study.decided.decision, study.task, 0, [])
     assert Probe.seen == [1 if small else threads] * 2
+
+
+def test_forest_and_boosting_read_dates_of_any_part_of_the_rows_as_those_of_all():
+    """Of a part in which no day is above 12, the month might come first."""
+    days = [f"{day:02d}/{month:02d}/2021" for day in range(1, 29) for month in range(1, 13)]
+    frame = pl.DataFrame({"when": days, "x": np.arange(len(days)) * 1.0})
+    part = [row for row, day in enumerate(days) if int(day[:2]) <= 12]
+    for model in dict(deciding._compared("labels", frame, 0)).values():
+        of_all, of_part = (model[0].transform(each)[:, 0] for each in (frame, frame[part]))
+        np.testing.assert_array_equal(of_part, of_all[part])

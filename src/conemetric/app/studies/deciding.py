@@ -27,7 +27,7 @@ from ...decisions.regressor import MetricRegressor
 from ...estimators.automatic import AutoMetric
 from ...estimators.warnings import CollapsedMetricWarning
 from ...tables import TableEncoder
-from ...tables.columns import DATE_FORMATS, date_formats, seconds_of_word
+from ...tables.columns import date_formats, seconds_of_word
 from ..advice import in_options
 from ..options import Options
 from .methods import find
@@ -170,7 +170,10 @@ def _compared(kind, X, seed) -> Iterator[tuple[str, Any]]:
     forest, boosting = BASELINES[kind]
     models = [forest(n_jobs=-1, random_state=seed), boosting(random_state=seed)]
     words = [] if isinstance(X, np.ndarray) else word_columns(X)
+    read: dict[str, Any] = {"words": words, "dates": {}}
     if not isinstance(X, np.ndarray):
+        texts = [name for name, dtype in X.drop(words).schema.items() if str(dtype) == "String"]
+        read["dates"] = {name: date_formats(X[name].drop_nulls().unique()) for name in texts}
         gaps = {"unknown_value": np.nan, "encoded_missing_value": np.nan}
         encoders = (
             OneHotEncoder(max_categories=MOST_CATEGORIES, handle_unknown="infrequent_if_exist"),
@@ -182,7 +185,7 @@ def _compared(kind, X, seed) -> Iterator[tuple[str, Any]]:
         models[1].set_params(categorical_features=places)
         models = [
             make_pipeline(
-                FunctionTransformer(_as_objects, kw_args={"words": words}),
+                FunctionTransformer(_as_objects, kw_args=read),
                 make_column_transformer(
                     (encoder, places), remainder="passthrough", sparse_threshold=0
                 ),
@@ -196,20 +199,18 @@ def _compared(kind, X, seed) -> Iterator[tuple[str, Any]]:
         of = catboost.CatBoostClassifier if kind == "labels" else catboost.CatBoostRegressor
         quiet = {"verbose": 0, "allow_writing_files": False, "random_seed": seed}
         model = of(**quiet, cat_features=list(range(len(words))) or None)
-        as_objects = FunctionTransformer(_as_objects, kw_args={"words": words, "gap": ""})
+        as_objects = FunctionTransformer(_as_objects, kw_args={**read, "gap": ""})
         yield "CatBoost", make_pipeline(as_objects, model)
 
 
-def _as_objects(X, words, gap=np.nan):
-    """A table as objects: words first, then numbers and times; missing words are ``gap``."""
+def _as_objects(X, words, dates, gap=np.nan):
+    """A table as objects: words first, then numbers and ``dates``, by format; missing words are ``gap``."""
     if isinstance(X, np.ndarray):
         return X
     columns = [[gap if word is None else str(word) for word in X[name].to_list()] for name in words]
     for column in X.drop(words):
-        values: list[Any] = column.to_physical().to_list()
-        number: Any = float
-        if str(column.dtype) == "String":  # dates as text
-            formats = date_formats({word for word in values if word is not None})
-            number = partial(seconds_of_word, formats=formats or DATE_FORMATS)
+        formats = dates.get(column.name)
+        number = partial(seconds_of_word, formats=formats) if formats else float
+        values = column.to_physical().to_list()
         columns.append([np.nan if value is None else number(value) for value in values])
     return np.array(columns, object).T
