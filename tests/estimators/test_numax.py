@@ -17,6 +17,7 @@ from conemetric import NuMax, numax_path
 from conemetric.core.arrays import to_numpy
 from conemetric.core.progress import watching
 from conemetric.estimators.numax import LARGEST_DELTA
+from conemetric.evaluation.isometry import isometry_constant
 from conemetric.solvers.secant_generation import SecantGeneration
 
 
@@ -71,6 +72,26 @@ def test_points_in_a_subspace_are_kept_as_well(shape, asarray, dtype):
     assert_allclose(
         model.objective_, NuMax(0.2).fit((X - X.mean(0)) @ basis.T).objective_, rtol=2e-3
     )
+
+
+@pytest.mark.parametrize("listed", [False, True])
+@pytest.mark.parametrize("shape", [(40, 60), (60, 8)])
+@pytest.mark.parametrize("seed", range(3))
+def test_near_copies_in_single_precision_miss_by_no_more_than_is_certified(
+    shape, listed, seed, asarray
+):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=shape) + 30.0
+    X[:10] = X[10:20] + 1e-4 * rng.normal(size=(10, shape[1]))
+    X = X.astype(np.float32)
+    pairs = np.stack(np.triu_indices(len(X), 1), 1) if listed else None
+    model = NuMax(0.2).fit(asarray(X), pairs=pairs)
+    ratio, _, _ = squared_ratios(X.astype(float), model)
+    assert to_numpy(model.components_).dtype == np.float32
+    assert_allclose(
+        model.certificate_.violation, max(0, (abs(ratio - 1) / 0.2 - 1).max()), atol=1e-5
+    )
+    assert_allclose(isometry_constant(model, asarray(X)).worst, abs(ratio - 1).max(), atol=1e-6)
 
 
 def test_classes_loosen_one_side_each(X, y, asarray):

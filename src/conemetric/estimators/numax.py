@@ -10,7 +10,7 @@ from sklearn.utils import check_random_state
 
 from ..constraints.in_memory import check_pairs, check_similar
 from ..constraints.labels import encode_labels, refuse_continuous
-from ..core.arrays import like, on_device
+from ..core.arrays import on_device
 from ..core.progress import all_or_nothing
 from ..core.sklearn_private import Interval, fit_context
 from ..core.warn import warn_user
@@ -163,16 +163,15 @@ class NuMax(MahalanobisMetric):
         if rows_coincide(X):
             raise nothing_to_keep
         span = in_span(X if X.shape[0] <= X.shape[1] else dense(self, X), at_most=1.0)
-        span = replace(span, points=like(span.points, X))
         if pairs is None:
-            secants: Secants = AllSecants(span.points, classes)
+            secants: Secants = AllSecants(span.points, classes, X.dtype)
         else:
             pairs = check_pairs(pairs, len(X))
             if classes is not None:
                 similar = classes[pairs[:, 0]] == classes[pairs[:, 1]]
             elif similar is not None:
                 similar = check_similar(similar, len(pairs))
-            secants = ListedSecants(span.points, pairs, similar)
+            secants = ListedSecants(span.points, pairs, similar, X.dtype)
         if secants.empty:
             raise nothing_to_keep
         return span, secants
@@ -200,7 +199,9 @@ class NuMax(MahalanobisMetric):
         seed = 0 if given is None else check_random_state(given).randint(2**31)
         solver = SecantGeneration(self.tol, self.max_iter, first=batch, add=batch, seed=seed)
         problem = SecantIsometryProgram(secants, delta)
-        return problem, self._run(solver, problem, start=start, keep=self._keep(secants.X, span))
+        return problem, self._run(
+            solver, problem, start=start, keep=self._keep(secants.reference, span)
+        )
 
     def _smallest_delta(self, span, secants):
         """The solution at the smallest delta of rank ``n_components`` or less, by bisection."""

@@ -115,11 +115,14 @@ class Secants(ABC):
 
     n_pairs: int
 
-    def __init__(self, X: Any):
-        X = X - X[:1]  # exact where rows coincide; a mean is rounded
-        self.X, self.xp = X - X.mean(0), namespace(X)
+    def __init__(self, X: Any, dtype: Any = None):
+        """Programs over them are in the precision ``dtype`` (None: X's); X stays in float64."""
+        self.xp = namespace(X)
+        self.reference = like(X[:0, 0], X, dtype)
+        X = float64(X) - float64(X[:1])  # exact where rows coincide; a mean is rounded
+        self.X = X - X.mean(0)
         self.n_points, self.n_features = X.shape
-        self.square = float(float64((self.X * self.X).sum(1)).max())
+        self.square = float((self.X * self.X).sum(1).max())
 
     @property
     def empty(self) -> bool:
@@ -140,12 +143,12 @@ class Secants(ABC):
 
     @abstractmethod
     def scan(self, L: Any, delta: float, dtype: Any = None, sweep: Sweep = ONCE) -> Scan:
-        """Visit the pairs of the ``sweep`` at P = L L', in the precision ``dtype`` (None: X's)."""
+        """Visit the pairs of the ``sweep`` at P = L L', in the precision ``dtype`` (None: the programs')."""
 
     def bounds(self, keys: Any, delta: float) -> tuple[Any, Any]:
         """Lower and upper bound of v'Pv per key, infinite if there is none."""
         xp, similar = self.xp, self.similar_pairs(keys)
-        one = xp.ones(len(keys), dtype=self.X.dtype, device=self.X.device)
+        one = xp.ones_like(keys, dtype=xp.float64)
         lower, upper = one * (1 - delta), one * (1 + delta)
         if similar is None:
             return lower, upper
@@ -154,9 +157,9 @@ class Secants(ABC):
     def operator(self, keys: Any, dtype: Any = None) -> SecantOperator:
         """The secants of these keys as an explicit operator, normalised in float64."""
         a, b = self.ends(keys)
-        d = float64(self.X[a]) - float64(self.X[b])
+        d = self.X[a] - self.X[b]
         V = d / ((d * d).sum(1) ** 0.5)[:, None]
-        return SecantOperator(like(V, V, self.X.dtype if dtype is None else dtype))
+        return SecantOperator(like(V, self.reference, dtype))
 
     def excess(self, keys: Any, L: Any, delta: float) -> Any:
         """Violation per key in units of delta (negative inside), from differences in float64."""
@@ -177,8 +180,8 @@ class Secants(ABC):
 class AllSecants(Secants):
     """Every pair of rows of X, visited in tiles; points of the same class in ``y`` are similar."""
 
-    def __init__(self, X: Any, y: Any = None):
-        super().__init__(X)
+    def __init__(self, X: Any, y: Any = None, dtype: Any = None):
+        super().__init__(X, dtype)
         self.y = None if y is None else like(y, X, self.xp.int32)
         self.n_pairs = self.n_points * (self.n_points - 1) // 2
 
@@ -212,7 +215,7 @@ class AllSecants(Secants):
 
     def scan(self, L: Any, delta: float, dtype: Any = None, sweep: Sweep = ONCE) -> Scan:
         xp, (points, first_tile, enough) = self.xp, sweep
-        dtype = self.X.dtype if dtype is None else dtype
+        dtype = self.reference.dtype if dtype is None else dtype
         points = arange(self.n_points, self.X) if points is None else points
         y = None if self.y is None else self.y[points]
         limit = (DUPLICATE if dtype == xp.float64 else NOISY) * self.square
@@ -238,8 +241,8 @@ class AllSecants(Secants):
 class ListedSecants(Secants):
     """Given pairs (m, 2) with a secant; ``similar`` marks similar ones (None: plain bounds)."""
 
-    def __init__(self, X: Any, pairs: Any, similar: Any = None):
-        super().__init__(X)
+    def __init__(self, X: Any, pairs: Any, similar: Any = None, dtype: Any = None):
+        super().__init__(X, dtype)
         pairs = like(pairs, X, self.xp.int64)
         keep = self._have_secant(pairs[:, 0], pairs[:, 1])
         self.pairs, self.n_pairs = pairs[keep], int(keep.sum())

@@ -14,7 +14,7 @@ any y gives a bound. The violation is how far v'Pv is outside its bounds, in uni
 
 from typing import Any, NamedTuple
 
-from ..core.arrays import Array, DType, float64
+from ..core.arrays import Array, DType, float64, like
 from ..operators.secants import SecantOperator, Secants
 from .base import Bounds, Point, Problem
 
@@ -73,8 +73,8 @@ class SecantIsometryProgram(Problem):
         """The program over these secants alone, its bounds tighter by ``margin`` * delta."""
         operator = self.secants.operator(keys, dtype)
         lower, upper = self.secants.bounds(keys, self.delta * (1 - margin))
-        empty = operator.empty_constraint_vector()
-        return NearIsometryProgram(operator, empty + lower, empty + upper, self.delta)
+        lower, upper = like(lower, operator.V), like(upper, operator.V)
+        return NearIsometryProgram(operator, lower, upper, self.delta)
 
     def certify(self, primal_point: Array, dual_point: Any) -> Bounds:
         """Bounds from a scan of every secant in float64, and from multipliers on any of them."""

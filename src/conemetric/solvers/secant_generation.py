@@ -119,7 +119,7 @@ class _Active:
         if start is not None:
             factor, multipliers = start
             self.keys = secants.xp.unique(secants.xp.concat([self.keys, multipliers.keys]))
-            y = zeros(len(self.keys), secants.X)
+            y = zeros(len(self.keys), secants.reference)
             y[secants.xp.searchsorted(self.keys, multipliers.keys)] = like(multipliers.values, y)
             self.point = like(factor, y), y
         self.goal = self.margin = GOAL * options.tol
