@@ -1,8 +1,7 @@
 """Mahalanobis metrics and near-isometric embeddings by convex optimisation, each with a
 certificate of optimality.
 
-Names are loaded when they are first used, so that the import itself takes no time; `__init__.pyi`
-lists them.
+Names are loaded at their first use, so that the import takes no time; `__init__.pyi` lists them.
 """
 
 import re

@@ -156,6 +156,30 @@ def test_dates_of_a_column_are_read_in_one_order_of_day_and_month(table, learned
     np.testing.assert_allclose(encoder.transform(other), encoder.transform(same))
 
 
+@pytest.mark.parametrize("place", [0, 3, N - 1])
+@pytest.mark.parametrize(
+    ("form", "slip", "kind"),
+    [
+        ("%d.%m.%Y", "31.02.2023", "date"),
+        ("%d/%m/%Y", "02/28/2023", "date"),  # a date, in another order
+        ("%Y-%m-%d", "tomorrow", "date"),
+        ("%y.%j", "3,14", "number"),
+    ],
+)
+def test_a_slip_that_turns_a_column_into_words_is_named(table, form, slip, kind, place):
+    values = DAYS.strftime(form).tolist()
+    values[place] = slip
+    with pytest.warns(UserWarning, match=f"is read as words: '{slip}' is not a {kind}, as nearly"):
+        column(table, values)
+
+
+@pytest.mark.parametrize("values", [["1", "2", "3", "more"], ["1.2.2023", "2.2.2023", "soon"]])
+def test_few_values_or_many_slips_are_words_without_a_warning(table, values, recwarn):
+    assert column(table, (values * N)[:N])[0] == ["word"]
+    column(table, [*DAYS.strftime("%d.%m.%Y").tolist()[: N // 2], *map(str, range(N // 2))])
+    assert not recwarn.list
+
+
 def test_days_and_months_that_cannot_be_told_apart(table):
     either = ["02/03/2023", "05/04/2023"] * (N // 2)
     with pytest.warns(

@@ -168,8 +168,7 @@ def by_sign(S: "torch.Tensor") -> FactoredPart | None:
 
     sign(S) is the limit of the Newton-Schulz iteration, scaled so that the least eigenvalue grows
     the most (Chen & Chow 2014, "A stable scaling of Newton-Schulz for improving the sign function
-    computation of a Hermitian matrix"). Eigenvalues below `NEGLIGIBLE` times ||S||_F count as
-    negative.
+    computation of a Hermitian matrix"). Eigenvalues below `NEGLIGIBLE` ||S||_F count as negative.
     """
     xp = namespace(S)
     size = ABOVE * float(xp.linalg.matrix_norm(S, dtype=xp.float64))

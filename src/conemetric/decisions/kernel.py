@@ -155,9 +155,7 @@ def _search_kernel(rows: HeldOut, kernel: str, judge: Judge) -> list[Trial]:
     return sorted(tried.values(), key=lambda trial: trial.loss)[:N_KEPT]
 
 
-def _scorer(
-    rows: HeldOut, n_rows: int | None
-) -> Callable[[Sequence[KernelRule]], list[np.ndarray]]:
+def _scorer(rows: HeldOut, n_rows: int | None) -> Callable[[list[KernelRule]], list[np.ndarray]]:
     """The function from settings to the scores of held-out rows; NaN where one is singular."""
 
     @lru_cache(N_HELD * len(rows.folds))

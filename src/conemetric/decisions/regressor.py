@@ -64,10 +64,9 @@ class MetricRegressor(RegressorMixin, MetricDecision):
     Parameters
     ----------
     metric : "auto", estimator or None, default="auto"
-        "auto" is `FrobMetric` learned from the continuous y (none where too many rows are equal
-        to learn one), beside metrics of gradients. Any estimator will do that learns from y and
-        transforms linearly.
-        None leaves the scaled Euclidean distance.
+        "auto" is `FrobMetric` learned from the continuous y (none where too many rows are equal to
+        learn one), beside metrics of gradients. Any estimator will do that learns from y and
+        transforms linearly. None leaves the scaled Euclidean distance.
     regressor : {"auto", "neighbors", "kernel"}, default="auto"
         The rules to choose from.
     categorical_features : array-like, "from_dtype" or None, default="from_dtype"

@@ -154,8 +154,7 @@ class GradientMetric(MahalanobisMetric):
     ridge : float, default=0.05
         Of each fit, relative to the kernel of a row with itself.
     width : float, default=1.0
-        Of the kernel: relative to the mean squared distance (the mean distance, for the city
-        block).
+        Of the kernel: relative to the mean squared distance (city block: mean distance).
     random_state : int, RandomState or None
         Draws the rows learned from where there are more than 4,000 (20,000 on a GPU): a fit takes
         four matrices of that order.
@@ -218,8 +217,7 @@ class GradientMetric(MahalanobisMetric):
         y : array-like (n,)
             Class labels (-1: none), or numbers.
         sample_weight : array-like (n,), default=None
-            Weights of the rows, relative to their mean, in each fit and in the mean of its
-            gradients.
+            Weights of the rows, relative to their mean, in each fit and its mean of gradients.
         target : {"auto", "classes", "continuous"}, default="auto"
             What y holds, as in `FrobMetric.fit`.
 

@@ -37,8 +37,7 @@ def knn_error(
     -------
     float between 0 and 1, or a list of them for a sequence of ``n_neighbors``
         Share of the test points that are misclassified. Tied votes go to the nearest point
-        among them; points at the same distance are ordered by a hash of their values in
-        X_train.
+        among them; points at the same distance are ordered by a hash of their rows in X_train.
 
     Examples
     --------

@@ -79,8 +79,7 @@ def paired_difference(
     Parameters
     ----------
     before, after : array-like (n_queries,)
-        A measure of each system, one value per query; queries where either is NaN are
-        ignored.
+        A measure of each system, one value per query; queries where either is NaN are ignored.
     confidence : float, default=0.95
     n_resamples : int, default=9999
     random_state : int, default=0

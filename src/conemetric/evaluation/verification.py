@@ -22,9 +22,8 @@ def best_threshold(score: Any, similar: Any) -> tuple[float, float]:
     Returns
     -------
     threshold : float
-        A pair counts as similar if its score is at least this. It lies midway between
-        scores, so that their rounding does not matter; infinite if all pairs are best
-        treated alike.
+        A pair counts as similar if its score is at least this. It lies midway between scores, so
+        that their rounding does not matter; infinite if all pairs are best treated alike.
     accuracy : float
         Share of the pairs that it classifies correctly.
 

@@ -62,8 +62,7 @@ class EdgeOperator(DistanceOperator):
     """Squared distances along the edges of a graph, of a kernel matrix over its points.
 
     ``edges`` (m, 2) are distinct pairs of different points; ``reference`` sets library, dtype and
-    device. ``ignores_constants`` means that A*(u) 1 = 0, so that a problem must handle the constant
-    vector.
+    device. ``ignores_constants`` means that A*(u) 1 = 0, so that a problem must handle constants.
     """
 
     ignores_constants = True

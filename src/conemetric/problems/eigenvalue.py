@@ -9,8 +9,7 @@ divided by delta, is one of value 1/delta here, and so for bounds. The proximal 
 
     min P(S) + ||S - S_k||_F^2 / (2 sigma)
 
-has a dual in the form of `SpectralDual`, with K(u) = S_k / sigma - w I + A*(u): a box and a smooth
-objective.
+has a dual in the form of `SpectralDual`, with K(u) = S_k / sigma - w I + A*(u): smooth, in a box.
 """
 
 import math

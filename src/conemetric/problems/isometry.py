@@ -67,9 +67,7 @@ class SecantIsometryProgram(Problem):
     def __init__(self, secants: Secants, delta: float):
         self.secants, self.delta = secants, float(delta)
 
-    def restrict(
-        self, keys: Array, dtype: DType = None, margin: float = 0.0
-    ) -> NearIsometryProgram:
+    def restrict(self, keys: Array, dtype: DType = None, margin: float = 0) -> NearIsometryProgram:
         """The program over these secants alone, its bounds tighter by ``margin`` * delta."""
         operator = self.secants.operator(keys, dtype)
         lower, upper = self.secants.bounds(keys, self.delta * (1 - margin))

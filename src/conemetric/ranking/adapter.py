@@ -137,10 +137,9 @@ class RelevanceMetric(RankingEstimator, MahalanobisMetric):  # type: ignore[misc
 
         min 1/2 ||M - M0||_F^2 + C sum of weights max(0, 1 - ((q - w)' M (q - w) - (q - b)' M (q - b)))
 
-    in coordinates without units (`conemetric.ranking.program`), where M0 is the Euclidean
-    distance or ``prior``, and certifies how far from the optimum it stopped. Map both
-    queries and documents by `transform`. Other scores (BM25, a cross-encoder) may join as
-    columns, as in `QueryAdapter`.
+    in coordinates without units (`conemetric.ranking.program`), where M0 is the Euclidean distance
+    or ``prior``, and certifies how far from the optimum it stopped. Map both queries and documents
+    by `transform`. Other scores (BM25, a cross-encoder) may join as columns, as in `QueryAdapter`.
 
     Parameters
     ----------

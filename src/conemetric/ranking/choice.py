@@ -3,8 +3,7 @@
 Candidates, simplest first: the embedding as it is; every column of scores alone; the plain
 mix of both, whose weights are tuned; the map alone; and the joint program, which starts at
 the mix. Of those with a sure gain (`ranking.candidates`) the one with the most after its standard
-error wins, and the simplest of equal ones; so the embedding stays as it is unless something surely
-gains.
+error wins, and the simplest of equal ones; so the embedding stays as it is unless one surely gains.
 
 Weights of a mix are judged on queries that did not tune them, and a map on queries it has not
 seen; where queries are few, the best map and the best joint program are judged on several splits,

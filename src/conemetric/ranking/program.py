@@ -1,11 +1,10 @@
 """From judgements to a convex program without units, and back to a map.
 
-Before the solve all points are mapped by T, a power of the documents' covariance, so
-that a change costs no more in directions along which documents hardly differ than
-elsewhere. That chooses the regulariser and nothing else: neither what can be learned nor
-where a path starts depends on T. T is scaled so that a comparison has size one, and the
-prior so that a margin of one is a fixed fraction of that size, which makes C and the
-margin free of units.
+Before the solve all points are mapped by T, a power of the documents' covariance, so that a change
+costs no more in directions along which documents hardly differ than elsewhere. That chooses the
+regulariser and nothing else: neither what can be learned nor where a path starts depends on T. T is
+scaled so that a comparison has size one, and the prior so that a margin of one is a fixed fraction
+of that size, which makes C and the margin free of units.
 """
 
 from dataclasses import dataclass, replace

@@ -21,10 +21,9 @@ def blend(metrics: Sequence[Any], weights: Any = None, *, X: Any = None) -> Lear
     Parameters
     ----------
     metrics : sequence of fitted estimators of this library, pipelines that end in one, or LearnedMetric
-        All of the same features. A pipeline's scaler and PCA belong to its metric, so
-        metrics with different preprocessing can be blended. Fitted
-        `NeighborhoodComponentsAnalysis` and `LinearDiscriminantAnalysis` of
-        scikit-learn are accepted too.
+        All of the same features. A pipeline's scaler and PCA belong to its metric, so metrics with
+        different preprocessing can be blended. Fitted `NeighborhoodComponentsAnalysis` and
+        `LinearDiscriminantAnalysis` of scikit-learn are accepted too.
     weights : array-like (n_metrics,), default=None
         Nonnegative; only their ratios matter. None weighs all the same.
     X : array-like (n, n_features), default=None

@@ -3,11 +3,12 @@
 import difflib
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
+from functools import partial
 from numbers import Real
 from typing import Any, Literal
 
@@ -25,7 +26,10 @@ DAY = 86400.0
 LARGEST_WHOLE = 2.0**53  # floats up to this hold every integer
 SLASHED = ("%m/%d/%Y", "%d/%m/%Y")
 DATE_FORMATS = ("iso", *SLASHED, "%d.%m.%Y", "%Y/%m/%d", "%d-%m-%Y")
-TIMES = ("", " %H:%M", " %H:%M:%S")
+TIMES = ("", " %H:%M", " %H:%M:%S")  # by the number of colons
+LIKE_A_DATE = re.compile(r"\d{8}|\d{4}-?W|\s?\d{1,4}[-/.]\s?\d{1,2}[-/.]\s?\d")
+MOST_SLIPS = 0.05  # share of a column's different words that may be slips among numbers or dates
+FEWEST_VALUES = 20  # different words of such a column; of few, any may be a category
 
 
 @dataclass(frozen=True)
@@ -109,9 +113,7 @@ def _read(values: Any, name: str, as_words: bool) -> Column:
         stamps = values.cast(nw.Datetime("us")) if dtype == nw.Date else values
         return Column(name, "date", _floats(stamps.dt.timestamp("us")) / 1e6)
     if dtype.is_nested():
-        raise ValueError(
-            f"column {name!r} holds {dtype}; give one column for each entry, or drop it."
-        )
+        raise ValueError(f"column {name!r} holds {dtype}; give one column per entry, or drop it.")
     order = tuple(map(str, dtype.categories)) if isinstance(dtype, nw.Enum) else None
     return _words(values.to_list(), name, order, category=dtype == nw.Categorical)
 
@@ -186,19 +188,22 @@ def seconds_of_word(word: str, formats: Iterable[str] = DATE_FORMATS) -> float |
     """The seconds since 1970 of a date in one of these formats; NaN for a gap, None for no date."""
     if word.casefold() in MISSING_NUMBERS:
         return math.nan
+    if LIKE_A_DATE.match(word) is None:
+        return None
+    of_day = TIMES[min(2, word.count(":"))]
     for form in formats:
         iso = form == "iso"
-        for full in [form] if iso else [form + of_day for of_day in TIMES]:
+        if iso or form[2] in word:  # the separator
             with suppress(ValueError):
-                stamp = datetime.fromisoformat(word) if iso else datetime.strptime(word, full)
-                return (stamp if stamp.tzinfo else stamp.replace(tzinfo=UTC)).timestamp()
+                at = datetime.fromisoformat(word) if iso else datetime.strptime(word, form + of_day)
+                return (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()
     return None
 
 
-def date_formats(words: Iterable[str]) -> tuple[str, ...]:
-    """The formats that these words are dates in: one if one reads all; () if some are no dates."""
+def date_formats(words: Iterable[str], others: float = 0.0) -> tuple[str, ...]:
+    """The formats of words that are dates, but for a share of ``others``; one if one reads all."""
     words = [word for word in words if word.casefold() not in MISSING_NUMBERS]
-    if not words or not all(word[0].isdigit() for word in words):
+    if not words or sum(not word[:1].isdigit() for word in words) > others * len(words):
         return ()
     read = {f: sum(seconds_of_word(w, [f]) is not None for w in words) for f in DATE_FORMATS}
     best = max(read, key=lambda form: read[form])
@@ -206,7 +211,32 @@ def date_formats(words: Iterable[str]) -> tuple[str, ...]:
         return (best,)
     slashed = max(SLASHED, key=lambda form: read[form])
     mixed = tuple(form for form in DATE_FORMATS if form not in SLASHED or form == slashed)
-    return mixed if _are_dates(words, mixed) else ()
+    missed = sum(seconds_of_word(word, mixed) is None for word in words)
+    return mixed if missed <= others * len(words) else ()
+
+
+def spelled(name: str, words: Collection[str]) -> Family:
+    """What a column's words spell; a warning names a slip but for which it would be something else."""
+    values = [number_of_word(word) for word in words]
+    if None not in values and any(value == value for value in values):
+        return "number"
+    if date_formats(words):
+        return "date"
+    for kind in ("number", "date"):
+        for word in slips(words, kind)[:1]:
+            warn_user(
+                f"column {name!r} is read as words: {word[:80]!r} is not a {kind}, as nearly all others "
+                "are; correct it, empty it, or name the column in categorical_features."
+            )
+    return "word"
+
+
+def slips(words: Collection[str], kind: str) -> list[str]:
+    """The words that are no numbers, or no dates, if nearly all of many are."""
+    formats = date_formats(words, MOST_SLIPS) if kind == "date" else ()
+    read = partial(seconds_of_word, formats=formats) if kind == "date" else number_of_word
+    found = [word for word in words if read(word) is None]
+    return found if len(found) <= MOST_SLIPS * len(words) >= MOST_SLIPS * FEWEST_VALUES else []
 
 
 def formats_of(name: str, words: Iterable[str], known: Sequence[str] = ()) -> list[str]:

@@ -13,7 +13,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from ..core.fields import Array, Each, Number, Plain, Stored, Text, expect
-from .columns import DATE_FORMATS, Column, date_formats, formats_of, number_of_word, seconds_of_word
+from .columns import DATE_FORMATS, Column, formats_of, number_of_word, seconds_of_word, spelled
 from .summaries import PERIODS, Summary, cycles, summarize
 
 MISSING, RARE = "(missing)", "(rare)"
@@ -356,10 +356,7 @@ def recognized(summary: Summary) -> type[Kind]:
         return BooleanColumn
     if summary.category or summary.counts is None:
         return WordColumn
-    values = [number_of_word(word) for word in summary.counts]
-    if None not in values and any(value == value for value in values):
-        return NumberColumn
-    return DateColumn if date_formats(summary.counts) else WordColumn
+    return KINDS[spelled(summary.name, summary.counts)]
 
 
 def kind_from_state(state: Any, within: str) -> Kind:

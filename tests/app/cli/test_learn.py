@@ -559,6 +559,10 @@ def awkward():
             "Gaps: 'doors'",
         ),
         "dates": (plain.with_columns(pl.Series("day", days)), "Dates: 'day'"),
+        "an impossible date": (
+            plain.with_columns(pl.Series("day", ["2024-02-30", *days[1:]])),
+            "'day' has 1 entry that is not a date (first: '2024-02-30'), taken as missing; --words",
+        ),
         "a slip": (
             plain.with_columns(slip),
             "'size' has 1 entry that is not numeric (first: 'o.5')",

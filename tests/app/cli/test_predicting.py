@@ -187,6 +187,19 @@ def test_infinite_numbers_are_noted(run, frame, tmp_path):
     assert any("'f0' has 2 entries that are not numeric (first: 'inf')" in note for note in notes)
 
 
+def test_an_impossible_date_is_a_gap_that_is_noted(run, frame, tmp_path):
+    path, data = tmp_path / "decision.safetensors", tmp_path / "rows.csv"
+    days = [f"{1 + i % 28:02}.{1 + i // 28:02}.2024" for i in range(178)]
+    rows = frame.select("f0", day=pl.Series([*days[:-1], None]))
+    decision = MetricClassifier(metric=None, random_state=0).fit(rows, KINDS)
+    save_decision(path, decision)
+    rows.with_columns(day=pl.Series([*days[:-1], "31.06.2024"])).write_csv(data)
+    answer = run("predict", data, "--decision", path, "--json").json
+    assert "Dates: 'day' has 1 entry that is not a date (first: '31.06.2024')" in answer["notes"][0]
+    found = [list(row["probabilities"].values()) for row in answer["predictions"]]
+    np.testing.assert_allclose(found, decision.predict_proba(rows))
+
+
 def test_decisions_of_data_frames_and_wrong_files(run, csv, frame, tmp_path):
     path = tmp_path / "decision.safetensors"
     names = [f"f{i}" for i in range(13)][::-1]

@@ -11,8 +11,8 @@ from typing import NoReturn
 
 import polars as pl
 
+from ...tables.columns import MOST_SLIPS
 from .dialects import MISSING, MISSING_LABELS, SEPARATORS, UTF8, Dialect, sniff
-from .intake import FEWEST_NUMBERS
 from .options import DIALECT, Reading
 from .wording import listed, plural
 
@@ -91,7 +91,7 @@ def _refuse_other_marks(path, dialect, texts):
     entry = pl.col("value").drop_nulls()
     first, numbers = entry.str.contains(pattern), entry.str.contains(r"^[+-]?[0-9.,]+$").mean()
     facts = texts.group_by("variable").agg(entry.filter(first).first().alias("first"), numbers)
-    wrong = facts.filter(pl.col("first").is_not_null() & (pl.col("value") >= FEWEST_NUMBERS))
+    wrong = facts.filter(pl.col("first").is_not_null() & (pl.col("value") >= 1 - MOST_SLIPS))
     for name, value, _ in wrong.collect(engine="streaming").rows():
         raise ValueError(
             f"{_place(path, dialect, name, value)} has a {other} in a file of decimal {mark}s; write "

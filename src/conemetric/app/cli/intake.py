@@ -13,12 +13,10 @@ import polars as pl
 from ...constraints.labels import first_means_none, is_continuous
 from ...storage import LearnedMetric
 from ...tables import TableEncoder
-from ...tables.columns import positions
+from ...tables.columns import FEWEST_VALUES, MOST_SLIPS, positions, slips
 from .options import Reading
 from .wording import first_few, listed, plural
 
-FEWEST_NUMBERS = 0.95  # share of numbers in a column whose other entries are slips
-FEWEST_VALUES = 20  # different numbers in such a column; of few, the others may be categories
 LISTED = 6  # columns in a line
 SMALL = (pl.Float32, pl.Int8, pl.Int16, pl.UInt8, pl.UInt16, pl.Boolean)  # exact in float32
 NEW_WORDS = "Words that were not learned:"
@@ -71,7 +69,7 @@ def learnable(path: str | Path, frame: pl.DataFrame, reading: Reading, notes: li
     """The kinds of the columns to learn from, by name; notes tell these and those left out."""
     chosen: dict[str | int, str] = dict.fromkeys(reading.words or (), "word")
     chosen |= dict.fromkeys(reading.numbers or (), "number")
-    frame = frame.with_columns(_numbers_with_slips(frame, chosen, notes))
+    frame = frame.with_columns(_without_slips(frame, chosen, notes))
     try:
         encoder = TableEncoder(kinds=chosen).fit(frame)
     except ValueError as error:
@@ -141,33 +139,40 @@ def typed_column(column: pl.Series, kind: str) -> pl.Series:
         numbers = column if column.dtype.is_numeric() else column.cast(pl.String).str.strip_chars()
         numbers = numbers.cast(pl.Float64, strict=False)
         return pl.select(pl.when(numbers.is_finite()).then(numbers)).to_series().alias(column.name)
+    if kind == "date" and column.dtype == pl.String:
+        return column.set(column.is_in(slips(column.drop_nulls().unique(), kind)), None)
     words = column if kind == "date" else column.cast(pl.String)
     return words.cast(pl.Categorical) if kind == ASKED_FOR else words
 
 
-def _numbers_with_slips(frame, chosen, notes):
-    """Columns of numbers read as such although a few entries are none, or are infinite."""
+def _without_slips(frame, chosen, notes):
+    """Columns of numbers and dates without the few entries that are none, or are infinite."""
     for column in frame:
         numbers = typed_column(column, "number")
         if column.dtype == pl.String:
-            mostly = len(numbers.drop_nulls()) >= FEWEST_NUMBERS * len(column.drop_nulls())
+            mostly = len(numbers.drop_nulls()) >= (1 - MOST_SLIPS) * len(column.drop_nulls())
             several = mostly and numbers.n_unique() >= FEWEST_VALUES
             if chosen.get(column.name, "number" if several else "word") == "number":
                 tell_slips(column, numbers, notes, f"; --words {column.name} takes all as words.")
                 yield numbers
+            elif column.name not in chosen:
+                dates = typed_column(column, "date")
+                tell_slips(column, dates, notes, f"; --words {column.name} takes all as words.")
+                yield dates
         elif column.dtype.is_float():
             tell_slips(column, numbers, notes)
             yield numbers
 
 
-def tell_slips(column: pl.Series, numbers: pl.Series, notes: list[str], remedy: str = ".") -> None:
-    """Note the entries that are no numbers, or are infinite, if any."""
+def tell_slips(column: pl.Series, typed: pl.Series, notes: list[str], remedy: str = ".") -> None:
+    """Note the entries that are no numbers or dates, or are infinite, if any."""
     given = column.fill_nan(None) if column.dtype.is_float() else column
-    slips = given.filter(given.is_not_null() & numbers.is_null())
-    if len(slips):
-        entries = f"{plural(len(slips), 'entry')} that {'is' if len(slips) == 1 else 'are'} not"
-        first = f"numeric (first: '{slips[0]}'), taken as missing"
-        notes.append(f"Numbers: '{column.name}' has {entries} {first}{remedy}")
+    found = given.filter(given.is_not_null() & typed.is_null())
+    if len(found):
+        entries = f"{plural(len(found), 'entry')} that {'is' if len(found) == 1 else 'are'} not"
+        kinds, kind = ("Numbers", "numeric") if typed.dtype.is_numeric() else ("Dates", "a date")
+        first = f"{kind} (first: '{found[0]}'), taken as missing"
+        notes.append(f"{kinds}: '{column.name}' has {entries} {first}{remedy}")
 
 
 def _tell(kinds, ignored, notes):
@@ -226,7 +231,7 @@ def rows_as_learned(
     positions(frame.columns, list(kinds), f", which training used; add it{where}.", f"'{path}'")
     typed = pl.DataFrame(typed_column(frame[name], kind) for name, kind in kinds.items())
     for name, kind in kinds.items():
-        if kind == "number":
+        if kind in ("number", "date"):
             tell_slips(frame[name], typed[name], notes)
     if isinstance(learned, TableEncoder):
         new = learned.unseen_words(typed)

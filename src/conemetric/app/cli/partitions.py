@@ -61,9 +61,7 @@ def find_partitions(pattern: str | None, reading: Reading) -> Partitions:
         raise ValueError("--workers and --scheduler need Parquet files; name them.")
     paths = _paths(pattern)
     if label is None:
-        raise ValueError(
-            f"'{pattern}' names many files; name the column of the classes with --label."
-        )
+        raise ValueError(f"'{pattern}' names many files; name the column of classes with --label.")
     notes: list[str] = []
     lazy = pl.scan_parquet(paths[0])
     schema = lazy.collect_schema()

@@ -273,8 +273,7 @@ def run_study(
     decide : bool, default=False
         Whether a classifier or regressor, and what it is compared with, is learned too.
     refit : bool, default=False
-        Whether metric and decision are learned again from all rows (pairs, triplets), once they
-        are judged.
+        Whether metric and decision are learned again from all rows (pairs, triplets) once judged.
 
     Returns
     -------
