@@ -332,7 +332,7 @@ def test_rows_labelled_minus_one_have_no_label(run, frame, tmp_path):
     frame.with_columns(kind=pl.Series(partly)).write_csv(path)
     args = ("learn", path, "--label", "kind", "--method", "frob", "--out", tmp_path / "out")
     answer = run(*args, "--json").json
-    note = "Left out: 18 rows without a label (-1 means no label)."
+    note = "Left out: 18 rows without a label (-1 means none; rename it if it is a class)."
     assert answer["rows"] == 160 and note in answer["notes"]
 
 

@@ -288,7 +288,7 @@ def with_labels_only(table: Table, column: str | None) -> Table:
         raise ValueError(f"no row has a label{f' in column {column!r}' if column else ''}.")
     if not missing.any():
         return table
-    which = " (-1 means no label)" if labels.dtype.kind == "i" else ""
+    which = " (-1 means none; rename it if it is a class)" if labels.dtype.kind == "i" else ""
     left_out = plural(int(missing.sum()), "row")
     table = table.only(~missing, f"Left out: {left_out} without a label{which}.")
     labels = labels[~missing]
