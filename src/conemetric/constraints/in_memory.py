@@ -102,7 +102,9 @@ def triplets_from_labels(X: Any, y: Any, n_targets: int = 3, n_impostors: int | 
     >>> X = np.array([[0.0], [1.0], [3.0], [3.5]])
     >>> triplets_from_labels(X, np.array([0, 0, 1, 1]), n_targets=1, n_impostors=1)
     array([[0, 1, 2],
-           [1, 0, 2], [2, 3, 1], [3, 2, 1]])
+           [1, 0, 2],
+           [2, 3, 1],
+           [3, 2, 1]])
     """
     lists = neighbours_by_label(X, encode_labels(y), n_targets, n_impostors)
     return triplets_from_neighbours(*lists)

@@ -6,9 +6,10 @@ the object. `Stored` gives both to a dataclass::
 
     @dataclass(frozen=True)
     class Model(Stored):
-        n_neighbors: Annotated[int, Number(1, whole=True)] points: Annotated[np.ndarray, Array("f",
-        ("n", "d"))] held_out: Annotated[np.ndarray, Array("iu", ("h",), low=0, below="n",
-        increasing=True)] kernel: Annotated[str, Text(("gaussian", "laplacian"))]
+        n_neighbors: Annotated[int, Number(1, whole=True)]
+        points: Annotated[np.ndarray, Array("f", ("n", "d"))]
+        held_out: Annotated[np.ndarray, Array("iu", ("h",), low=0, below="n", increasing=True)]
+        kernel: Annotated[str, Text(("gaussian", "laplacian"))]
 
 Sizes are names: every field of the same `check` must agree on them. A check reads values and
 shapes only and allocates nothing that grows with what the state claims.

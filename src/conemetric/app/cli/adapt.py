@@ -41,10 +41,12 @@ def adapt(given: Adapt) -> None:
     """Adapt a frozen embedding to judged queries, judge it on held-out queries, and
     write the map, a report and a table.
 
-    [dim]conemetric adapt --lexical conemetric adapt --queries q.parquet --documents d.parquet
-    --relevance qrels.tsv conemetric adapt beir/scifact --encode all-MiniLM-L6-v2 --lexical
-    conemetric adapt beir/scifact --scores bm25.trec --scores colbert.trec conemetric adapt
-    beir/scifact --lexical --target pgvector conemetric adapt collection.npz --map queries[/]
+    [dim]conemetric adapt --lexical
+    conemetric adapt --queries q.parquet --documents d.parquet --relevance qrels.tsv
+    conemetric adapt beir/scifact --encode all-MiniLM-L6-v2 --lexical
+    conemetric adapt beir/scifact --scores bm25.trec --scores colbert.trec
+    conemetric adapt beir/scifact --lexical --target pgvector
+    conemetric adapt collection.npz --map queries[/]
     """
     data = given.data
     for place in (data, given.queries, given.documents, given.relevance, *(given.scores or ())):

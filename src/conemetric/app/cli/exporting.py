@@ -36,10 +36,11 @@ def export(given: Export) -> None:
     """Write the learned map in the format of another system, where the learned distance is
     then the Euclidean one.
 
-    [dim]conemetric export metric.safetensors --to faiss --out metric.faiss conemetric export
-    metric.safetensors --to onnx --out metric.onnx conemetric export metric.safetensors --to
-    sentence-transformers --out my-model conemetric export metric.safetensors --to sql --dialect
-    duckdb --out metric.sql conemetric export fusion.json --to elasticsearch --out query.json[/]
+    [dim]conemetric export metric.safetensors --to faiss --out metric.faiss
+    conemetric export metric.safetensors --to onnx --out metric.onnx
+    conemetric export metric.safetensors --to sentence-transformers --out my-model
+    conemetric export metric.safetensors --to sql --dialect duckdb --out metric.sql
+    conemetric export fusion.json --to elasticsearch --out query.json[/]
     """
     metric, to, out = given.metric, given.to, given.out
     weights = metric.suffix == ".json"
