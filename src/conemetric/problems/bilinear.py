@@ -30,8 +30,8 @@ class BilinearProgram(FrobeniusProgram):
     def primal_value(self, terms: float, squared_norm: float, W: Array) -> Primal:
         return self.constant + 0.5 * self.significant(W - self.prior) + terms, 0.0
 
-    def primal_point(self, W: Array) -> Array:
-        return W
+    def primal_point(self, X: Array) -> Array:
+        return X
 
     def margins_of(self, W: Array) -> Array:
         return self.operator.forward(W)
