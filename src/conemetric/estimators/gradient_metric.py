@@ -217,7 +217,7 @@ class GradientMetric(MahalanobisMetric):
         y : array-like (n,)
             Class labels (-1: none), or numbers.
         sample_weight : array-like (n,), default=None
-            Weights of the rows, relative to their mean, in each fit and its mean of gradients.
+            Weights of the rows, relative to their mean, in each fit and the mean of its gradients.
         target : {"auto", "classes", "continuous"}, default="auto"
             What y holds, as in `FrobMetric.fit`.
 

@@ -62,7 +62,7 @@ class EdgeOperator(DistanceOperator):
     """Squared distances along the edges of a graph, of a kernel matrix over its points.
 
     ``edges`` (m, 2) are distinct pairs of different points; ``reference`` sets library, dtype and
-    device. ``ignores_constants`` means that A*(u) 1 = 0, so that a problem must handle constants.
+    device. ``ignores_constants`` means A*(u) 1 = 0: a problem must handle the constant vector.
     """
 
     ignores_constants = True
