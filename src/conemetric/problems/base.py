@@ -114,6 +114,10 @@ class SpectralDual(ABC):
         adjoint, along = self.operator.adjoint_and(direction, *of_gain)
         return self.sigma * float((float64(adjoint) ** 2).sum()) + sum(along)
 
+    def margins_of(self, primal_point: Array) -> Array:
+        """A(X), for X in the form that the certificate takes."""
+        return self.operator.forward_factor(primal_point)
+
     def hessian(self, point: "Evaluation") -> tuple[Callable[[Array], Array], Values]:
         """Minus the second derivative of the dual at ``point``, the map d -> sigma A(W(A*(d))) +
         curvature d with W the derivative of the positive part; and its diagonal, for W = I.
@@ -165,10 +169,6 @@ class SpectralProgram(SpectralDual, Problem):
     def primal_point(self, X: Array) -> Array:
         """X in the form that the certificate takes: L with X = L L', up to rounding."""
         return spectral.psd_split(X).factor
-
-    def margins_of(self, primal_point: Array) -> Array:
-        """A(X), for X in the form that the certificate takes."""
-        return self.operator.forward_factor(primal_point)
 
     def certify(self, primal_point: Array, dual_point: Point) -> Bounds:
         exact = self.exact
@@ -243,7 +243,7 @@ class Evaluation:
     @cached_property
     def margins(self) -> Array:
         """A(X(u))."""
-        return self.problem.operator.forward_factor(self.factor)
+        return self.problem.margins_of(self.primal_point)
 
     @cached_property
     def gradient(self) -> Array:

@@ -70,10 +70,6 @@ class BilinearEvaluation(Evaluation):
         return len(self.combined)
 
     @cached_property
-    def margins(self) -> Array:
-        return self.problem.operator.forward(self.primal_point)
-
-    @cached_property
     def dual(self) -> float:
         S, cut = float64(self.combined), float64(self.cut)
         lost = 0.5 * float((S**2).sum()) + float((S * float64(self.problem.prior)).sum())
