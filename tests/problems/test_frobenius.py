@@ -167,7 +167,7 @@ def test_hessian_is_the_derivative_of_the_gradient(prior, weighted, loss, asarra
     direction = asarray(rng.normal(size=len(T)))
     ahead, behind = (problem.evaluate(u + t * 1e-6 * size * direction) for t in (1, -1))
     change = to_numpy(behind.gradient - ahead.gradient) / (2e-6 * size)
-    product = to_numpy(problem.hessian(problem.evaluate(u))(direction))
+    product = to_numpy(problem.hessian(problem.evaluate(u))[0](direction))
     np.testing.assert_allclose(product, change, rtol=1e-4, atol=1e-4 * abs(change).max())
 
 

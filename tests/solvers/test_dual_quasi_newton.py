@@ -12,7 +12,7 @@ from conemetric.solvers.newton_direction import ACCURACY, newton_direction
 
 
 def dense_hessian(problem, point, m, asarray):
-    product = problem.hessian(point)
+    product, _ = problem.hessian(point)
     return np.stack([to_numpy(product(asarray(row))) for row in np.eye(m)])
 
 

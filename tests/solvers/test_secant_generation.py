@@ -63,17 +63,19 @@ def test_reaches_the_conic_optimum_with_a_valid_certificate(kind, with_classes, 
 
 @pytest.mark.parametrize("with_classes", [False, True])
 @pytest.mark.parametrize("kind", ["generic", "scaled"])
-def test_plain_admm_agrees_with_and_without_conjugate_gradients(kind, with_classes, asarray):
+def test_plain_admm_agrees_with_and_without_conjugate_gradients(
+    kind, with_classes, asarray, monkeypatch
+):
     X, y, delta = instance(kind, with_classes)
     problem = SecantIsometryProgram(AllSecants(asarray(X), y), delta)
     keys = every_pair(problem.secants)
     reference = near_isometry_optimum(
         SecantIsometryProgram(AllSecants(X, y), delta).restrict(to_numpy(keys))
     )
-    for max_direct in (None, 1):
-        certificate = (
-            ADMM(tol=1e-4, max_direct=max_direct).solve(problem.restrict(keys)).certificate
-        )
+    for direct in (admm.DIRECT_ON_CPU, 1):
+        monkeypatch.setattr(admm, "DIRECT_ON_CPU", direct)
+        monkeypatch.setattr(admm, "DIRECT_ON_GPU", direct)
+        certificate = ADMM(tol=1e-4).solve(problem.restrict(keys)).certificate
         assert_allclose(certificate.primal, reference, rtol=2e-4)
         assert certificate.dual <= reference * (1 + 1e-6)
 
@@ -119,7 +121,7 @@ def test_a_tight_delta_converges(seed, delta, dtype):
 
 
 @pytest.mark.parametrize("few", [True, False])
-def test_either_factorisation_solves_the_least_squares(few, asarray):
+def test_either_factorisation_solves_the_least_squares(few, asarray, monkeypatch):
     """A A* when there are fewer secants than entries of a symmetric matrix, A* A otherwise."""
     rng = np.random.default_rng(0)
     secants = AllSecants(asarray(rng.normal(size=(5 if few else 12, 5))))
@@ -130,7 +132,9 @@ def test_either_factorisation_solves_the_least_squares(few, asarray):
     assert_allclose(to_numpy(A.gram() @ z + 0.7 * z), to_numpy(r), atol=1e-10)
     assert_allclose(to_numpy(A.adjoint(z)), to_numpy(step), atol=1e-12)
     assert rest == 0
-    z, step, rest = ADMM(rho=0.7, max_direct=1)._least_squares(A)(r)
+    monkeypatch.setattr(admm, "DIRECT_ON_CPU", 1)
+    monkeypatch.setattr(admm, "DIRECT_ON_GPU", 1)
+    z, step, rest = ADMM(rho=0.7)._least_squares(A)(r)
     assert_allclose(to_numpy(A.gram() @ z + 0.7 * z + rest), to_numpy(r), atol=1e-10)
     assert_allclose(to_numpy(A.adjoint(z)), to_numpy(step), atol=1e-12)
     assert np.linalg.norm(to_numpy(rest)) <= CG_TOL * np.linalg.norm(to_numpy(r))
@@ -140,14 +144,15 @@ def test_either_factorisation_solves_the_least_squares(few, asarray):
 def test_conjugate_gradients_in_half_precision_report_the_exact_residual(size, monkeypatch):
     torch = pytest.importorskip("torch")
     monkeypatch.setattr(admm, "on_device", lambda array: True)
+    monkeypatch.setattr(admm, "DIRECT_ON_GPU", 1)
     rng = np.random.default_rng(0)
     secants = AllSecants(torch.as_tensor(rng.normal(size=(40, 5)) * [1, 1, 0.1, 0.1, 0.01]))
     A = secants.operator(every_pair(secants))
     r = size * torch.as_tensor(rng.normal(size=A.n_constraints))
-    z, step, rest = ADMM(rho=0.7, max_direct=1)._least_squares(A)(r)
+    z, step, rest = ADMM(rho=0.7)._least_squares(A)(r)
     assert_allclose(A.forward(step) + 0.7 * z + rest, r, atol=1e-9 * size)
     assert 1e-8 < rest.norm() / r.norm() < 2 * CG_TOL
-    assert not any(part.any() for part in ADMM(max_direct=1)._least_squares(A)(0 * r))
+    assert not any(part.any() for part in ADMM()._least_squares(A)(0 * r))
 
 
 def advance(past, step, x):

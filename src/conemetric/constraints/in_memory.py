@@ -70,10 +70,9 @@ class ConstraintsInMemory:
         """
         n_points, n_features = self.points.shape
         pairs, weights = similar_pairs(self.index, self.similar, self.weights)
-        scatter = None
-        if n_features <= n_points:
-            scatter = similar_scatter(self.points, pairs, ridge, weights)
-        return whiten(self.points, pairs, ridge, weights), scatter
+        given = self.points, pairs, ridge, weights
+        scatter = similar_scatter(*given) if n_features <= n_points else None
+        return whiten(*given), scatter
 
     def over(self, function: Callable, /) -> Any:
         """The vector of ``function(points, index, similar)``."""

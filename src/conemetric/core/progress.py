@@ -2,7 +2,7 @@
 
 An event is a dict. Its ``kind`` is "stage" (a new ``stage`` of the work begins), "search" (the
 share of a neighbour search that is ``done``), "solve" (the scalars of an iteration) or "compile"
-(Numba begins or ends compiling a kernel). A `watching` block around it receives what `emit` sends.
+(Numba begins or ends compiling a kernel). `emit` sends it to the `watching` block around the work.
 """
 
 from collections.abc import Callable, Iterator

@@ -31,7 +31,7 @@ from ..core.progress import is_all_or_nothing, labelled
 from ..core.sklearn_private import Interval, StrOptions, fit_context
 from ..core.threads import MIN_PARALLEL_WORK
 from ..solvers.base import Certificate
-from .base import MahalanobisMetric
+from .base import SOLVER_PARAMETERS, MahalanobisMetric
 from .boostmetric import BoostMetric
 from .folds import BLEND, PLAIN, TOL, VOTES, CandidateMethod, LabelledFolds, fit_linear_map
 from .frobmetric import FrobMetric
@@ -175,12 +175,10 @@ class AutoMetric(MahalanobisMetric):
 
     _parameter_constraints = {
         "candidates": [StrOptions({"auto"}), dict],
-        "n_components": [Interval(Integral, 1, None, closed="left"), None],
         "max_rows": [Interval(Integral, 2, None, closed="left"), None],
         "n_neighbors": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
-        "random_state": ["random_state"],
         "n_jobs": [Integral, None],
-        "verbose": ["verbose"],
+        **{name: SOLVER_PARAMETERS[name] for name in ("n_components", "random_state", "verbose")},
     }
 
     @fit_context(prefer_skip_nested_validation=True)

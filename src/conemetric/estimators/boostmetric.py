@@ -78,7 +78,7 @@ class BoostMetric(TripletMetric):
         Most iterations, hence learners, per pass.
     n_targets : int, default=3
     n_impostors : int or "auto", default=3
-        From labels: nearest points of the same class, and of others, in a point's triplets.
+        From labels: nearest points of its class, and of others, that a point forms triplets with.
     n_references, class_weight, n_components, preprocessor
         As in `FrobMetric`.
     tol : float, default=1e-3

@@ -27,7 +27,7 @@ from ..evaluation.knn import evenly_by_class
 from ..neighbours.ties import canonical_order
 from ..solvers.base import Certificate
 from ..solvers.kernel_ridge import CITY_BLOCK, KERNELS, KernelSetting, KernelSum, solve_exactly
-from .base import MahalanobisMetric, Seed
+from .base import SOLVER_PARAMETERS, MahalanobisMetric, Seed
 from .validation import rows_coincide, validate_labelled_points
 from .warnings import warn_if_unscaled
 
@@ -203,8 +203,7 @@ class GradientMetric(MahalanobisMetric):
         "n_rounds": [Interval(Integral, 1, None, closed="left")],
         "ridge": [Interval(Real, 0, None, closed="neither")],
         "width": [Interval(Real, 0, None, closed="neither")],
-        "random_state": ["random_state"],
-        "verbose": ["verbose"],
+        **{name: SOLVER_PARAMETERS[name] for name in ("random_state", "verbose")},
     }
 
     @fit_context(prefer_skip_nested_validation=True)
@@ -217,7 +216,7 @@ class GradientMetric(MahalanobisMetric):
         y : array-like (n,)
             Class labels (-1: none), or numbers.
         sample_weight : array-like (n,), default=None
-            Weights of the rows, relative to their mean, in each fit and its mean of gradients.
+            Weights of the rows, relative to their mean, in each fit and the mean of its gradients.
         target : {"auto", "classes", "continuous"}, default="auto"
             What y holds, as in `FrobMetric.fit`.
 

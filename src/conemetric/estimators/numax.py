@@ -198,10 +198,8 @@ class NuMax(MahalanobisMetric):
         given = self.random_state
         seed = 0 if given is None else check_random_state(given).randint(2**31)
         solver = SecantGeneration(self.tol, self.max_iter, first=batch, add=batch, seed=seed)
-        problem = SecantIsometryProgram(secants, delta)
-        return problem, self._run(
-            solver, problem, start=start, keep=self._keep(secants.reference, span)
-        )
+        problem, keep = SecantIsometryProgram(secants, delta), self._keep(secants.reference, span)
+        return problem, self._run(solver, problem, start=start, keep=keep)
 
     def _smallest_delta(self, span, secants):
         """The solution at the smallest delta of rank ``n_components`` or less, by bisection."""

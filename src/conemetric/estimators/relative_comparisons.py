@@ -55,7 +55,7 @@ class RelativeComparisons(TripletMetric):
         its feature space, with one weight for each.
     n_targets : int, default=3
     n_impostors : int or "auto", default=3
-        From labels: nearest points of the same class, and of others, in a point's triplets.
+        From labels: nearest points of its class, and of others, that a point forms triplets with.
     n_references, class_weight, n_components, preprocessor, tol, verbose
         As in `FrobMetric`.
     max_iter : int, default=1000

@@ -55,9 +55,8 @@ class DeviceSearch:
         self.unit = 2.0 ** np.ceil(np.log2(longest)) if longest > 0 else 1.0
         eps = max(torch.finfo(X.dtype).eps for X in (self.X, self.R))
         per_length, self.slope = tie_rule(self.X.shape[1], eps)
-        varying = (self.R[:1] != self.X).any(0) | (self.R[:1] != self.R).any(
-            0
-        )  # as in `tie_widths`
+        first = self.R[:1]  # columns of one value do not count, as in `tie_widths`
+        varying = (first != self.X).any(0) | (first != self.R).any(0)
         moved = self.X if bool(varying.all()) else self.X[:, varying]
         self.tie = per_length / self.unit * _lengths(moved)[self.order]
 

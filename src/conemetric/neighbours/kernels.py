@@ -110,7 +110,7 @@ def rank_candidates(start, stop, lists, data, rule, out, distance, bound):
     R[reference_row[j]] with number[j]; distances are multiplied by ``scale``. ``rule`` = (reach,
     gamma, tie, slope): the scan errs by at most gamma (reach[i] + d)^2 in the squared distance d^2,
     and rounding moves a distance d from i by at most tie[i] + slope d. ``bound[i]`` is the largest
-    value of the scan for a reference that could belong to ``out[i]``; infinite with too few of them.
+    value of the scan for references that could belong to ``out[i]``; infinite with too few candidates.
     """
     near, index, _ = lists
     width = near.shape[1]

@@ -30,10 +30,6 @@ class DistanceOperator(Operator):
     def differences(self, Y: Any) -> Any:
         """a_r'Y for every edge."""
 
-    @abstractmethod
-    def adjoint_product(self, u: Any, Y: Any) -> Any:
-        """A*(u) Y without forming A*(u)."""
-
     def moved(self, L: Any, change: Any, which: Any = None, damping: float = 0.0) -> Any:
         """L + A*(y) L whose distances differ by ``change``, to first order: all, or ``which``; with
         ``damping``, by less, relative to the diagonal of the system for y.
@@ -62,7 +58,7 @@ class EdgeOperator(DistanceOperator):
     """Squared distances along the edges of a graph, of a kernel matrix over its points.
 
     ``edges`` (m, 2) are distinct pairs of different points; ``reference`` sets library, dtype and
-    device. ``ignores_constants`` means that A*(u) 1 = 0, so that a problem must handle constants.
+    device. ``ignores_constants`` means A*(u) 1 = 0: a problem must handle the constant vector.
     """
 
     ignores_constants = True

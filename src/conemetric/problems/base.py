@@ -1,8 +1,8 @@
 """Proven bounds on the optimum of a convex program, and the dual of the Frobenius family."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from copy import copy
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple, Self
 
@@ -109,16 +109,27 @@ class SpectralDual(ABC):
 
     def curvature(self, direction: Array, u: Array) -> float:
         """An upper bound on the dual's curvature at u along ``direction``."""
-        curvature = self.gain_curvature(u)
-        squares = (
-            [] if curvature is None else [total(weighted_sum, direction * direction, curvature)]
-        )
-        adjoint, along = self.operator.adjoint_and(direction, *squares)
+        own = self.gain_curvature(u)
+        of_gain = [] if own is None else [total(weighted_sum, direction * direction, own)]
+        adjoint, along = self.operator.adjoint_and(direction, *of_gain)
         return self.sigma * float((float64(adjoint) ** 2).sum()) + sum(along)
 
-    def hessian(self, point: "Evaluation") -> "Hessian":
-        """Minus the second derivative of the dual at ``point``."""
-        return Hessian(self, spectral.psd_derivative(point.shifted), self.gain_curvature(point.u))
+    def margins_of(self, primal_point: Array) -> Array:
+        """A(X), for X in the form that the certificate takes."""
+        return self.operator.forward_factor(primal_point)
+
+    def hessian(self, point: "Evaluation") -> tuple[Callable[[Array], Array], Values]:
+        """Minus the second derivative of the dual at ``point``, the map d -> sigma A(W(A*(d))) +
+        curvature d with W the derivative of the positive part; and its diagonal, for W = I.
+        """
+        W, curvature = spectral.psd_derivative(point.shifted), self.gain_curvature(point.u)
+        diagonal = self.sizes * self.sizes * self.sigma
+
+        def product(d: Array) -> Array:
+            curved = self.operator.forward(W(self.operator.adjoint(d))) * self.sigma
+            return curved if curvature is None else curved + curvature * d
+
+        return product, diagonal if curvature is None else diagonal + curvature
 
     def refutation(self, point: "Evaluation") -> str | None:
         """Why no point is feasible, if the multipliers at ``point`` prove it; else None."""
@@ -155,9 +166,9 @@ class SpectralDual(ABC):
 class SpectralProgram(SpectralDual, Problem):
     """A Frobenius-regularised program, certified by its dual evaluated in float64."""
 
-    def margins_of(self, primal_point: Array) -> Array:
-        """A(X), for X in the form that the certificate takes."""
-        return self.operator.forward_factor(primal_point)
+    def primal_point(self, X: Array) -> Array:
+        """X in the form that the certificate takes: L with X = L L', up to rounding."""
+        return spectral.psd_split(X).factor
 
     def certify(self, primal_point: Array, dual_point: Point) -> Bounds:
         exact = self.exact
@@ -232,7 +243,7 @@ class Evaluation:
     @cached_property
     def margins(self) -> Array:
         """A(X(u))."""
-        return self.problem.operator.forward_factor(self.factor)
+        return self.problem.margins_of(self.primal_point)
 
     @cached_property
     def gradient(self) -> Array:
@@ -266,27 +277,6 @@ class Evaluation:
         p = self.problem
         self._terms, *results = p.operator.space.totals(p.primal_terms(self.margins), *requested)
         return results
-
-
-@dataclass(frozen=True)
-class Hessian:
-    """The map d -> sigma A(W(A*(d))) + curvature d, W the derivative of the positive part."""
-
-    problem: SpectralDual
-    derivative: spectral.NearProduct  # W
-    curvature: Array | None  # of the gain, one per constraint; None where all are zero
-
-    def __call__(self, d: Array) -> Array:
-        operator = self.problem.operator
-        curved = operator.forward(self.derivative(operator.adjoint(d))) * self.problem.sigma
-        return curved if self.curvature is None else curved + self.curvature * d
-
-    @property
-    def diagonal(self) -> Array:
-        """The diagonal with the identity for W."""
-        sizes = self.problem.sizes
-        own = sizes * sizes * self.problem.sigma
-        return own if self.curvature is None else own + self.curvature
 
 
 def squared_norm(factor: Array) -> float:

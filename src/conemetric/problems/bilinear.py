@@ -30,8 +30,8 @@ class BilinearProgram(FrobeniusProgram):
     def primal_value(self, terms: float, squared_norm: float, W: Array) -> Primal:
         return self.constant + 0.5 * self.significant(W - self.prior) + terms, 0.0
 
-    def primal_point(self, W: Array) -> Array:
-        return W
+    def primal_point(self, X: Array) -> Array:
+        return X
 
     def margins_of(self, W: Array) -> Array:
         return self.operator.forward(W)
@@ -68,10 +68,6 @@ class BilinearEvaluation(Evaluation):
     @property
     def rank(self) -> int:
         return len(self.combined)
-
-    @cached_property
-    def margins(self) -> Array:
-        return self.problem.operator.forward(self.primal_point)
 
     @cached_property
     def dual(self) -> float:

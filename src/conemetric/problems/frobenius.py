@@ -134,10 +134,6 @@ class FrobeniusProgram(SpectralProgram):
         program.rounding = EIGH_ERROR * self.operator.n_features * program.operator.eps
         return program
 
-    def primal_point(self, M: Array) -> Array:
-        """M in the form that a certificate takes."""
-        return spectral.psd_split(M).factor
-
     def significant(self, difference: Array) -> float:
         """||difference||_F^2, or zero if it is the rounding of M0: then the prior is optimal."""
         square, size = (float((float64(X) ** 2).sum()) for X in (difference, self.prior))

@@ -37,10 +37,6 @@ class ConstrainedProgram(SpectralProgram):
         missed = float(weighted_sum(_misses(margins, self.b, self.equality), abs(u)))
         return missed / abs(primal) if missed and primal else math.inf if missed else 0.0
 
-    def factor_of(self, X: Array) -> Array:
-        """L with X = L L', for X positive semidefinite up to rounding."""
-        return spectral.psd_split(X).factor
-
     def repaired(self, L: Array) -> Array:
         """L itself: general constraints have no cheap repair."""
         return L

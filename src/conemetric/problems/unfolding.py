@@ -133,7 +133,7 @@ class UnfoldingProgram(ConstrainedProgram):
         trace = float((float64(factor) ** 2).sum())
         return squared_norm / (2 * self.sigma) - trace, terms / self.size
 
-    def factor_of(self, X: Array) -> Array:
+    def primal_point(self, X: Array) -> Array:
         """A centred factor of X; with inequalities scaled down until no distance is exceeded."""
         L = (spectral.definite_part(X) or spectral.psd_split(X)).factor
         return self.feasible(L - L.mean(0) if self.operator.ignores_constants else L)

@@ -13,7 +13,7 @@ One step, with y the multipliers of A(L) = q, Z = A*(y) those of P = L, and rho 
 which is the paper's iteration with its invariant Lambda = A*(y) / beta_1 substituted: one product
 with A* serves L and Z, and beta may change without a new factorisation. The matrix rho I + A A* is
 factorised once (with more secants than entries of a symmetric matrix, rho I + A* A instead), or,
-above ``max_direct`` rows, solved by conjugate gradients, whose residual is carried in A(L).
+above `DIRECT_ON_CPU` rows, solved by conjugate gradients, whose residual is carried in A(L).
 
 The step is extrapolated from the last ones (`_Past`), which need a norm that no step lengthens:
 
@@ -59,15 +59,13 @@ class ADMM(Solver):
     """Two-block ADMM; ``start`` is a pair (factor of P, y).
 
     ``beta`` and ``rho`` are the penalty beta_1, adapted so that the primal and the dual residual
-    fall together, and the ratio beta_1 / beta_2. ``max_direct`` is the largest order of a matrix to
-    factorise (None: `DIRECT_ON_CPU` or `DIRECT_ON_GPU`).
+    fall together, and the ratio beta_1 / beta_2.
     """
 
     tol: float = 1e-4
     max_iter: int = 2000
     beta: float = 1.0
     rho: float = 1.0
-    max_direct: int | None = None
     solves = NearIsometryProgram
 
     def steps(self, problem: NearIsometryProgram, start: Pair | None) -> Steps:
@@ -114,7 +112,7 @@ class ADMM(Solver):
     def _least_squares(self, A: SecantOperator) -> Solve:
         """The map r -> (z, A*(z), r - (rho I + A A*) z), z the solution or close to it."""
         rho = self.rho
-        limit = self.max_direct or (DIRECT_ON_GPU if on_device(A.V) else DIRECT_ON_CPU)
+        limit = DIRECT_ON_GPU if on_device(A.V) else DIRECT_ON_CPU
         fewer = A.n_symmetric < A.n_constraints and A.n_symmetric <= limit
         if A.n_constraints > limit and not fewer:
             rough = A.astype(A.xp.float16) if on_device(A.V) else A

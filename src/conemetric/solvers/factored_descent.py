@@ -11,7 +11,7 @@ lambda_max(A*(u)) > w, and the eigenvectors above w, found by Lanczos, are direc
 that become new columns. Columns that vanish are dropped.
 
 `solvers.low_rank_lagrangian` is the same idea for constraints that must hold: there the multipliers
-have no bound, so that the penalty grows. Here a loss bounds them, mu is fixed, L-BFGS is enough.
+have no bound, and the penalty grows. Here a loss bounds them, mu is fixed, and L-BFGS is enough.
 
 Stops when (P - D) / max(|P|, |D|) <= tol. An iteration is one descent, of `DESCENT` quasi-Newton
 steps or, once these no longer help, of twice as many, and so on; and one bound.

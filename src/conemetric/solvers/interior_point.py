@@ -15,7 +15,7 @@ is known. Mehrotra's predictor chooses mu. If no feasible X is definite, u grows
 followed as far as rounding allows.
 
 Stops when |P - D| / max(|P|, |D|) <= tol and the violation is <= tol, at the factor that the
-problem computes from X (`factor_of`) and may repair.
+problem computes from X (`primal_point`) and may repair.
 """
 
 import math
@@ -121,7 +121,7 @@ class PathPoint:
     def iterate(self, point: Evaluation, L: Array | None = None) -> Iterate:
         """The iterate with the dual at ``point``, and a factor of X or the one given."""
         p = self.problem
-        L = p.factor_of(self.X) if L is None else L
+        L = p.primal_point(self.X) if L is None else L
         primal, violation = p.primal_at(L, p.operator.forward_factor(L), point.u)
         barrier, norm = float(self.barrier), p.operator.xp.linalg.matrix_norm
         if barrier * len(self.X) <= FAR * abs(primal):

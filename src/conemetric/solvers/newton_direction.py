@@ -19,8 +19,7 @@ def newton_direction(
     problem: SpectralDual, point: Evaluation, free: Array
 ) -> tuple[Array | None, int]:
     """H^-1 g where ``free``, else zero (None without curvature); and the products with H."""
-    space, hessian = problem.operator.space, problem.hessian(point)
-    diagonal = hessian.diagonal
+    space, (hessian, diagonal) = problem.operator.space, problem.hessian(point)
     direction, residual = None, point.gradient * free
     scaled = search = residual / diagonal
     rest = first = space.sum(dot, residual, scaled)

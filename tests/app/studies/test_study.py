@@ -298,7 +298,8 @@ def test_methods_know_what_they_learn_from():
     with pytest.raises(ValueError, match="'x' is not known"):
         find("x", "labels")
     for method in KNOWN:
-        assert method.make(random_state=2, nonsense=1).get_params()["random_state"] == 2
+        options = Options(seed=2, parameters={"nonsense": 1})
+        assert method.with_options(options, 3).get_params()["random_state"] == 2
 
 
 def test_the_command_and_the_library_judge_by_one_rule():

@@ -28,17 +28,13 @@ class Method(NamedTuple):
         return int(WORK / (self.passes * (2 * n_features**2 + 100 * n_features + 1000)))
 
     def with_options(self, options: Options, n_features: int) -> Any:
-        """An unfitted estimator for rows of ``n_features``."""
+        """An unfitted estimator for rows of ``n_features``; options its class lacks are ignored."""
         given = {name: getattr(options, name) for name in ("n_neighbors", "tol")}
         given |= {"max_rows": AUTO_VALUES // (n_features + 100), "random_state": options.seed}
-        return self.make(**{**given, **options.parameters})
-
-    def make(self, **parameters: Any) -> Any:
-        """An unfitted estimator; parameters its class does not have are ignored."""
+        given |= options.parameters
         estimator = getattr(import_module("conemetric"), self.class_name)()
         known = estimator.get_params(deep=False)
-        own = {name: value for name, value in parameters.items() if name in known}
-        return estimator.set_params(**own)
+        return estimator.set_params(**{name: given[name] for name in given if name in known})
 
 
 TRIPLETS = ("labels", "quantity", "triplets")  # what methods that learn from triplets accept
