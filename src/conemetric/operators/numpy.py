@@ -8,7 +8,7 @@ import numpy as np
 from scipy import sparse
 
 from ..core.blas import half_the_cores
-from ..core.compiled import jit, jit_allocating, jit_inner
+from ..core.compiled import jit, jit_allocating
 from ..core.spectral import by_scipy
 from ..core.threads import threaded
 from .base import DifferenceOperator, starts
@@ -127,28 +127,22 @@ def weighted_sums(w: np.ndarray, Z: np.ndarray, b: np.ndarray, first: np.ndarray
     return out
 
 
-@jit_inner
-def _product_of_differences(x, y, u, v):
-    """<x - y, u - v>."""
-    r = len(x)
-    body = r - r % 4
-    s0 = s1 = s2 = s3 = x.dtype.type(0)
-    for c in range(0, body, 4):
-        s0 += (x[c] - y[c]) * (u[c] - v[c])
-        s1 += (x[c + 1] - y[c + 1]) * (u[c + 1] - v[c + 1])
-        s2 += (x[c + 2] - y[c + 2]) * (u[c + 2] - v[c + 2])
-        s3 += (x[c + 3] - y[c + 3]) * (u[c + 3] - v[c + 3])
-    for c in range(body, r):
-        s0 += (x[c] - y[c]) * (u[c] - v[c])
-    return (s0 + s1) + (s2 + s3)
-
-
 @jit
 def pair_squared_distances(start, stop, Y, a, b, out):
     """out[p] = ||Y[a[p]] - Y[b[p]]||^2 for p in start:stop."""
+    r = Y.shape[1]
+    body = r - r % 4
     for p in range(start, stop):
-        y, z = Y[a[p]], Y[b[p]]
-        out[p] = _product_of_differences(y, z, y, z)
+        i, j = a[p], b[p]
+        s0 = s1 = s2 = s3 = Y.dtype.type(0)
+        for c in range(0, body, 4):
+            s0 += (Y[i, c] - Y[j, c]) ** 2
+            s1 += (Y[i, c + 1] - Y[j, c + 1]) ** 2
+            s2 += (Y[i, c + 2] - Y[j, c + 2]) ** 2
+            s3 += (Y[i, c + 3] - Y[j, c + 3]) ** 2
+        for c in range(body, r):
+            s0 += (Y[i, c] - Y[j, c]) ** 2
+        out[p] = (s0 + s1) + (s2 + s3)
 
 
 @jit_allocating
@@ -172,9 +166,19 @@ def edge_product_rows(start, stop, M, w, a, b, out):
 @jit
 def pair_products(start, stop, X, Y, a, b, out):
     """out[p] = <X[a[p]] - X[b[p]], Y[a[p]] - Y[b[p]]> for p in start:stop."""
+    r = X.shape[1]
+    body = r - r % 4
     for p in range(start, stop):
         i, j = a[p], b[p]
-        out[p] = _product_of_differences(X[i], X[j], Y[i], Y[j])
+        s0 = s1 = s2 = s3 = X.dtype.type(0)
+        for c in range(0, body, 4):
+            s0 += (X[i, c] - X[j, c]) * (Y[i, c] - Y[j, c])
+            s1 += (X[i, c + 1] - X[j, c + 1]) * (Y[i, c + 1] - Y[j, c + 1])
+            s2 += (X[i, c + 2] - X[j, c + 2]) * (Y[i, c + 2] - Y[j, c + 2])
+            s3 += (X[i, c + 3] - X[j, c + 3]) * (Y[i, c + 3] - Y[j, c + 3])
+        for c in range(body, r):
+            s0 += (X[i, c] - X[j, c]) * (Y[i, c] - Y[j, c])
+        out[p] = (s0 + s1) + (s2 + s3)
 
 
 @jit
