@@ -62,22 +62,17 @@ def coincident_pieces(edges: np.ndarray, lengths: np.ndarray, X: np.ndarray) -> 
     """For each row of X the number of the first with which it coincides: equal rows, and the ends
     of edges so short that their squares are zero.
     """
-    n = len(X)
     _, first, inverse = np.unique(X + 0.0, axis=0, return_index=True, return_inverse=True)
-    pairs = np.vstack([edges[lengths**2 == 0], np.column_stack([np.arange(n), first[inverse]])])
-    return _first_of_pieces(pairs, n)
+    return joined_pieces(edges[lengths**2 == 0], first[inverse])
 
 
-def _first_of_pieces(pairs, n):
+def joined_pieces(pairs: np.ndarray, first: np.ndarray) -> np.ndarray:
+    """``first``, with the ends of ``pairs`` joined too."""
+    n = len(first)
+    pairs = np.vstack([pairs, np.column_stack([np.arange(n), first])])
     graph = sparse.csr_array((np.ones(len(pairs)), pairs.T), (n, n))
     _, piece = connected_components(graph, directed=False)
     return np.unique(piece, return_index=True)[1][piece]
-
-
-def joined_pieces(near: np.ndarray, first: np.ndarray) -> np.ndarray:
-    """``first``, with the ends of the edges ``near`` joined too."""
-    n = len(first)
-    return _first_of_pieces(np.vstack([near, np.column_stack([np.arange(n), first])]), n)
 
 
 def joined_face(
