@@ -66,7 +66,7 @@ class MaximumVarianceUnfolding(
         that of Weinberger & Saul. With "equal" the time of a fit grows with the cube of the
         number of edges, not counting those that flat neighbourhoods make redundant.
     n_landmarks : int, default=None
-        Let this many randomly chosen points carry the kernel, and reconstruct the
+        Let this many randomly chosen, distinct points carry the kernel, and reconstruct the
         others from them linearly (Weinberger, Packer & Saul 2005): for more than a few
         thousand points. Needs ``constraint="at_most"``. None uses all points.
     tol : float, default=1e-3

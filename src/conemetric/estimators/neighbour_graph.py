@@ -95,14 +95,9 @@ def coincidence_basis(first: np.ndarray) -> np.ndarray:
     """Orthonormal, centred basis (n x points - 1) of the functions that are constant on the rows
     with the same ``first``.
     """
-    _, piece = np.unique(first, return_inverse=True)
-    count = np.bincount(piece)
-    # a Householder reflection sends the constant function to the first axis; the other
-    # axes are centred
-    axis = np.sqrt(count / len(first))
-    axis[0] += 1.0
-    reflection = np.eye(len(count)) - np.outer(axis, axis) * (2 / (axis @ axis))
-    return (reflection[:, 1:] / np.sqrt(count)[:, None])[piece]
+    _, piece, mass = np.unique(first, return_inverse=True, return_counts=True)
+    root = mass[:, None] ** 0.5  # the constant function: the first axis, the others are centred
+    return (np.linalg.qr(root, mode="complete")[0][:, 1:] / root)[piece]
 
 
 def landmark_basis(
