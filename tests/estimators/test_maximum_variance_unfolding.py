@@ -278,6 +278,22 @@ def test_landmarks_span_one_direction_less_since_bases_are_centred(kind, n_landm
     assert found.shape[1] == n_landmarks - 1
 
 
+@pytest.mark.parametrize("apart", [0.0, 1e-13, 1e-10])
+def test_landmarks_unfold_rows_that_coincide_as_one_point(arc, apart):
+    X = np.vstack([arc[0], arc[0][:3] + apart, arc[0][:1]])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = MaximumVarianceUnfolding(n_neighbors=3, n_landmarks=15, random_state=0).fit(X)
+    alone = MaximumVarianceUnfolding(n_neighbors=3, n_landmarks=15, random_state=0).fit(arc[0])
+    assert model.certificate_.status == "converged" and model.certificate_.violation == 0
+    assert model.objective_ > 0.8 * alone.objective_
+    np.testing.assert_allclose(model.embedding_[40:], model.embedding_[[0, 1, 2, 0]], atol=1e-9)
+    given = X - X.mean(0), np.arange(0, 40, 4), 3, np.array([*range(40), 0, 1, 2, 0])
+    Q = landmark_basis(*given)
+    np.testing.assert_allclose(Q.T @ Q, np.eye(Q.shape[1]), atol=1e-9)
+    np.testing.assert_allclose(Q.sum(0), 0, atol=1e-9)
+
+
 def test_landmark_basis_is_orthonormal_and_centred(arc):
     Q = landmark_basis(arc[0], np.arange(0, 40, 4), 3)
     np.testing.assert_allclose(Q.T @ Q, np.eye(Q.shape[1]), atol=1e-9)

@@ -276,3 +276,13 @@ def test_rows_that_coincide_are_refused_or_solved(basis, value, C, dtype):
     with pytest.warns(UserWarning, match="is zero: it calls all points the same"):
         metric.fit(X, triplets=[[0, 1, 2]])
     assert metric.certificate_.primal == C  # no metric can order them
+
+
+def test_penalties_beyond_float32_are_refused_there():
+    X = np.random.default_rng(0).normal(size=(20, 3))
+    triplets = [[0, 1, 2], [3, 4, 5], [6, 7, 8]]
+    metric, weights = RelativeComparisons(1e37), [1.0, 1.0, 1e3]
+    with pytest.raises(ValueError, match=r"C=1e\+37 .* 1e\+40, out of the range of float32"):
+        metric.fit(X.astype(np.float32), triplets=triplets, sample_weight=weights)
+    metric.fit(X, triplets=triplets, sample_weight=weights)
+    assert np.isfinite(metric.multipliers_).all()

@@ -165,3 +165,16 @@ def test_lists_do():
         np.diag([-1.0, -2.0]), np.eye(2)[None], np.ones(1), 1.0, equality=True
     )
     assert_allclose(lists.X, arrays.X)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("seed", [11, 21])
+def test_the_matrix_of_a_program_in_float32_misses_its_bounds_as_certified(seed):
+    rng = np.random.default_rng(seed)
+    A = rng.normal(size=(2, 3, 3))
+    A = ((A + A.swapaxes(1, 2)) / 2).astype(np.float32)
+    C, b = rng.normal(size=(3, 3)), np.full(2, 0.01)
+    result = solve_frobenius_sdp(-100 * C @ C.T, A, b, sigma=100, equality=True, tol=1e-4)
+    missed = abs(np.einsum("mij,ij->m", A.astype(np.float64), result.X) - b).max() / b.max()
+    assert result.factor.dtype == np.float32
+    assert missed <= result.certificate.violation * (1 + 1e-4)

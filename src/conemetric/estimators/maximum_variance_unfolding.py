@@ -18,7 +18,7 @@ from ..core.sklearn_private import Interval, StrOptions, barycenter_weights, fit
 from ..neighbours.search import nearest
 from ..operators.base import Operator
 from ..operators.edges import EdgeOperator, ReducedEdges
-from ..problems.rigidity import rigid_face
+from ..problems.rigidity import nearly_coincident, rigid_face
 from ..problems.unfolding import UnfoldingOnFace, UnfoldingProgram
 from ..solvers.base import SHORT_OF_TOL, Certificate, Status
 from ..solvers.interior_point import InteriorPoint
@@ -66,7 +66,7 @@ class MaximumVarianceUnfolding(
         that of Weinberger & Saul. With "equal" the time of a fit grows with the cube of the
         number of edges, not counting those that flat neighbourhoods make redundant.
     n_landmarks : int, default=None
-        Let this many randomly chosen points carry the kernel, and reconstruct the
+        Let this many randomly chosen, distinct points carry the kernel, and reconstruct the
         others from them linearly (Weinberger, Packer & Saul 2005): for more than a few
         thousand points. Needs ``constraint="at_most"``. None uses all points.
     tol : float, default=1e-3
@@ -186,15 +186,16 @@ class MaximumVarianceUnfolding(
         """For each row the first with which it coincides; and a basis of the functions that landmarks
         determine, or that are constant on rows that coincide; None for all functions.
         """
-        rows = np.arange(len(points))
-        self.landmarks_ = None
-        if self.n_landmarks is not None:
-            order = check_random_state(self.random_state).permutation(len(points))
-            self.landmarks_ = order[: self.n_landmarks]
-            centred = points - points.mean(0)
-            return rows, neighbour_graph.landmark_basis(centred, self.landmarks_, self.n_neighbors)
         first = neighbour_graph.coincident_pieces(edges, lengths, points)
-        return first, None if (first == rows).all() else neighbour_graph.coincidence_basis(first)
+        self.landmarks_ = None
+        if self.n_landmarks is not None:  # also the same where rows nearly coincide
+            joined = neighbour_graph.joined_pieces(edges[nearly_coincident(lengths, points)], first)
+            order = check_random_state(self.random_state).permutation(len(points))
+            self.landmarks_ = order[joined[order] == order][: self.n_landmarks]
+            given = points - points.mean(0), self.landmarks_, self.n_neighbors, joined
+            return first, neighbour_graph.landmark_basis(*given)
+        distinct = (first == np.arange(len(points))).all()
+        return first, None if distinct else neighbour_graph.coincidence_basis(first)
 
     def _face(self, points, lengths, first):
         if self.constraint == "equal":

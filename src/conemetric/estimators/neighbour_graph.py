@@ -62,13 +62,14 @@ def coincident_pieces(edges: np.ndarray, lengths: np.ndarray, X: np.ndarray) -> 
     """For each row of X the number of the first with which it coincides: equal rows, and the ends
     of edges so short that their squares are zero.
     """
-    n = len(X)
     _, first, inverse = np.unique(X + 0.0, axis=0, return_index=True, return_inverse=True)
-    pairs = np.vstack([edges[lengths**2 == 0], np.column_stack([np.arange(n), first[inverse]])])
-    return _first_of_pieces(pairs, n)
+    return joined_pieces(edges[lengths**2 == 0], first[inverse])
 
 
-def _first_of_pieces(pairs, n):
+def joined_pieces(pairs: np.ndarray, first: np.ndarray) -> np.ndarray:
+    """``first``, with the ends of ``pairs`` joined too."""
+    n = len(first)
+    pairs = np.vstack([pairs, np.column_stack([np.arange(n), first])])
     graph = sparse.csr_array((np.ones(len(pairs)), pairs.T), (n, n))
     _, piece = connected_components(graph, directed=False)
     return np.unique(piece, return_index=True)[1][piece]
@@ -83,8 +84,7 @@ def joined_face(
     near = nearly_coincident(lengths, X)
     if not near.any():
         return None
-    n = len(first)
-    first = _first_of_pieces(np.vstack([edges[near], np.column_stack([np.arange(n), first])]), n)
+    n, first = len(first), joined_pieces(edges[near], first)
     order = np.lexsort((lengths, *np.sort(first[edges], 1).T))
     order = order[(first[edges[order, 0]] != first[edges[order, 1]])]
     _, shortest = np.unique(np.sort(first[edges[order]], 1), axis=0, return_index=True)
@@ -95,25 +95,25 @@ def coincidence_basis(first: np.ndarray) -> np.ndarray:
     """Orthonormal, centred basis (n x points - 1) of the functions that are constant on the rows
     with the same ``first``.
     """
-    _, piece = np.unique(first, return_inverse=True)
-    count = np.bincount(piece)
-    # a Householder reflection sends the constant function to the first axis; the other
-    # axes are centred
-    axis = np.sqrt(count / len(first))
-    axis[0] += 1.0
-    reflection = np.eye(len(count)) - np.outer(axis, axis) * (2 / (axis @ axis))
-    return (reflection[:, 1:] / np.sqrt(count)[:, None])[piece]
+    _, piece, mass = np.unique(first, return_inverse=True, return_counts=True)
+    root = mass[:, None] ** 0.5  # the constant function: the first axis, the others are centred
+    return (np.linalg.qr(root, mode="complete")[0][:, 1:] / root)[piece]
 
 
-def landmark_basis(X: np.ndarray, landmarks: np.ndarray, n_neighbors: int) -> np.ndarray:
+def landmark_basis(
+    X: np.ndarray, landmarks: np.ndarray, n_neighbors: int, first: np.ndarray | None = None
+) -> np.ndarray:
     """Orthonormal, centred basis (n x fewer than landmarks) of the functions
-    reconstructed from their values at the landmarks.
+    reconstructed from their values at the landmarks; rows with the same ``first`` are one point.
 
     Every other point is the combination of its neighbours that best reconstructs it;
     those combinations, solved for the landmarks, are the linear map Q of Weinberger,
     Packer & Saul (2005), whose columns are centred and orthonormalised here.
     """
-    n = len(X)
+    first = np.arange(len(X)) if first is None else first
+    points, piece, mass = np.unique(first, return_inverse=True, return_counts=True)
+    X, landmarks, n = X[points], np.searchsorted(points, landmarks), len(points)
+    n_neighbors, root = min(n_neighbors, n - 1), mass[:, None] ** 0.5
     neighbour = nearest(X, None, n_neighbors)[0]
     weights = barycenter_weights(X, X, neighbour, reg=RIDGE)
     rows = np.repeat(np.arange(n), n_neighbors)
@@ -127,5 +127,5 @@ def landmark_basis(X: np.ndarray, landmarks: np.ndarray, n_neighbors: int) -> np
         ridge = LANDMARK_RIDGE * energy.trace() / n * sparse.eye_array(len(others), format="csc")
         system = splu(energy[np.ix_(others, others)].tocsc() + ridge)
         Q[others] = -system.solve(energy[np.ix_(others, landmarks)].toarray())
-    U, singular, _ = np.linalg.svd(Q - Q.mean(0), full_matrices=False)
-    return U[:, singular > LEAST_SINGULAR * singular[0]]
+    U, singular, _ = np.linalg.svd(root * (Q - mass @ Q / mass.sum()), full_matrices=False)
+    return (U[:, singular > LEAST_SINGULAR * singular[0]] / root)[piece]

@@ -135,6 +135,11 @@ class RelativeComparisons(TripletMetric):
         C = self._scaled_C(operator, host, gram, triplets, weights)
         parts = stored, kernel, operator, C, gram, memory * 2**20, weights
         problem = MeasuredComparisonProgram(*parts)
+        if problem.penalties.max() > float(namespace(X).finfo(X.dtype).max):
+            raise ValueError(
+                f"C={C:g} times the largest weight is {problem.penalties.max():g}, out of the range of "
+                f"{X.dtype}, in which multipliers_ are kept; rescale X, or give it in float64."
+            )
         seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
         solver = DualCoordinate(tol=self.tol, max_iter=self.max_iter, seed=seed)
         self.basis_ = None if A is None else like(A, X)

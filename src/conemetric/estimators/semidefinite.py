@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from ..core.arrays import is_torch, to_numpy
+from ..core.arrays import float64, is_torch, to_numpy
 from ..core.sklearn_private import Interval, validate_params
 from ..operators import MatrixOperator, Operator
 from ..problems.sdp import SemidefiniteProgram
@@ -24,7 +24,7 @@ class FrobeniusSDPResult:
     Attributes
     ----------
     X : array (D, D)
-        The best point found, positive semidefinite.
+        The best point found, positive semidefinite; in float64, as certified.
     factor : array (D, rank)
         L with X = L L'.
     multipliers : array (m,)
@@ -135,8 +135,9 @@ def solve_frobenius_sdp(
     solver = DualQuasiNewton(tol=tol, max_iter=max_iter)
     result = solver.solve(problem, start=start, callback=callback)
     L = result.primal_point
+    wide = float64(L)  # rounded, X could miss the constraints by far more than L L' does
     record = result.certificate, result.n_iter, result.history
-    return FrobeniusSDPResult(L @ L.T, L, result.dual_point, *record)
+    return FrobeniusSDPResult(wide @ wide.T, L, result.dual_point, *record)
 
 
 def _check_numbers(values, name):

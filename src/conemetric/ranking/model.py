@@ -24,7 +24,7 @@ class RankingModel(Stored):
 
     with s_c the column c in its normalisation (`conemetric.ranking.columns`). "inner" is the
     inner product, "cosine" that of a query which is mapped after being scaled to unit length with a
-    document scaled to unit length, "euclidean" minus the squared distance.
+    document scaled to unit length, before its map and after, "euclidean" minus the squared distance.
 
     Parameters
     ----------
