@@ -15,6 +15,7 @@ from conemetric.app.cli.csv_files import scan_text
 from conemetric.app.cli.dialects import sniff
 from conemetric.app.cli.options import Reading, Supervised
 from conemetric.app.cli.tables import read_table
+from conemetric.app.studies.task import table_encoder
 
 SEPARATORS = [",", ", ", " ,", ";", "; ", "\t", "|"]
 WORDS = {"utf-8": "Żółw", "utf-8-sig": "Żółw", "cp1252": "Grüße €", "latin-1": "Grüße"}
@@ -236,6 +237,20 @@ def test_categories_of_numbers_are_the_same_words_with_and_without_gaps(tmp_path
         data = {"code": codes * 10, "size": np.arange(30) ** 2, "kind": ["a", "b", "a"] * 10}
         pl.DataFrame(data).write_csv(path)
         assert set(read_table(path, words).X["code"].drop_nulls()) == {"3", "5"}
+
+
+@pytest.mark.parametrize("new", [[0, 1, 1], [0.0, 1.0, None], ["no", "yes", "yes"]])
+def test_truth_values_that_a_study_learned_are_read_in_other_spellings(tmp_path, new):
+    path = tmp_path / "rows.csv"
+    for column in ([False, True, None if None in new else True], new):
+        data = {"column": column * 10, "size": np.arange(30) ** 2, "kind": ["a", "b", "a"] * 10}
+        pl.DataFrame(data, strict=False).write_csv(path)
+        if column is not new:
+            X = read_table(path, Supervised(label="kind")).X
+            encoder = table_encoder(X).fit(X)
+    table = read_table(path, Reading(), encoder)
+    np.testing.assert_array_equal(encoder.transform(table.X), encoder.transform(X))
+    assert not table.notes
 
 
 def test_times_and_durations_are_seconds(tmp_path):
