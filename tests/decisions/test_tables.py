@@ -169,3 +169,18 @@ def test_units_of_a_column_do_not_matter(factor):
     two = MetricClassifier(metric=None, random_state=0).fit(scaled, y)
     np.testing.assert_allclose(one.predict_proba(X), two.predict_proba(scaled), atol=0.02)
     assert (two.predict(scaled) == y).mean() > 0.9
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("framed", [False, True])
+def test_values_far_beyond_those_in_fit_are_refused(kind, framed):
+    """Their squares leave the range of floats: the prediction was any, with a narrow interval."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(60, 3))
+    y = np.where(X[:, 0] > 0, "high", "low") if kind == "classes" else X[:, 0]
+    given = pd.DataFrame(X, columns=list("abc")) if framed else X
+    fitted = KINDS[kind](metric=None, random_state=0).fit(given, y)
+    given = given.copy()
+    given[:2] *= 1e200
+    with pytest.raises(ValueError, match=r"far beyond (the values in|those of) fit"):
+        fitted.predict(given)

@@ -3,6 +3,7 @@ file read by polars, from pandas, and from polars.
 """
 
 import io
+import re
 
 import numpy as np
 import pandas as pd
@@ -195,6 +196,24 @@ def test_days_and_months_that_cannot_be_told_apart(table):
         day_first.transform(table({**GOOD, "column": each})) for each in (either, dotted)
     )
     np.testing.assert_allclose(first, second)
+
+
+def test_truth_values_are_words_in_any_case(table):
+    """Which of them a library reads as truth values differs."""
+    for spelling in (("false", "true"), ("False", "True"), ("FALSE", "TRUE")):
+        words = [spelling[i % 3 == 0] for i in range(N)]
+        X = table({**GOOD, "column": words})
+        encoder = TableEncoder(kinds={"column": "word"}).fit(X)
+        read = table({**GOOD, "column": [i % 3 == 0 for i in range(N)]})
+        np.testing.assert_array_equal(encoder.transform(read), encoder.transform(X))
+
+
+@pytest.mark.parametrize("value", [1e70, -1e200, 1e307])
+def test_values_far_beyond_those_in_fit_are_named(table, value):
+    _, _, encoder = column(table, RNG.normal(size=N).tolist())
+    far = table({**GOOD, "column": [0.5, value, *[1.5] * (N - 2)]})
+    with pytest.raises(ValueError, match=re.escape(f"column 'column' holds {value:g}, far bey")):
+        encoder.transform(far)
 
 
 def test_one_row_of_a_category(table):

@@ -333,7 +333,10 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
         """New rows as the metrics expect them."""
         check_is_fitted(self)
         X = self._rows(X)
-        return (X - arrays.like(self._centre, X)) / arrays.like(self.scale_, X)
+        X = (X - arrays.like(self._centre, X)) / arrays.like(self.scale_, X)
+        if bool((abs(X) > LARGEST_EXTENT[X.dtype.itemsize]).any()):
+            raise ValueError("X has values far beyond those of fit; correct or drop them.")
+        return X
 
     def _scores(self, X: Rows) -> np.ndarray:
         """Scores (n, n_targets) of new rows, on the host."""

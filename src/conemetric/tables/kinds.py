@@ -21,6 +21,7 @@ MISSING_SHARES = (0.01, 0.99)  # within which a block says what is missing
 # of a column of free text: the mean number of words in a value, and the share of different values
 FREE_TEXT = (4, 0.5)
 CYCLES_NEEDED = 2  # periods that must pass before a date is seen as part of a cycle
+FARTHEST = 1e60  # standard deviations; the squares of more leave the range of floats
 LEAST_CYCLE = 1e-12  # variance of a cycle that is told apart
 TRUE, FALSE = ("true", "yes", "t", "y", "1"), ("false", "no", "f", "n", "0")
 Settings = Mapping[str, Any]  # the parameters of the encoder
@@ -121,8 +122,9 @@ class NumberColumn(Kind):
     def encode(self, column: Column) -> tuple[np.ndarray, np.ndarray]:
         numbers = self.numbers(column)
         scaled = (np.ldexp(self.features(numbers), -self.exponent) - self.mean) / self.std
-        if np.isinf(scaled).any():
-            raise ValueError(f"column {self.name!r} holds values far beyond those in fit.")
+        if (abs(scaled) > FARTHEST).any():
+            far = f"{numbers[(abs(scaled) > FARTHEST).any(1)][0]:g}, far beyond the values in fit"
+            raise _misfit(self.name, far)
         scaled, centre = np.nan_to_num(scaled), np.zeros(len(self.mean))
         if self.missing is None:
             return scaled, centre
@@ -290,9 +292,9 @@ class WordColumn(Kind):
 
     def read(self, column: Column) -> Iterable[str | None]:
         """The words of a column, None where missing."""
-        if column.booleans and "True" not in self.values:  # learned from a file's true and false
-            return [word and word.lower() for word in column.values]
-        return column.values
+        # a file may have truth values as true or TRUE
+        known = {value.casefold(): value for value in self.values} if column.booleans else {}
+        return [word and known.get(word.casefold(), word) for word in column.values]
 
 
 @dataclass(frozen=True)

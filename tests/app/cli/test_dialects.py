@@ -8,11 +8,14 @@ import re
 import numpy as np
 import polars as pl
 import pytest
+from sklearn.pipeline import make_pipeline
 
+from conemetric import FrobMetric, MetricClassifier, TableEncoder, save_decision, save_metric
 from conemetric.app.cli.csv_files import scan_text
 from conemetric.app.cli.dialects import sniff
 from conemetric.app.cli.options import Reading, Supervised
 from conemetric.app.cli.tables import read_table
+from conemetric.app.studies.task import table_encoder
 
 SEPARATORS = [",", ", ", " ,", ";", "; ", "\t", "|"]
 WORDS = {"utf-8": "Żółw", "utf-8-sig": "Żółw", "cp1252": "Grüße €", "latin-1": "Grüße"}
@@ -178,6 +181,101 @@ def test_thousands_are_refused_and_points_no_decimals_among_commas(
     # a command without --words may not use the column, or only as a name
     for given in (Supervised(words=["price"]), Reading()):
         assert scan_text(path, given, []).collect()["price"][3] == value
+
+
+@pytest.mark.parametrize(
+    ("separator", "decimal", "value"),
+    [(";", ",", "2.877"), (";", ",", "1.002.877,30"), (",", ".", "2,877.30")],
+)
+def test_new_rows_with_other_marks_are_refused_as_in_training(
+    run, frame, tmp_path, separator, decimal, value
+):
+    """In columns that are used as numbers; others may hold what they like."""
+    rows, path, out = frame.select("f0", "f12"), tmp_path / "new.csv", tmp_path / "z.npy"
+    metric, decision = tmp_path / "metric.safetensors", tmp_path / "decision.safetensors"
+    save_metric(metric, make_pipeline(TableEncoder(), FrobMetric()).fit(rows, frame["kind"]))
+    fitted = MetricClassifier(metric=None, random_state=0).fit(rows, frame["kind"])
+    save_decision(decision, fitted)
+    for header in (("f0", "f12", "other"), ("f0", "other", "f12")):
+        line = separator.join((f"1{decimal}5", f'"{value}"', f"2{decimal}5"))
+        path.write_text("\n".join([separator.join(header), line, line]))
+        for options in (
+            ("predict", path, "--decision", decision),
+            ("embed", path, "--metric", metric, "--out", out, "--overwrite"),
+        ):
+            result = run(*options)
+            used = header[1] == "f12"
+            assert result.code == (2 if used else 0), result.err
+            assert (f"line 2, column 'f12': '{value}' has a " in result.err) is used
+            assert "--words" not in result.err
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+@pytest.mark.parametrize(
+    ("kind", "learned", "new"),
+    [
+        ("word", [0, 1, 2], [0.0, 1.0, 2.0]),  # pandas writes whole numbers beside gaps so
+        ("number", [0, 1, 1], [False, True, True]),
+        ("boolean", [False, True, True], [0.0, 1.0, 1.0]),
+        ("word", ["False", "True", "True"], ["False", "True", "True"]),
+        ("word", ["FALSE", "TRUE", "TRUE"], ["FALSE", "TRUE", "TRUE"]),
+    ],
+)
+def test_a_file_is_read_as_a_frame_is(tmp_path, kind, learned, new, ending):
+    size, path = np.arange(30) ** 2, tmp_path / f"rows.{ending}"
+    rows, same = (pl.DataFrame({"size": size, "column": each * 10}) for each in (learned, new))
+    encoder = TableEncoder(kinds={"column": kind}).fit(rows)
+    same.write_csv(path) if ending == "csv" else same.write_parquet(path)
+    table = read_table(path, Reading(), encoder)
+    np.testing.assert_array_equal(encoder.transform(table.X), encoder.transform(rows))
+    assert not table.notes
+
+
+def test_categories_of_numbers_are_the_same_words_with_and_without_gaps(tmp_path):
+    path, words = tmp_path / "rows.csv", Supervised(label="kind", words=["code"])
+    for codes in ([3.0, 5.0, None], [3, 5, 5]):
+        data = {"code": codes * 10, "size": np.arange(30) ** 2, "kind": ["a", "b", "a"] * 10}
+        pl.DataFrame(data).write_csv(path)
+        assert set(read_table(path, words).X["code"].drop_nulls()) == {"3", "5"}
+
+
+@pytest.mark.parametrize("new", [[0, 1, 1], [0.0, 1.0, None], ["no", "yes", "yes"]])
+def test_truth_values_that_a_study_learned_are_read_in_other_spellings(tmp_path, new):
+    path = tmp_path / "rows.csv"
+    for column in ([False, True, None if None in new else True], new):
+        data = {"column": column * 10, "size": np.arange(30) ** 2, "kind": ["a", "b", "a"] * 10}
+        pl.DataFrame(data, strict=False).write_csv(path)
+        if column is not new:
+            X = read_table(path, Supervised(label="kind")).X
+            encoder = table_encoder(X).fit(X)
+    table = read_table(path, Reading(), encoder)
+    np.testing.assert_array_equal(encoder.transform(table.X), encoder.transform(X))
+    assert not table.notes
+
+
+def test_times_and_durations_are_seconds(tmp_path):
+    """As in Python; they were taken as missing, or an internal error."""
+    seconds = (np.arange(30) ** 2 * 1_000_000).tolist()
+    span = pl.Series(seconds).cast(pl.Duration("us"))
+    of_day = (pl.Series(seconds) * 1000).cast(pl.Time)
+    frame = pl.DataFrame({"span": span, "of_day": of_day, "kind": ["a", "b", "a"] * 10})
+    path = tmp_path / "rows.parquet"
+    frame.write_parquet(path)
+    X = read_table(path, Supervised(label="kind")).X
+    np.testing.assert_array_equal(X, np.repeat(np.arange(30)[:, None] ** 2, 2, axis=1))
+    encoder = TableEncoder().fit(frame.drop("kind"))
+    new = read_table(path, Reading(), encoder).X
+    np.testing.assert_allclose(encoder.transform(new), encoder.transform(frame))
+
+
+def test_numbers_too_large_to_square_are_gaps_that_are_noted(tmp_path):
+    size, path = (np.arange(30.0) ** 2).tolist(), tmp_path / "rows.csv"
+    pl.DataFrame({"size": [*size[:-1], 1e200], "kind": ["a", "b", "a"] * 10}).write_csv(path)
+    encoder = TableEncoder().fit(pl.DataFrame({"size": size}))
+    for given, learned in ((Supervised(label="kind"), None), (Reading(), encoder)):
+        table = read_table(path, given, learned)
+        assert table.X["size"].to_list() == [*size[:-1], None]
+        assert any("'size' has 1 entry that is not numeric" in note for note in table.notes)
 
 
 def broken(lines, change):

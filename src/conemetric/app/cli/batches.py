@@ -63,7 +63,7 @@ def _batches(path, metric, reading, notes):
     frame = scan(path, reading, notes)
     with readable(path, reading):
         for batch in frame.collect_batches(chunk_size=size, maintain_order=True):
-            rows = rows_as_learned(path, batch, metric.encoder or metric, notes)
+            rows = rows_as_learned(path, batch, metric.encoder or metric, reading, notes)
             used = set(metric.columns or batch.select(cs.numeric()).columns)
             used |= {name for name, kind in batch.schema.items() if is_vector(kind)}
             yield rows, batch.drop(used & set(batch.columns))

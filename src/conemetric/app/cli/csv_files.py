@@ -50,7 +50,7 @@ def scan_text(path: Path, given: Reading, notes: list[str]) -> pl.LazyFrame:
     aside = {given.id_column, *(given.words or ()), *(given.ignore or ())}
     texts = [name for name, kind in schema.items() if kind == pl.String and name not in aside]
     if texts and given.offers("words"):  # else they may be names, or columns that are not used
-        _refuse_other_marks(path, dialect, as_words().select(texts).unpivot())
+        refuse_other_marks(path, given, as_words().select(texts))
     unusual = _in_words(path, dialect, names)
     if unusual:
         options = [f"--{name}" for name in DIALECT if given.offers(name)]
@@ -83,19 +83,30 @@ def _place(path, dialect, column, value):
     return f"'{path}', line {next(lines, '?')}, column '{column}': {value!r}"
 
 
-def _refuse_other_marks(path, dialect, texts):
+def is_text(path: Path) -> bool:
+    """Whether a file is CSV, by its name."""
+    return path.suffix.lower() in (".csv", ".tsv")
+
+
+def refuse_other_marks(path: Path, given: Reading, texts: pl.LazyFrame) -> None:
     """An error if numbers have thousands separators, or points in a file of decimal commas."""
+    dialect = sniff(path, given)
     pattern, mark, other = r"^[+-]?[0-9]{1,3}(,[0-9]{3})+(\.[0-9]*)?$", "point", "comma"
     if dialect.decimal == ",":
         pattern, mark, other = r"^[+-]?[0-9]*(\.[0-9]{3})*\.[0-9]+(,[0-9]*)?$", "comma", "point"
     entry = pl.col("value").drop_nulls()
     first, numbers = entry.str.contains(pattern), entry.str.contains(r"^[+-]?[0-9.,]+$").mean()
-    facts = texts.group_by("variable").agg(entry.filter(first).first().alias("first"), numbers)
+    facts = (
+        texts.unpivot()
+        .group_by("variable")
+        .agg(entry.filter(first).first().alias("first"), numbers)
+    )
     wrong = facts.filter(pl.col("first").is_not_null() & (pl.col("value") >= 1 - MOST_SLIPS))
     for name, value, _ in wrong.collect(engine="streaming").rows():
+        remedy = given.remedies(words=f"use --words {name} if it holds words")
         raise ValueError(
             f"{_place(path, dialect, name, value)} has a {other} in a file of decimal {mark}s; write "
-            f"numbers without thousands separators, or use --words {name} if it holds words."
+            f"numbers without thousands separators{remedy}."
         )
 
 

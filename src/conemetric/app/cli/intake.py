@@ -9,16 +9,19 @@ from typing import Any
 
 import numpy as np
 import polars as pl
+import polars.selectors as cs
 
 from ...constraints.labels import first_means_none, is_continuous
 from ...storage import LearnedMetric
 from ...tables import TableEncoder
 from ...tables.columns import FEWEST_VALUES, MOST_SLIPS, positions, slips
+from .csv_files import is_text, refuse_other_marks
 from .options import Reading
 from .wording import first_few, listed, plural
 
 LISTED = 6  # columns in a line
 SMALL = (pl.Float32, pl.Int8, pl.Int16, pl.UInt8, pl.UInt16, pl.Boolean)  # exact in float32
+LARGEST = float(np.finfo(np.float64).max ** 0.5)  # of numbers that can be squared
 NEW_WORDS = "Words that were not learned:"
 ASKED_FOR = "words asked for"  # a kind of column whose type says so: it may spell numbers or dates
 Kinds = dict[str, str]  # of columns, by name
@@ -134,38 +137,40 @@ def _vectors(series, path):
 
 
 def typed_column(column: pl.Series, kind: str) -> pl.Series:
-    """A column as readers of the frame recognise it: words as text, numbers as finite floats."""
+    """A column as readers of the frame recognise it: numbers as floats that can be squared."""
     if kind == "number":
-        numbers = column if column.dtype.is_numeric() else column.cast(pl.String).str.strip_chars()
+        if column.dtype in (pl.Duration, pl.Time):
+            column = column.cast(pl.Duration("us")).dt.total_microseconds() / 1e6
+        text = not (column.dtype.is_numeric() or column.dtype == pl.Boolean)
+        numbers = column.cast(pl.String).str.strip_chars() if text else column
         numbers = numbers.cast(pl.Float64, strict=False)
-        return pl.select(pl.when(numbers.is_finite()).then(numbers)).to_series().alias(column.name)
+        return numbers.set(numbers.abs() >= LARGEST, None)  # as is NaN
     if kind == "date" and column.dtype == pl.String:
         return column.set(column.is_in(slips(column.drop_nulls().unique(), kind)), None)
-    words = column if kind == "date" else column.cast(pl.String)
+    if kind not in (ASKED_FOR, "indicator"):
+        return column  # the encoder reads all types alike: 3 and 3.0 are one word
+    words = column.cast(pl.String)
+    words = words.str.strip_suffix(".0") if column.dtype.is_float() else words
     return words.cast(pl.Categorical) if kind == ASKED_FOR else words
 
 
 def _without_slips(frame, chosen, notes):
-    """Columns of numbers and dates without the few entries that are none, or are infinite."""
+    """Columns of numbers and dates without the few entries that are none, or are too large."""
     for column in frame:
-        numbers = typed_column(column, "number")
+        typed, remedy = typed_column(column, "number"), "."
         if column.dtype == pl.String:
-            mostly = len(numbers.drop_nulls()) >= (1 - MOST_SLIPS) * len(column.drop_nulls())
-            several = mostly and numbers.n_unique() >= FEWEST_VALUES
-            if chosen.get(column.name, "number" if several else "word") == "number":
-                tell_slips(column, numbers, notes, f"; --words {column.name} takes all as words.")
-                yield numbers
-            elif column.name not in chosen:
-                dates = typed_column(column, "date")
-                tell_slips(column, dates, notes, f"; --words {column.name} takes all as words.")
-                yield dates
-        elif column.dtype.is_float():
-            tell_slips(column, numbers, notes)
-            yield numbers
+            mostly = len(typed.drop_nulls()) >= (1 - MOST_SLIPS) * len(column.drop_nulls())
+            several = mostly and typed.n_unique() >= FEWEST_VALUES
+            typed = typed_column(column, chosen.get(column.name, "number" if several else "date"))
+            remedy = f"; --words {column.name} takes all as words."
+        elif not column.dtype.is_float():
+            continue
+        tell_slips(column, typed, notes, remedy)
+        yield typed
 
 
 def tell_slips(column: pl.Series, typed: pl.Series, notes: list[str], remedy: str = ".") -> None:
-    """Note the entries that are no numbers or dates, or are infinite, if any."""
+    """Note the entries that are no numbers or dates, or are too large, if any."""
     given = column.fill_nan(None) if column.dtype.is_float() else column
     found = given.filter(given.is_not_null() & typed.is_null())
     if len(found):
@@ -214,7 +219,7 @@ def tell_gaps(X: Any, notes: list[str]) -> None:
 
 
 def rows_as_learned(
-    path: str | Path, frame: pl.DataFrame, learned: Learned, notes: list[str]
+    path: Path, frame: pl.DataFrame, learned: Learned, reading: Reading, notes: list[str]
 ) -> Any:
     """The columns that an encoder or a metric was fitted to: a frame for an encoder, else numbers,
     gaps filled if the metric knows how. Entries that are no numbers where numbers are expected
@@ -229,6 +234,9 @@ def rows_as_learned(
         check_width(path, len(kinds), learned.n_features_in_)
     where = ", empty where it is unknown" if isinstance(learned, TableEncoder) else ""
     positions(frame.columns, list(kinds), f", which training used; add it{where}.", f"'{path}'")
+    texts = frame.select(n for n in kinds if kinds[n] == "number").select(cs.string())
+    if texts.width and is_text(path):
+        refuse_other_marks(path, reading, texts.lazy())
     typed = pl.DataFrame(typed_column(frame[name], kind) for name, kind in kinds.items())
     for name, kind in kinds.items():
         if kind in ("number", "date"):

@@ -14,7 +14,7 @@ import polars as pl
 
 from ...storage import LearnedMetric
 from . import intake
-from .csv_files import explain, scan_text
+from .csv_files import explain, is_text, scan_text
 from .dialects import decoded
 from .files import check_file
 from .intake import Learned, Table
@@ -78,11 +78,6 @@ def without_missing(table: Table, path: Path, reading: Reading) -> Table:
     if rows.all():
         raise ValueError(f"'{path}': {fault}; no rows are left without them.")
     return table.only(~rows, f"Dropped: {fault}.")
-
-
-def is_text(path: Path) -> bool:
-    """Whether a file is CSV, by its name."""
-    return path.suffix.lower() in (".csv", ".tsv")
 
 
 def ending_of(path: Path, kinds: tuple[str, ...]) -> str:
@@ -195,7 +190,7 @@ def _read_frame(path, reading, learned):
     labels = None if reading.label is None else intake.class_labels(frame[reading.label])
     ids = None if reading.id_column is None else frame[reading.id_column].to_numpy()
     if learned is not None:
-        X = intake.rows_as_learned(path, frame, learned, notes)
+        X = intake.rows_as_learned(path, frame, learned, reading, notes)
         names = learned.feature_names if isinstance(learned, LearnedMetric) else None
         return Table(X, None if names is None else list(names), labels, ids, notes)
     aside = {reading.label, reading.id_column, *(reading.ignore or ())}
@@ -219,8 +214,7 @@ def _with_labels(table, path):
             )
         labels = intake.class_labels(frame.to_series())
     else:
-        labels = np.array(decoded(path).split("\n"))
-        labels = labels[:-1] if len(labels) and labels[-1] == "" else labels
+        labels = np.array(decoded(path).removesuffix("\n").split("\n"))
     if labels.shape != (n,):
         raise ValueError(
             f"--labels: '{path}' has shape {labels.shape}, but there are {plural(n, 'row')}; give "

@@ -121,10 +121,10 @@ def table_encoder(X: Any) -> TableEncoder | None:
 
 def word_columns(X: Any) -> list[str]:
     """The columns of a Polars frame that hold words; text that spells dates is recognized as such."""
-    words = [n for n, kind in X.schema.items() if not (kind.is_numeric() or kind.is_temporal())]
-    texts = [name for name in words if str(X.schema[name]) == "String"]
-    dates = [name for name in texts if date_formats(X[name].drop_nulls().unique())]
-    return [name for name in words if name not in dates]
+    kinds = {n: kind for n, kind in X.schema.items() if str(kind) != "Boolean"}
+    words = [n for n, kind in kinds.items() if not (kind.is_numeric() or kind.is_temporal())]
+    texts = [name for name in words if str(kinds[name]) == "String"]
+    return [n for n in words if n not in texts or not date_formats(X[n].drop_nulls().unique())]
 
 
 def data_id(task: Task) -> str:
