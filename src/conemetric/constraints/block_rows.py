@@ -175,7 +175,9 @@ def _beside(X, values, name, n_parts, things):
         values = values.rechunk({0: sizes})
     parts = _partitions(values)
     if len(parts) != n_parts:
-        raise ValueError(f"{name} has {len(parts)} partitions, X has {n_parts}; make them agree.")
+        raise ValueError(
+            f"{name} has {len(parts)} partitions and X has {n_parts}; make them agree."
+        )
     return parts
 
 
