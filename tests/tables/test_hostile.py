@@ -4,6 +4,7 @@ file read by polars, from pandas, and from polars.
 
 import io
 import re
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -154,7 +155,21 @@ def test_dates_of_a_column_are_read_in_one_order_of_day_and_month(table, learned
     """In that of training, unless the column itself tells another."""
     _, _, encoder = column(table, DAYS.strftime(learned).tolist())
     same, other = (table({**GOOD, "column": DAYS.strftime(f).tolist()}) for f in (learned, new))
-    np.testing.assert_allclose(encoder.transform(other), encoder.transform(same))
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        np.testing.assert_allclose(encoder.transform(other), encoder.transform(same))
+    turned = {learned, new} == {"%d/%m/%Y", "%m/%d/%Y"}
+    first = "month" if new == "%m/%d/%Y" else "day"
+    fault = f"are read with the {first} first, unlike in fit; write them as 2021-12-31."
+    assert [fault in str(warning.message) for warning in found] == [True] * turned
+
+
+def test_one_date_of_another_order_turns_the_others_with_a_warning(table):
+    _, _, encoder = column(table, DAYS.strftime("%d/%m/%Y").tolist())
+    dates = ["02/03/2023", "05/04/2023"] * (N // 2)
+    dates[3] = "12/25/2023"
+    with pytest.warns(UserWarning, match=r"dates such as '12/25/2023' are read with the month fir"):
+        encoder.transform(table({**GOOD, "column": dates}))
 
 
 @pytest.mark.parametrize("place", [0, 3, N - 1])
@@ -171,6 +186,14 @@ def test_a_slip_that_turns_a_column_into_words_is_named(table, form, slip, kind,
     values = DAYS.strftime(form).tolist()
     values[place] = slip
     with pytest.warns(UserWarning, match=f"is read as words: '{slip}' is not a {kind}, as nearly"):
+        column(table, values)
+
+
+def test_numbers_with_decimal_commas_are_named(table):
+    values = [f"{i},5" if i % 3 else str(i) for i in range(N)]
+    with pytest.warns(
+        UserWarning, match=r"is read as words: '\d+,5' has a decimal comma; write po"
+    ):
         column(table, values)
 
 

@@ -217,16 +217,23 @@ def date_formats(words: Iterable[str], others: float = 0.0) -> tuple[str, ...]:
 
 def spelled(name: str, words: Collection[str]) -> Family:
     """What a column's words spell; a warning names a slip but for which it would be something else."""
-    values = [number_of_word(word) for word in words]
-    if None not in values and any(value == value for value in values):
+    none = [word for word in words if number_of_word(word) is None]
+    if not none and any(number_of_word(word) == number_of_word(word) for word in words):
         return "number"
     if date_formats(words):
         return "date"
-    for kind in ("number", "date"):
-        for word in slips(words, kind)[:1]:
+    pointed = [number_of_word(word.replace(",", ".")) for word in none]
+    commas = none if len(none) >= FEWEST_VALUES and None not in pointed else []
+    faults = {
+        "is not a number, as nearly all others are; correct it, empty it": slips(words, "number"),
+        "is not a date, as nearly all others are; correct it, empty it": slips(words, "date"),
+        "has a decimal comma; write points": commas,
+    }
+    for fault, found in faults.items():
+        for word in found[:1]:
             warn_user(
-                f"column {name!r} is read as words: {word[:80]!r} is not a {kind}, as nearly all others "
-                "are; correct it, empty it, or name the column in categorical_features."
+                f"column {name!r} is read as words: {word[:80]!r} {fault}, or name the column in "
+                "categorical_features."
             )
     return "word"
 
@@ -241,16 +248,20 @@ def slips(words: Collection[str], kind: str) -> list[str]:
 
 def formats_of(name: str, words: Iterable[str], known: Sequence[str] = ()) -> list[str]:
     """The formats to read the dates of a column in: the known ones if they read all, else its own, with
-    one order of day and month. If any would do, that is an error beside known ones, else a warning.
+    one order of day and month. If any would do, that is an error beside known ones, else a warning,
+    as is an order unlike the known one.
     """
     if known and _are_dates(words, known):
         return list(known)
     formats = list(date_formats(words) or DATE_FORMATS)
-    if formats == [SLASHED[0]] and _are_dates(words, SLASHED[1:]):
-        first = min(word for word in words if "/" in word)
-        fault = "were not in fit" if known else "are read with the month first"
+    either = formats == [SLASHED[0]] and _are_dates(words, SLASHED[1:])
+    of_fit, here = ({*SLASHED} & {*each} for each in (known, formats))
+    if either or (of_fit and here and not of_fit & here):
+        first = min(word for word in words if seconds_of_word(word, known) is None)
+        order = f"are read with the {'month' if SLASHED[0] in here else 'day'} first"
+        fault = "were not in fit" if known and either else order + ", unlike in fit" * bool(known)
         fault = f"column {name!r}: dates such as {first!r} {fault}; write them as 2021-12-31."
-        if known:
+        if known and either:
             raise ValueError(fault)
         warn_user(fault)
     return formats

@@ -96,11 +96,8 @@ def refuse_other_marks(path: Path, given: Reading, texts: pl.LazyFrame) -> None:
         pattern, mark, other = r"^[+-]?[0-9]*(\.[0-9]{3})*\.[0-9]+(,[0-9]*)?$", "comma", "point"
     entry = pl.col("value").drop_nulls()
     first, numbers = entry.str.contains(pattern), entry.str.contains(r"^[+-]?[0-9.,]+$").mean()
-    facts = (
-        texts.unpivot()
-        .group_by("variable")
-        .agg(entry.filter(first).first().alias("first"), numbers)
-    )
+    by_column = texts.unpivot().group_by("variable")
+    facts = by_column.agg(entry.filter(first).first().alias("first"), numbers)
     wrong = facts.filter(pl.col("first").is_not_null() & (pl.col("value") >= 1 - MOST_SLIPS))
     for name, value, _ in wrong.collect(engine="streaming").rows():
         remedy = given.remedies(words=f"use --words {name} if it holds words")
