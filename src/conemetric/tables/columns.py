@@ -232,8 +232,8 @@ def spelled(name: str, words: Collection[str]) -> Family:
     for fault, found in faults.items():
         for word in found[:1]:
             warn_user(
-                f"column {name!r} is read as words: {word[:80]!r} {fault}, or name the column in "
-                "categorical_features."
+                f"column {name!r} is read as words: {word[:80]!r} {fault}, or declare the "
+                "column as words (categorical_features, --words)."
             )
     return "word"
 
