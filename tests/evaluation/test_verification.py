@@ -74,3 +74,16 @@ def test_equal_error_rate_is_where_both_rates_are_closest():
     closest = abs(wrong - missed).argmin()
     assert abs(wrong - missed)[closest] < 0.02
     assert result.equal_error_rate == pytest.approx((wrong + missed)[closest] / 2)
+
+
+@pytest.mark.parametrize("share", [0.02, 0.1, 0.5])
+def test_the_roc_curve_is_that_of_the_scores(share, seed):
+    rng = np.random.default_rng(seed)
+    same, fold = np.arange(400) < 400 * share, rng.permutation(400) % 10
+    # with few similar pairs the best threshold of some folds accepts none
+    score = np.round(same + rng.normal(size=400) - 5, 1)
+    result = cross_validate(score, same, fold)
+    above, equal = (np.mean(f(score[same][:, None], score[~same])) for f in (np.greater, np.equal))
+    assert result.auc == pytest.approx(above + equal / 2)
+    shuffled = cross_validate(score, same, rng.permutation(fold))
+    assert shuffled.equal_error_rate == result.equal_error_rate

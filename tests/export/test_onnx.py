@@ -11,7 +11,15 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from conemetric import BoostMetric, FrobMetric, RelativeComparisons, load_metric, save_metric
+from conemetric import (
+    BoostMetric,
+    FrobMetric,
+    LearnedMetric,
+    RelativeComparisons,
+    TableEncoder,
+    load_metric,
+    save_metric,
+)
 from conemetric.export import register_onnx_converters, to_onnx
 
 X, y = load_wine(return_X_y=True)
@@ -104,3 +112,12 @@ def test_a_metric_that_is_not_linear_is_refused(tmp_path):
     with pytest.raises(ValueError, match="kernel"):
         to_onnx(metric, tmp_path / "metric.onnx")
     assert not list(tmp_path.iterdir())
+
+
+def test_skl2onnx_refuses_a_loaded_metric_of_tables():
+    skl2onnx = pytest.importorskip("skl2onnx")
+    register_onnx_converters()
+    metric = LearnedMetric.from_estimator(make_pipeline(TableEncoder(), FrobMetric()).fit(X, y))
+    pipeline = make_pipeline(metric, KNeighborsClassifier(3)).fit(X, y)
+    with pytest.raises(TypeError, match="ONNX takes vectors"):  # before, it left the encoding out
+        skl2onnx.to_onnx(pipeline, X[:1].astype(np.float32))

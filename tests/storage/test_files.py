@@ -715,3 +715,44 @@ def crafted_metric():
     metric = make_pipeline(TableEncoder(), FrobMetric()).fit(table, y)
     metric = LearnedMetric.from_estimator(metric, notes={"rows": 150})
     return metric.set_threshold(1.5), table
+
+
+def test_a_component_without_variance_is_divided_as_by_pca(dtype):
+    rng = np.random.default_rng(0)
+    rows = np.column_stack([X, np.full(len(X), 7.0), np.zeros(len(X))]).astype(dtype)
+    pipeline = make_pipeline(PCA(whiten=True), FrobMetric()).fit(rows, y)
+    new = rng.normal(size=(20, 6)).astype(dtype)
+    wanted = pipeline.transform(new)
+    mapped = LearnedMetric.from_estimator(pipeline).transform(new)
+    np.testing.assert_allclose(mapped, wanted, atol=1e-4 * abs(wanted).max())
+
+
+def test_a_loaded_metric_of_tables_compares_no_raw_rows(tmp_path):
+    scaled = X * [1, 100, 0.01, 1]  # as many features as columns: nothing else would tell
+    pipeline = make_pipeline(TableEncoder(), FrobMetric()).fit(scaled, y)
+    save_metric(tmp_path / "metric.safetensors", pipeline)
+    metric = load_metric(tmp_path / "metric.safetensors")
+    calls = [
+        lambda: metric.pair_distance(scaled[None, :2]),
+        lambda: metric.get_metric()(*scaled[:2]),
+        lambda: LearnedMetric.from_estimator(make_pipeline(metric)),
+    ]
+    for call in calls:
+        with pytest.raises(TypeError, match=r"encodes tables .*of_features\(\)"):
+            call()
+    wanted = np.linalg.norm(np.subtract(*metric.transform(scaled[:2])))
+    encoded = metric.encoder.transform(scaled[:2])
+    of_features = metric.of_features()
+    assert of_features.pair_distance(encoded[None]) == pytest.approx(wanted)
+    assert of_features.get_metric()(*encoded) == pytest.approx(wanted)
+
+
+def test_a_loaded_metric_that_fills_missing_values_fills_them_for_distances():
+    holes = np.where(np.random.default_rng(0).random(X.shape) < 0.1, np.nan, X)
+    pipeline = make_pipeline(SimpleImputer(), StandardScaler(), FrobMetric()).fit(holes, y)
+    metric = LearnedMetric.from_estimator(pipeline)
+    one, other = holes[np.isnan(holes).any(1)][:2]
+    wanted = np.linalg.norm(np.subtract(*pipeline.transform([one, other])))
+    assert metric.get_metric()(one, other) == pytest.approx(wanted)
+    with pytest.warns(UserWarning, match="a step of a pipeline does not"):
+        LearnedMetric.from_estimator(make_pipeline(metric))

@@ -1,4 +1,4 @@
-"""Pair verification: accuracy and ROC curve on held-out pairs, thresholds set on the others."""
+"""Pair verification: accuracy with thresholds set on other pairs, and the ROC curve."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -59,7 +59,7 @@ def check_scored_pairs(values: Any, similar: Any, name: str) -> tuple[np.ndarray
 
 @dataclass(frozen=True)
 class Verification:
-    """Accuracy per fold and the ROC curve of all held-out pairs.
+    """Accuracy per fold and the ROC curve of all pairs.
 
     Attributes
     ----------
@@ -93,7 +93,7 @@ def cross_validate(score: Any, similar: Any, fold: Any) -> Verification:
     Parameters
     ----------
     score : array-like (n_pairs,)
-        Larger for more similar pairs; by a metric that was learned from none of them.
+        Larger for more similar pairs; by one metric that was learned from none of them.
     similar : boolean array (n_pairs,)
     fold : integer array (n_pairs,)
 
@@ -116,17 +116,15 @@ def cross_validate(score: Any, similar: Any, fold: Any) -> Verification:
             f"fold has shape {np.shape(fold)} and names {len(names)} fold(s); give one for each of "
             f"the {len(score)} pairs, at least 2 in all."
         )
-    accuracy, held_out = np.empty(len(names)), np.empty(len(similar))
+    accuracy = np.empty(len(names))
     for number, name in enumerate(names):
         test = np.asarray(fold) == name
         threshold, _ = best_threshold(score[~test], similar[~test])
         accuracy[number] = np.mean((score[test] >= threshold) == similar[test])
-        # scores of different folds differ in scale; their margins over the threshold do not
-        held_out[test] = score[test] - (threshold if np.isfinite(threshold) else 0.0)
-    false_positive, true_positive, _ = roc_curve(similar, held_out)
+    false_positive, true_positive, _ = roc_curve(similar, score)
     crossing = np.argmin(np.abs(false_positive - (1 - true_positive)))
     eer = float((false_positive[crossing] + 1 - true_positive[crossing]) / 2)
-    auc = float(roc_auc_score(similar, held_out))
+    auc = float(roc_auc_score(similar, score))
     return Verification(accuracy, false_positive, true_positive, auc, eer)
 
 

@@ -116,7 +116,8 @@ def _convert(scope, operator, container):
     from skl2onnx.common.data_types import DoubleTensorType
     from skl2onnx.proto import onnx_proto
 
-    arrays, nodes = _map(LearnedMap.from_estimator(operator.raw_operator))
+    metric = LearnedMap.from_estimator(operator.raw_operator)
+    arrays, nodes = _map(metric.for_vectors("ONNX", fills=True))
     double = isinstance(operator.inputs[0].type, DoubleTensorType)
     kind = onnx_proto.TensorProto.DOUBLE if double else onnx_proto.TensorProto.FLOAT
     dtype = np.dtype("f8" if double else "f4")

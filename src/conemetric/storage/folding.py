@@ -63,14 +63,17 @@ def folded(estimator: Any) -> tuple[Any, dict[str, Any]]:
 def _affine(step):
     """(A, b) with transform(x) = A x + b, in float64."""
     check_is_fitted(step)
+    if hasattr(step, "for_vectors"):  # a LearnedMap, of which only the map is kept
+        step.for_vectors("a step of a pipeline")
     if isinstance(step, StandardScaler):
         scale = 1 / step.scale_ if step.with_std else np.ones(step.n_features_in_)
         mean = step.mean_ if step.with_mean else np.zeros(step.n_features_in_)
         return np.diag(scale), -mean * scale
     if isinstance(step, PCA):
         A = step.components_.astype(np.float64)
-        if step.whiten:
-            A = A / np.sqrt(step.explained_variance_)[:, None]
+        if step.whiten:  # transform divides a component without variance by no less
+            least = np.finfo(step.explained_variance_.dtype).eps
+            A = A / np.maximum(np.sqrt(step.explained_variance_), least)[:, None]
         return A, -A @ step.mean_
     if isinstance(step, SKLEARN_METRICS):
         corners = np.concatenate([np.zeros((1, step.n_features_in_)), np.eye(step.n_features_in_)])

@@ -340,6 +340,9 @@ encoder, notes, scores, document_components
 
     _maps = "rows"
 
+    def _features(self, X):
+        return self.for_vectors("a distance of two points", fills=True).fill_missing(X)
+
     def truncated(self, n_components: int) -> "LearnedMetric":
         """The best approximation of this metric by ``n_components`` directions, without the
         certificate, which holds for all directions together.

@@ -340,6 +340,13 @@ def test_components_needed_are_the_fewest_that_keep_every_distance(spectrum, del
     assert all(best_delta(k) > delta for k in range(1, n))
 
 
+def test_copies_of_rows_need_no_components(seed):
+    rows = np.random.default_rng(seed).normal(size=(40, 30)) * np.exp(-np.arange(30.0))
+    n = components_needed(rows, 0.2)
+    assert n < 10
+    assert components_needed(np.concatenate([rows, rows]), 0.2) == n
+
+
 def test_compress_keeps_distances(run, tmp_path):
     rng = np.random.default_rng(0)
     rows = rng.normal(size=(120, 3)) @ rng.normal(size=(3, 20))

@@ -94,13 +94,11 @@ def components_needed(X: Any, delta: float) -> int:
     from sklearn.decomposition import PCA
 
     Z = PCA().fit_transform(X)
-    full = pdist(Z, "sqeuclidean")
-    apart = full > 0
-    kept = np.zeros(apart.sum())
+    apart = pdist(X, "sqeuclidean") > 0  # equal rows of Z differ by a rounding
+    full, kept = pdist(Z, "sqeuclidean")[apart], 0.0
     for n, column in enumerate(Z.T, 1):
-        kept += pdist(column[:, None], "sqeuclidean")[apart]
-        low, high = (kept / full[apart]).min(), (kept / full[apart]).max()
-        if high - low <= delta * (high + low):
+        kept = kept + pdist(column[:, None], "sqeuclidean")[apart] / full
+        if np.ptp(kept) <= delta * (kept.max() + kept.min()):
             return n
     return Z.shape[1]
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 from rich.markup import escape
 
-from .files import as_rows, check_file, output_folder, write_csv
+from .files import check_file, output_folder, write_csv
 from .invocation import state
 from .options import Command, Dialect, IdColumn, Metric, Overwrite, Seed, option
 from .wording import filled_grid, plural, promise_values
@@ -96,7 +96,12 @@ def verify(given: Verify) -> None:
         promised = _promise(learned, -scores["learned"], same, max_false_alarms, confidence)
         save_metric(given.metric, learned)
     if out is not None:
-        _write_roc(out / "roc.csv", found)
+        curves = [
+            {"method": name, "false_positive_rate": wrong, "true_positive_rate": right}
+            for name, each in found.items()
+            for wrong, right in zip(each.false_positive_rate, each.true_positive_rate, strict=True)
+        ]
+        write_csv(out / "roc.csv", curves)
     results = {}
     for name, score in scores.items():
         threshold, curve = -float(best_threshold(score, same)[0]), found[name]
@@ -193,13 +198,3 @@ def _promise(learned, distance, same, rate, confidence):
     learned.threshold_, learned.threshold_promise_ = threshold, promise
     recognised = float((distance[same] <= threshold).mean())
     return {"threshold": threshold, **promise_values(promise), "same_recognised": recognised}
-
-
-def _write_roc(path, found):
-    """The curves as a table."""
-    rates = ("false_positive_rate", "true_positive_rate")
-    rows = []
-    for name, curve in found.items():
-        points = as_rows({rate: getattr(curve, rate).tolist() for rate in rates})
-        rows += [{"method": name, **point} for point in points]
-    write_csv(path, rows)
