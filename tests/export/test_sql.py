@@ -5,7 +5,8 @@ import re
 import numpy as np
 import pytest
 
-from conemetric.export import to_sql
+from conemetric import LearnedMetric
+from conemetric.export import to_hybrid_query, to_sql
 
 
 def test_duckdb_stores_and_searches_transformed_vectors(case, tmp_path, fresh):
@@ -49,3 +50,15 @@ def test_names_and_dialects_are_checked(case):
         to_sql(case.metric, "mysql")
     with pytest.raises(ValueError, match="plain SQL name"):
         to_sql(case.metric, "duckdb", name="f(); DROP TABLE items; --")
+
+
+def test_no_name_ends_a_comment_or_the_body_of_a_function():
+    """A metric or weights from a file may hold any text."""
+    metric = LearnedMetric(np.eye(2), np.zeros(2), method="FrobMetric\nDROP TABLE items;")
+    for dialect in ("pgvector", "duckdb"):
+        assert not any(line.startswith("DROP") for line in to_sql(metric, dialect).splitlines())
+    for name in ("bm25\nDROP TABLE items; --", "bm25$$; DROP TABLE items; $$", "bm25\u2028"):
+        weights = {"weights": {name: 1.0, "title": 2.0}, "normalization": "raw"}
+        for system in ("pgvector", "duckdb", "sqlite"):
+            with pytest.raises(ValueError, match="is no name for SQL; use printable characters"):
+                to_hybrid_query(weights, system)

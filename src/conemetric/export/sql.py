@@ -14,7 +14,7 @@ from ..storage import LearnedMetric
 DIALECTS = {
     "pgvector": (
         """\
--- pgvector: {method}, {n} features to {rank} dimensions, by conemetric
+-- pgvector: {method!r}, {n} features to {rank} dimensions, by conemetric
 CREATE OR REPLACE FUNCTION {name}(v vector) RETURNS vector
 LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
 RETURN ARRAY[
@@ -30,7 +30,7 @@ RETURN ARRAY[
     ),
     "duckdb": (
         """\
--- DuckDB: {method}, {n} features to {rank} dimensions, by conemetric
+-- DuckDB: {method!r}, {n} features to {rank} dimensions, by conemetric
 CREATE OR REPLACE MACRO {name}(v) AS [
 {rows}
 ]::FLOAT[{rank}];
@@ -101,7 +101,7 @@ def to_sql(metric: Any, dialect: str, *, name: str = "learned_map") -> str:
     >>> from conemetric.export import to_sql
     >>> metric = LearnedMetric(np.array([[2.0, 0.5]]), np.array([1.0]))
     >>> print(to_sql(metric, "duckdb").split("\\n\\n")[0])
-    -- DuckDB: LearnedMetric, 2 features to 1 dimensions, by conemetric
+    -- DuckDB: 'LearnedMetric', 2 features to 1 dimensions, by conemetric
     CREATE OR REPLACE MACRO learned_map(v) AS [
       array_inner_product(v::FLOAT[2], [2.0, 0.5]::FLOAT[2]) + 1.0
     ]::FLOAT[1];
@@ -126,7 +126,9 @@ def numbers(values: Iterable[float]) -> str:
 
 
 def quoted(name: str) -> str:
-    """A name in SQL."""
+    """A name in SQL, which neither ends a comment nor the body of a function."""
+    if "$$" in name or not name.isprintable():
+        raise ValueError(f"{name!r} is no name for SQL; use printable characters, and no $$.")
     return '"' + name.replace('"', '""') + '"'
 
 

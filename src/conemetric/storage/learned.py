@@ -344,8 +344,8 @@ encoder, notes, scores, document_components
         return self.for_vectors("a distance of two points", fills=True).fill_missing(X)
 
     def truncated(self, n_components: int) -> "LearnedMetric":
-        """The best approximation of this metric by ``n_components`` directions, without the
-        certificate, which holds for all directions together.
+        """The first ``n_components`` directions (the longest, but for metrics of scikit-learn, which keep
+        their order), without the certificate, which holds for all directions together.
         """
         if not 1 <= n_components <= len(self.components):
             raise ValueError(
