@@ -14,7 +14,8 @@ from threadpoolctl import ThreadpoolController
 
 from conemetric.blocks import Threads
 from conemetric.blocks.vectors import BlockSpace
-from conemetric.core.blas import _blas_libraries, blas_threads, side_by_side
+from conemetric.core import blas
+from conemetric.core.blas import _blas_libraries, blas_threads, blas_threads_for, side_by_side
 from conemetric.core.threads import n_threads, single_threaded
 from conemetric.neighbours.search import neighbours_by_label
 
@@ -39,6 +40,19 @@ def test_overlapping_limits_of_blas_leave_the_process_as_it_was(seed):
         while opened:
             opened.pop(0)[1].__exit__(None, None, None)
         assert [each.num_threads for each in libraries.lib_controllers] == before
+
+
+def test_a_product_gets_no_more_threads_than_it_can_use():
+    libraries = ThreadpoolController().select(user_api="blas")
+
+    def most_threads():
+        return max(each.num_threads for each in libraries.lib_controllers)
+
+    with libraries.limit(limits=3):
+        for share, expected in ((0.0, 1), (0.99, 1), (1.0, 1), (2.5, 2), (3.0, 3), (1e9, 3)):
+            with blas_threads_for(share * blas.WORK_PER_THREAD):
+                assert most_threads() == expected, share
+        assert most_threads() == 3
 
 
 @pytest.mark.parametrize("task", ["search", "blocks"])

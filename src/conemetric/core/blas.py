@@ -13,7 +13,13 @@ from typing import Any
 from threadpoolctl import ThreadpoolController
 
 from .arrays import is_torch
-from .threads import MIN_PARALLEL_WORK, n_threads, result_of, single_threaded
+from .threads import n_threads, result_of, single_threaded
+
+# Multiplications of one product or decomposition for each thread of BLAS. A second thread saves at most a
+# fifth of the time of a whole fit with products of this size, on cores that are idle, and costs twice
+# the processor seconds. Beside other work it costs far more: every call waits until all threads have had
+# a turn, and those that are done spin. (`benchmarks/blas_threads.py`, on 2 and on 16 quiet x86 cores.)
+WORK_PER_THREAD = 1e8
 
 # re-entrant, since collecting garbage may close a block of `blas_threads` while another one opens
 _blas_lock = threading.RLock()
@@ -50,11 +56,12 @@ def blas_threads(most: int) -> Iterator[None]:
                 _blas_found[1].restore_original_limits()
 
 
-def few_blas_threads(size: int) -> AbstractContextManager[None]:
-    """One thread for a problem of few numbers, whose BLAS calls are too short to share: AutoMetric
-    for 600 x 18 takes 0.9 s with one thread, 1.7 with 16 on 16 x86 cores.
+def blas_threads_for(work: float) -> AbstractContextManager[None]:
+    """At most as many threads per BLAS call as a product of ``work`` multiplications can use.
+
+    What the user has set, by the environment or `threadpool_limits`, stays the upper limit.
     """
-    return blas_threads(1) if size < MIN_PARALLEL_WORK else nullcontext()
+    return blas_threads(max(1, int(work / WORK_PER_THREAD)))
 
 
 def side_by_side(

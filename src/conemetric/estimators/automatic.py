@@ -25,7 +25,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from ..constraints.labels import check_labels, refuse_continuous
 from ..core import spectral
 from ..core.arrays import is_torch, like, transposed
-from ..core.blas import few_blas_threads, side_by_side
+from ..core.blas import blas_threads_for, side_by_side
 from ..core.clock import stopwatch
 from ..core.progress import is_all_or_nothing, labelled
 from ..core.sklearn_private import Interval, StrOptions, fit_context
@@ -217,7 +217,8 @@ class AutoMetric(MahalanobisMetric):
         few = size < MIN_PARALLEL_WORK and self.candidates == "auto"
         alone = self.n_jobs is None and effective_n_jobs(None) == 1  # no `parallel_config` either
         run = partial(side_by_side, X=X) if few and alone else map
-        with few_blas_threads(size):
+        # NCA, which has no solver of ours to limit its threads, multiplies all rows with each other
+        with blas_threads_for(float(len(X)) * size):
             try:
                 fits = run(partial(self._fit_candidate, rows), candidates.items())
                 for name, (metrics, proofs, n_rows, said) in zip(candidates, fits, strict=True):

@@ -19,7 +19,7 @@ from sklearn.utils import check_random_state
 from ..constraints.labels import check_labels, is_continuous
 from ..core import spectral
 from ..core.arrays import float64, identity, like, namespace, on_device, take, transposed, zeros
-from ..core.blas import few_blas_threads
+from ..core.blas import blas_threads_for
 from ..core.sklearn_private import Interval, StrOptions, fit_context
 from ..core.slices import slices
 from ..core.weights import check_range, check_weights
@@ -243,7 +243,8 @@ class GradientMetric(MahalanobisMetric):
             ordered = rows[canonical_order(take(X, rows), labels[rows])]
             rows = evenly_by_class(rng.permutation(ordered), labels)[:most]
         options = {name: getattr(self, name) for name in ("kernel", "n_rounds", "ridge", "width")}
-        with few_blas_threads(len(rows) * X.shape[1]):
+        factorisation = float(len(rows)) ** 3 / 3
+        with blas_threads_for(factorisation):
             given = float64(take(X, rows)), Y[rows], weights[rows] / weights[rows].mean()
             rounds = list(gradient_rounds(*given, diagonal=blocks, **options))
         if self.verbose:

@@ -5,12 +5,11 @@ then ranked by exact distances in float64.
 """
 
 from collections.abc import Iterator
-from contextlib import nullcontext
 
 import numpy as np
 from scipy.spatial.distance import cdist
 
-from ..core.blas import blas_threads
+from ..core.blas import blas_threads, blas_threads_for
 from ..core.progress import emit
 from ..core.slices import slices
 from ..core.threads import threaded
@@ -38,7 +37,7 @@ def search(query: SearchQuery) -> Nearest:
     state = HostSearch(query)
     blocks = [(part.start, part.stop) for part in slices(len(y), held=TILE)]
     rounds = list(tournament(blocks)) if mutual else [[(block, (0, len(R))) for block in blocks]]
-    with blas_threads(1) if len(blocks) > 1 else nullcontext():
+    with blas_threads(1) if len(blocks) > 1 else blas_threads_for(float(len(X)) * R.size):
         for played, pairs in enumerate(rounds, 1):
             threaded(_meet, len(pairs), len(y) * R.size, pairs, mutual, state.arrays)
             emit("search", done=played / len(rounds))

@@ -100,6 +100,11 @@ class Operator(ABC):
     def astype(self, dtype: Any) -> "Operator":
         """The same operator in another precision."""
 
+    @property
+    def dense_work(self) -> float:
+        """Multiplications of the largest dense product or decomposition in an iteration."""
+        return float(self.n_features) ** 3
+
     def empty_constraint_vector(self) -> Any:
         """Zeros, one per constraint, in this operator's library and dtype and on its device."""
         return zeros(self.n_constraints, self.reference)
@@ -203,6 +208,11 @@ class DifferenceOperator(Operator):
     def row_sizes(self) -> Any:
         """sum_p |B_rp| ||d_p||^2, within a factor of two of the norm of A_r for a triplet."""
         return self.combine(self.pair_lengths, sizes=True)
+
+    @property
+    def dense_work(self) -> float:
+        tallest = max(self.n_points, self.n_features)
+        return float(tallest) * self.n_features**2
 
     def astype(self, dtype: Any) -> "DifferenceOperator":
         if self.X.dtype == dtype:

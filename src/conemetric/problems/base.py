@@ -34,6 +34,13 @@ def missed_trace(L: Array) -> float:
 class Problem(ABC):
     """A convex program. Solvers use what they declare in ``requires``; everyone uses `certify`."""
 
+    operator: Any = None
+
+    @property
+    def dense_work(self) -> float:
+        """Multiplications of the largest dense product or decomposition in an iteration."""
+        return 0.0 if self.operator is None else self.operator.dense_work
+
     @cached_property
     def exact(self) -> Self:
         """The same program with its operator and every array in float64: what is certified."""

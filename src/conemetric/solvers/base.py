@@ -22,6 +22,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ..core.advice import Advice
 from ..core.arrays import Array
+from ..core.blas import blas_threads_for
 from ..core.clock import stopwatch
 from ..core.fields import Number, Text, check, expect
 from ..core.notebooks import html_table
@@ -235,8 +236,27 @@ class Solver(ABC):
             raise TypeError(f"{own} solves a {self.solves.__name__}, not {type(problem).__name__}.")
         if start is not None and not self.takes_start:
             raise TypeError(f"{own} always begins at the start of its problem; give no start.")
+        with blas_threads_for(problem.dense_work):
+            best, status, reason = self._run_steps(problem, start, callback)
+            point = problem.scaled(best.primal_point)
+            kept, point = (None, point) if keep is None else keep(point)
+            bounds = problem.certify(point, best.dual_point)
+            if status not in (Status.INTERRUPTED, Status.INFEASIBLE):
+                reason = problem.unbounded(point)
+                status = Status.UNBOUNDED if reason else status
+        certificate = self._judge(Certificate.from_bounds(bounds, status))
+        if not (retried and certificate.status in SHORT_OF_TOL):
+            self._warn(certificate, best.n_iter, reason, name or own)
+        return SolveResult(
+            point, best.dual_point, certificate, best.n_iter, best.history(), kept, best.state
+        )
+
+    def _run_steps(
+        self, problem: Problem, start: Any, callback: Callback | None
+    ) -> tuple["_Best", Status, str]:
+        """The best points of a run, why it ended, and for an infeasible program the proof in words."""
         best = _Best(self.tol)
-        status, reason = Status.STALLED, ""
+        status = Status.STALLED
         try:
             for iterate in self.steps(problem, start):
                 record = best.take(iterate)
@@ -255,19 +275,8 @@ class Solver(ABC):
             status = Status.INTERRUPTED
         except Infeasible as proof:
             best.take(proof.iterate)
-            status, reason = Status.INFEASIBLE, str(proof)
-        point = problem.scaled(best.primal_point)
-        kept, point = (None, point) if keep is None else keep(point)
-        bounds = problem.certify(point, best.dual_point)
-        if status not in (Status.INTERRUPTED, Status.INFEASIBLE):
-            reason = problem.unbounded(point)
-            status = Status.UNBOUNDED if reason else status
-        certificate = self._judge(Certificate.from_bounds(bounds, status))
-        if not (retried and certificate.status in SHORT_OF_TOL):
-            self._warn(certificate, best.n_iter, reason, name or own)
-        return SolveResult(
-            point, best.dual_point, certificate, best.n_iter, best.history(), kept, best.state
-        )
+            return best, Status.INFEASIBLE, str(proof)
+        return best, status, ""
 
     def _judge(self, certificate: Certificate) -> Certificate:
         """The certificate, with the status that gap and violation in float64 imply."""
