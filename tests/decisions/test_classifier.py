@@ -666,15 +666,17 @@ def test_quantities_are_sent_to_the_regressor():
         MetricClassifier().fit(X, y + 0.25 * X[:, 0])
 
 
-def test_ctrl_c_ends_the_fit_and_keeps_the_blend_so_far(monkeypatch):
+def test_ctrl_c_ends_the_fit_and_hands_on_the_blend_so_far(monkeypatch):
     def press(self, X, y):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(PooledDiscriminant, "fit", press)
     monkeypatch.setattr(MetricClassifier, "_row_losses", None)  # nothing is judged after it
     classifier = MetricClassifier(random_state=0)
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(KeyboardInterrupt) as pressed:
         classifier.fit(*load_iris(return_X_y=True))
-    assert classifier.metric_.interrupted_ and "lda" not in classifier.metric_.weights_
+    metric = pressed.value.metric
+    assert metric.interrupted_ and "lda" not in metric.weights_
+    assert vars(classifier) == vars(MetricClassifier(random_state=0))
     with pytest.raises(NotFittedError):
         check_is_fitted(classifier)

@@ -79,6 +79,11 @@ def test_scikit_learn_accepts_it(estimator, check):
     check(estimator)
 
 
+def test_parameters_of_candidates_are_validated():
+    with pytest.raises(ValueError, match="'tol' parameter of FrobMetric"):
+        AutoMetric(candidates={"frob": FrobMetric(tol=-1.0)}).fit(X, y)
+
+
 def two_classes(n, rng, noise=8):
     """Classes along the first of several directions, the others noise."""
     labels = np.arange(n) % 2

@@ -16,7 +16,8 @@ from sklearn.utils.validation import check_is_fitted
 from ..constraints.labels import first_means_none
 from ..core import fields
 from ..core.arrays import Array, Labels, Rows
-from ..core.sklearn_private import StrOptions, fit_context
+from ..core.atomic import atomic_fit
+from ..core.sklearn_private import StrOptions
 from ..core.warn import warn_user
 from ..core.weights import ClassWeight
 from ..estimators.automatic import AutoMetric
@@ -156,7 +157,7 @@ class MetricClassifier(ClassifierMixin, MetricDecision):
 
     _target = "classes"
 
-    @fit_context(prefer_skip_nested_validation=False)
+    @atomic_fit(prefer_skip_nested_validation=False)
     def fit(self, X: Rows, y: Labels, sample_weight: Labels | None = None) -> Self:
         """Learn the metric and the rule from labelled rows.
 
@@ -210,7 +211,7 @@ class MetricClassifier(ClassifierMixin, MetricDecision):
                 verbose=self.verbose,
             ).fit(X, labels, target="classes")
             if self.metric_.interrupted_:
-                raise KeyboardInterrupt  # the blend so far is kept; nothing is decided by it
+                raise KeyboardInterrupt  # nothing is decided by a blend of half the candidates
             self._linear_map = self.metric_.components_.T
             return self.metric_._cross_fitted
         folds = stratified_folds(self._drawn(X, y, rng), y, n_folds_for(len(y)))

@@ -10,8 +10,8 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from ..core.arrays import Array, Labels, Rows
+from ..core.atomic import atomic_fit
 from ..core.fields import Named, Number, Stored, Text
-from ..core.sklearn_private import fit_context
 from ..estimators.folds import MOST_JUDGED, TOL, CrossFitted, Fold, n_folds_for
 from ..estimators.frobmetric import FrobMetric
 from ..estimators.validation import check_size, rows_coincide
@@ -103,7 +103,7 @@ class MetricRegressor(RegressorMixin, MetricDecision):
 
     _target = "continuous"
 
-    @fit_context(prefer_skip_nested_validation=False)
+    @atomic_fit(prefer_skip_nested_validation=False)
     def fit(self, X: Rows, y: Labels, sample_weight: Labels | None = None) -> Self:
         """Learn the metric and the rule.
 

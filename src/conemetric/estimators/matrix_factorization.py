@@ -10,7 +10,8 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
-from ..core.sklearn_private import Interval, fit_context
+from ..core.atomic import atomic_fit
+from ..core.sklearn_private import Interval
 from ..problems.eigenvalue import MMMFProgram
 from ..solvers.base import Solver
 from ..solvers.factored_descent import FactoredDescent
@@ -98,7 +99,7 @@ class MaxMarginMatrixFactorization(CertifiedEstimator):
         **{name: SOLVER_PARAMETERS[name] for name in ("tol", "max_iter", "verbose")},
     }
 
-    @fit_context(prefer_skip_nested_validation=True)
+    @atomic_fit(prefer_skip_nested_validation=True)
     def fit(self, Y: Any, y: Any = None) -> Self:
         """Learn the factors.
 
@@ -141,9 +142,6 @@ class MaxMarginMatrixFactorization(CertifiedEstimator):
                 f"one between each two of the {len(levels)} levels of Y."
             )
         return thresholds
-
-    def __sklearn_is_fitted__(self):
-        return hasattr(self, "row_factors_")
 
     def decision_function(self, entries: Any) -> np.ndarray:
         """Return the values of X at these entries (row, column).

@@ -191,5 +191,7 @@ chosen_, certificate_, objective_, n_iter_, history_, comparisons_, multipliers_
         return DistanceForm(self.prior)
 
     def _store(self, *learned):
-        self._forget_threshold()
+        # one of `partial_fit` belongs to the metric that is replaced
+        for name in ("threshold_", "threshold_promise_"):
+            self.__dict__.pop(name, None)
         super()._store(*learned)
