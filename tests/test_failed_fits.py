@@ -205,7 +205,7 @@ def test_an_interrupted_refit_names_the_rows_it_did():
             raise KeyboardInterrupt
 
     with watching(press), pytest.raises(KeyboardInterrupt):
-        classifier.refit(more, labels)
+        classifier.refit(more, labels, sample_weight=np.arange(len(more)) >= 10)
     np.testing.assert_array_equal(classifier.explain(X, 3).rows, before)
 
 

@@ -660,6 +660,35 @@ def test_a_missing_label_is_named(decision, gap):
             decision().fit(X, given)
 
 
+DAYS = np.datetime64("2021-03-04") + np.arange(60) % 3
+TIMES = {
+    "dates": DAYS,
+    "nanoseconds": DAYS.astype("datetime64[ns]"),
+    "durations": DAYS - DAYS[0],
+    "objects": DAYS.astype(object),
+    "timestamps": pd.Series(DAYS).astype(object),
+    "time zone": pd.Series(DAYS.astype("datetime64[ns]")).dt.tz_localize("UTC"),
+}
+
+
+@pytest.mark.parametrize("times", TIMES)
+def test_dates_are_refused_before_work_starts(times):
+    X, _ = labelled(0)
+    y = TIMES[times]
+    with pytest.raises(ValueError, match=r"y holds dates or durations.*y\.astype\(str\)"):
+        MetricClassifier().fit(X, y)
+    with pytest.raises(ValueError, match=r"y holds dates or durations.*days"):
+        MetricRegressor().fit(X, y)
+    classifier = fitted(X, np.asarray(y.astype(str), dtype=str))  # the remedy
+    assert set(classifier.predict(X)) <= set(y.astype(str))
+
+
+def test_labels_that_no_file_can_keep_are_refused():
+    X, y = labelled(0)
+    with pytest.raises(TypeError, match=r"labels y of dtype .* cannot be saved; pass text"):
+        MetricClassifier().fit(X, y.astype(np.longdouble))
+
+
 def test_quantities_are_sent_to_the_regressor():
     X, y = labelled(0)
     with pytest.raises(ValueError, match=r"Unknown label type.* use MetricRegressor"):
