@@ -14,7 +14,6 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.exceptions import NotFittedError
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.preprocessing import PolynomialFeatures
-from sklearn.utils.estimator_checks import parametrize_with_checks
 from sklearn.utils.validation import check_is_fitted
 
 from conemetric import AutoMetric, FrobMetric, MetricClassifier, MetricRegressor
@@ -31,26 +30,6 @@ from conemetric.solvers import kernel_ridge
 LDA = LinearDiscriminantAnalysis()
 every_rule = pytest.mark.parametrize("rule", RULES)
 every_metric = pytest.mark.parametrize("metric", [None, LDA], ids=["plain", "lda"])
-FOLDS = {
-    name: "folds are drawn from rows: a repeated row may judge its own copy"
-    for name in (
-        "check_sample_weight_equivalence_on_dense_data",
-        "check_sample_weight_equivalence_on_sparse_data",
-    )
-}
-
-
-@parametrize_with_checks(
-    [MetricClassifier(metric=None, random_state=0)], expected_failed_checks=lambda _: FOLDS
-)
-def test_scikit_learn_accepts_it(estimator, check):
-    check(estimator)
-
-
-@pytest.mark.slow  # 45 s
-@parametrize_with_checks([MetricClassifier(random_state=0)], expected_failed_checks=lambda _: FOLDS)
-def test_scikit_learn_accepts_the_default(estimator, check):
-    check(estimator)
 
 
 def labelled(seed, n=60, D=4, n_classes=3):

@@ -16,7 +16,6 @@ from sklearn.datasets import load_iris, load_wine
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import PolynomialFeatures, StandardScaler
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from conemetric import AutoMetric, FrobMetric, LearnedMetric, load_metric, save_metric
 from conemetric.core.arrays import to_numpy
@@ -70,13 +69,6 @@ class Interrupted(Fixed):
 
     def __sklearn_clone__(self):
         return Interrupted(self.A)
-
-
-@parametrize_with_checks(
-    [AutoMetric(candidates={**TWO, "frob": FrobMetric(1.0, tol=0.05)}, random_state=0)]
-)
-def test_scikit_learn_accepts_it(estimator, check):
-    check(estimator)
 
 
 def test_parameters_of_candidates_are_validated():

@@ -27,6 +27,7 @@ from ..core.sparse_rows import SparseRows
 from ..core.warn import collected_warnings
 from ..core.weights import check_weights, class_factors
 from ..estimators.base import CertifiedEstimator, MahalanobisMetric, Seed
+from ..estimators.checks import WEIGHTS, because
 from ..estimators.folds import CrossFitted, Fold, fitted_with_map
 from ..estimators.validation import LARGEST_EXTENT, dense, refuse_unusable, validate_points
 from ..evaluation.thresholds import check_share
@@ -92,6 +93,9 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
     random_state: Seed = None
     n_jobs: int | None = None
     verbose: int = 0
+    _expected_failed_checks = because(
+        "folds are drawn from rows, so that a repeated row may be judged by its own copy", WEIGHTS
+    )
     _target: ClassVar[str]  # what y is, to a metric that asks
     _own_fields: ClassVar[dict[str, fields.Field]]  # that a subclass adds, by attribute
     _evidence: ClassVar[type[fields.Stored]]

@@ -29,6 +29,8 @@ from ..neighbours.ties import canonical_order
 from ..solvers.base import Certificate
 from ..solvers.kernel_ridge import CITY_BLOCK, KERNELS, KernelSetting, KernelSum, solve_exactly
 from .base import SOLVER_PARAMETERS, MahalanobisMetric, Seed
+from .checks import WEIGHTS, because
+from .tuples import TUPLES
 from .validation import rows_coincide, validate_labelled_points
 from .warnings import warn_if_unscaled
 
@@ -198,6 +200,11 @@ class GradientMetric(MahalanobisMetric):
     random_state: Seed = None
     verbose: int = 0
 
+    _expected_failed_checks = because(
+        "weights are relative to their mean, and the width of the kernel is relative to the mean "
+        f"distance without weights; {TUPLES}",
+        WEIGHTS[:1],
+    )
     _parameter_constraints = {
         "kernel": [StrOptions(set(KERNELS))],
         "diagonal": ["boolean", "array-like"],

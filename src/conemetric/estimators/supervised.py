@@ -26,7 +26,8 @@ from ..core.weights import check_range, check_weights, class_factors
 from ..neighbours.precomputed import precomputed_neighbours
 from ..neighbours.search import neighbours_by_label, sample_rows, sample_size
 from .base import SOLVER_PARAMETERS, MahalanobisMetric, Seed
-from .tuples import NAMES, look_up, n_in_tuple, unfold
+from .checks import WEIGHTS, because
+from .tuples import NAMES, TUPLES, look_up, n_in_tuple, unfold
 from .validation import refuse_dask, validate_labelled_points, validate_points
 from .warnings import warn_if_unscaled
 
@@ -69,6 +70,10 @@ class SupervisedMetric(MahalanobisMetric):
         "preprocessor": ["array-like", callable, None],
         **SOLVER_PARAMETERS,
     }
+    _expected_failed_checks = because(
+        f"a repeated row is a target of its other copies, which its weight does not make it; {TUPLES}",
+        WEIGHTS,
+    )
     # blocks keep no lists of constraints
     _of_some_fits = ("triplets_", "pairs_", "similar_", "multipliers_")
     _takes_sparse = True

@@ -24,6 +24,10 @@ from ..neighbours.ties import labelled_keys
 from .validation import FLOATS
 
 NAMES = {2: "pairs", 3: "triplets", 4: "quadruplets"}
+# a reason why scikit-learn's checks of weights fail: they ask for what an unfitted estimator offers
+TUPLES = (
+    "and decision_function exists before a fit, which may be to tuples, but not after one to rows"
+)
 STRATEGIES = ("accuracy", "f_beta", "max_tpr", "max_tnr", *PROMISES)
 
 

@@ -14,6 +14,7 @@ from ..core.atomic import atomic_fit, atomic_update
 from ..core.sklearn_private import Interval, StrOptions, fit_context
 from ..core.warn import warn_user
 from ..estimators.base import SOLVER_PARAMETERS, CertifiedEstimator, Seed
+from ..estimators.checks import FIT, FIT_AND_USE, because
 from ..estimators.validation import check_size, refuse_dask
 from ..evaluation.thresholds import check_share
 from ..problems.base import Bounds
@@ -43,6 +44,9 @@ RANKING_PARAMETERS = {
 STORED, LEAST_MEMORY, MOST_MEMORY = 1 << 22, 10, 100
 
 
+OTHER_ARGUMENTS = "fit takes queries, documents and relevance, and the check passes X and y"
+
+
 @dataclass(eq=False, repr=False)
 class RankingEstimator(CertifiedEstimator, metaclass=ABCMeta):
     """Learns a `RankingModel` from judgements, by the `RankingProgram` of a `ScoreForm`."""
@@ -58,6 +62,7 @@ class RankingEstimator(CertifiedEstimator, metaclass=ABCMeta):
     random_state: Seed = None
     verbose: int = 0
 
+    _expected_failed_checks = because(OTHER_ARGUMENTS, FIT_AND_USE, FIT)
     _of_some_fits = ("candidates_", "chosen_", "comparisons_", "multipliers_")
 
     @property
