@@ -68,7 +68,7 @@ def _file(case, estimator):
         path = Path(folder) / "saved"
         try:
             case.write(estimator, path)
-        except ValueError as error:  # such as a bad parameter set since
+        except Exception as error:  # such as a bad parameter set since
             return repr(error).replace(folder, "")
         with safe_open(path, "numpy") as file:  # its checksum is that of all arrays, too
             return file.metadata()
