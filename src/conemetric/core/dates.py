@@ -26,6 +26,13 @@ def refuse_dates(X: Rows, name: str = "X") -> None:
         )
 
 
+def holds_times(values: np.ndarray) -> bool:
+    """Whether an array holds dates, times or durations."""
+    if values.dtype == object:
+        return any(isinstance(value, TIMES) for value in values.flat)
+    return values.dtype.kind in "mM"
+
+
 def _columns_of_frame(frame: Any) -> list[object]:
     """Names of the columns with dates in a frame of pandas, Polars or Dask."""
     kinds = [str(dtype).lower() for dtype in frame.dtypes]

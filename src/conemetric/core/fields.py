@@ -218,8 +218,9 @@ class Named(Each):
 
 # ---- labels: NumPy vectors of strings, numbers or booleans, which files keep as JSON
 
+INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 LABEL_DTYPES = {"str": str, "object": object, "bool": bool} | {
-    np.dtype(code).name: np.dtype(code).type for code in "bBhHiIlLqQefd"
+    name: np.dtype(name).type for name in (*INTEGERS, "float16", "float32", "float64")
 }
 LABEL_TYPES = (str, bool, int, float)
 
@@ -246,13 +247,23 @@ class Labels(Field):
         expect(same, f"{name}.values", labels, f"distinct labels of dtype {value['dtype']}")
 
 
+def storable_labels(labels: np.ndarray) -> np.ndarray:
+    """The labels as they are when they have been stored and loaded: in native byte order, text no wider
+    than the longest, and one of the two C types that are integers of 64 bits.
+    """
+    return labels_from_state(labels_state(labels))
+
+
 def labels_state(labels: np.ndarray) -> dict[str, Any]:
     """Labels (strings, numbers, booleans) as JSON values; see `Labels`."""
     labels = np.asarray(labels)
     dtype = "str" if labels.dtype.kind == "U" else labels.dtype.name
     values = labels.tolist()
     if dtype not in LABEL_DTYPES or not all(isinstance(value, LABEL_TYPES) for value in values):
-        raise TypeError(f"labels of dtype {labels.dtype} cannot be stored; give text or numbers.")
+        raise TypeError(
+            f"labels y of dtype {labels.dtype} cannot be saved; pass text, or integers or floats of "
+            "at most 64 bits."
+        )
     return {"dtype": dtype, "values": values}
 
 

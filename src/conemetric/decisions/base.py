@@ -3,8 +3,8 @@ and blended by held-out rows, and fitted to all rows.
 """
 
 from abc import ABCMeta, abstractmethod
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import KW_ONLY, dataclass, replace
 from numbers import Integral
 from typing import Any, ClassVar, Self
@@ -19,6 +19,7 @@ from ..constraints.labels import refuse_missing_labels
 from ..core import arrays, fields
 from ..core.advice import AdviceError
 from ..core.arrays import Array, Labels, Rows
+from ..core.atomic import atomic_update
 from ..core.blas import blas_threads, half_the_cores, side_by_side
 from ..core.progress import emit
 from ..core.sklearn_private import Interval, StrOptions
@@ -26,6 +27,7 @@ from ..core.sparse_rows import SparseRows
 from ..core.warn import collected_warnings
 from ..core.weights import check_weights, class_factors
 from ..estimators.base import CertifiedEstimator, MahalanobisMetric, Seed
+from ..estimators.checks import WEIGHTS, because
 from ..estimators.folds import CrossFitted, Fold, fitted_with_map
 from ..estimators.validation import LARGEST_EXTENT, dense, refuse_unusable, validate_points
 from ..evaluation.thresholds import check_share
@@ -91,6 +93,9 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
     random_state: Seed = None
     n_jobs: int | None = None
     verbose: int = 0
+    _expected_failed_checks = because(
+        "folds are drawn from rows, so that a repeated row may be judged by its own copy", WEIGHTS
+    )
     _target: ClassVar[str]  # what y is, to a metric that asks
     _own_fields: ClassVar[dict[str, fields.Field]]  # that a subclass adds, by attribute
     _evidence: ClassVar[type[fields.Stored]]
@@ -109,7 +114,6 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
         used = None if sample_weight is None else np.asarray(sample_weight) != 0
         self.encoder_.fit(X, sample_weight=used)
         self.n_features_in_ = self.encoder_.n_features_in_
-        self.__dict__.pop("feature_names_in_", None)
         if hasattr(self.encoder_, "feature_names_in_"):
             self.feature_names_in_ = self.encoder_.feature_names_in_
         with collected_warnings():  # of words that only rows without a weight have
@@ -198,7 +202,7 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
         self._linear_map: np.ndarray | None = None
         self.trials_: list[Trial] = []
         rows = Training(X, Y, weights, symmetric_keys(X))
-        with _threads_for(len(y)):
+        with _threads_for(len(y)), self._ctrl_c_hands_on_the_metric():
             fitted = self._cross_fit_some(X, y, rng)
             if fitted is None:
                 self._judged = np.empty(0, int)
@@ -230,6 +234,17 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
             parts = list(zip(blended.trials, blended.weights, maps, strict=True))
             self._fit_parts(parts, rows, rng, blended.certificate)
         return replace(blended, scores=blended.scores[once])
+
+    @contextmanager
+    def _ctrl_c_hands_on_the_metric(self) -> Iterator[None]:
+        """Let a KeyboardInterrupt carry the metric that was learned before it, if any, as its
+        ``metric``: the fit is dropped, but who learns a decision for its metric can go on with that.
+        """
+        try:
+            yield
+        except KeyboardInterrupt as interrupt:
+            interrupt.metric = self.metric_  # type: ignore[attr-defined]
+            raise
 
     def _cross_fit_some(self, X: Array, y: np.ndarray, rng: RandomState) -> CrossFitted | None:
         """`_cross_fit` with at most `MOST_FOR_METRIC` rows; its folds number all rows."""
@@ -298,6 +313,7 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
             return n
         return N_LANDMARKS_ON_GPU if arrays.on_device(self.scale_) else N_LANDMARKS
 
+    @atomic_update
     def refit(self, X: Rows, y: Labels, sample_weight: Labels | None = None) -> Self:
         """Fit the chosen rules to other rows, in the metrics that were learned. The choice, its
         weights, the evidence and the promises stay: this is for the rows that a first fit left out,
@@ -325,9 +341,6 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
         return self
 
     # ---- use
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "blend_")
 
     def _scaled(self, X: Rows) -> Array:
         """New rows as the metrics expect them."""

@@ -16,7 +16,9 @@ from sklearn.utils.validation import check_is_fitted
 from ..constraints.labels import first_means_none
 from ..core import fields
 from ..core.arrays import Array, Labels, Rows
-from ..core.sklearn_private import StrOptions, fit_context
+from ..core.atomic import atomic_fit
+from ..core.dates import holds_times
+from ..core.sklearn_private import StrOptions
 from ..core.warn import warn_user
 from ..core.weights import ClassWeight
 from ..estimators.automatic import AutoMetric
@@ -156,7 +158,7 @@ class MetricClassifier(ClassifierMixin, MetricDecision):
 
     _target = "classes"
 
-    @fit_context(prefer_skip_nested_validation=False)
+    @atomic_fit(prefer_skip_nested_validation=False)
     def fit(self, X: Rows, y: Labels, sample_weight: Labels | None = None) -> Self:
         """Learn the metric and the rule from labelled rows.
 
@@ -173,13 +175,19 @@ class MetricClassifier(ClassifierMixin, MetricDecision):
         self
         """
         X, y = self._rows_and_targets(X, y, sample_weight)
+        if holds_times(y):
+            raise ValueError(
+                "y holds dates or durations, which are no labels; pass them as text, y.astype(str), if "
+                "each is a class, and use MetricRegressor on numbers, such as days, if they are not."
+            )
         assert_all_finite(y, input_name="y")
         try:
             check_classification_targets(y)
         except ValueError as error:
             raise ValueError(f"{error} For quantities use MetricRegressor.") from None
         X, y, weights = self._weighted(X, y, sample_weight)
-        self.classes_, code = np.unique(y, return_inverse=True)
+        classes, code = np.unique(y, return_inverse=True)
+        self.classes_ = fields.storable_labels(classes)
         if len(self.classes_) < 2:
             raise ValueError(
                 f"y has one class, {y.tolist()[0]!r}; a classifier needs two classes or more."
@@ -210,7 +218,7 @@ class MetricClassifier(ClassifierMixin, MetricDecision):
                 verbose=self.verbose,
             ).fit(X, labels, target="classes")
             if self.metric_.interrupted_:
-                raise KeyboardInterrupt  # the blend so far is kept; nothing is decided by it
+                raise KeyboardInterrupt  # nothing is decided by a blend of half the candidates
             self._linear_map = self.metric_.components_.T
             return self.metric_._cross_fitted
         folds = stratified_folds(self._drawn(X, y, rng), y, n_folds_for(len(y)))

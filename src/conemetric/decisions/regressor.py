@@ -10,8 +10,9 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from ..core.arrays import Array, Labels, Rows
+from ..core.atomic import atomic_fit
+from ..core.dates import holds_times
 from ..core.fields import Named, Number, Stored, Text
-from ..core.sklearn_private import fit_context
 from ..estimators.folds import MOST_JUDGED, TOL, CrossFitted, Fold, n_folds_for
 from ..estimators.frobmetric import FrobMetric
 from ..estimators.validation import check_size, rows_coincide
@@ -103,7 +104,7 @@ class MetricRegressor(RegressorMixin, MetricDecision):
 
     _target = "continuous"
 
-    @fit_context(prefer_skip_nested_validation=False)
+    @atomic_fit(prefer_skip_nested_validation=False)
     def fit(self, X: Rows, y: Labels, sample_weight: Labels | None = None) -> Self:
         """Learn the metric and the rule.
 
@@ -214,6 +215,11 @@ class MetricRegressor(RegressorMixin, MetricDecision):
 
 def _numbers(y: Labels) -> np.ndarray:
     """y in float64; an error unless it holds finite numbers whose squares float64 can hold."""
+    if holds_times(np.asarray(y)):
+        raise ValueError(
+            "y holds dates or durations, whose unit would be lost; pass numbers in a unit of your "
+            "choice, such as days: (y - y.min()) / np.timedelta64(1, 'D')."
+        )
     try:
         y = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
     except (TypeError, ValueError) as error:

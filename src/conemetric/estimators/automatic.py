@@ -25,10 +25,11 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from ..constraints.labels import check_labels, refuse_continuous
 from ..core import spectral
 from ..core.arrays import is_torch, like, transposed
+from ..core.atomic import atomic_fit
 from ..core.blas import blas_threads_for, side_by_side
 from ..core.clock import stopwatch
 from ..core.progress import is_all_or_nothing, labelled
-from ..core.sklearn_private import Interval, StrOptions, fit_context
+from ..core.sklearn_private import Interval, StrOptions
 from ..core.threads import MIN_PARALLEL_WORK
 from ..solvers.base import Certificate
 from .base import SOLVER_PARAMETERS, MahalanobisMetric
@@ -52,6 +53,9 @@ class PooledDiscriminant(TransformerMixin, BaseEstimator):
     centred on the mean of its class, are pooled first (Ledoit and Wolf, 2004).
     """
 
+    _parameter_constraints: dict = {}
+
+    @atomic_fit(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any) -> Self:
         """Learn the directions from rows and their class labels."""
         X, y = validate_data(self, X, y, dtype=np.float64, ensure_min_samples=2)
@@ -181,7 +185,7 @@ class AutoMetric(MahalanobisMetric):
         **{name: SOLVER_PARAMETERS[name] for name in ("n_components", "random_state", "verbose")},
     }
 
-    @fit_context(prefer_skip_nested_validation=True)
+    @atomic_fit(prefer_skip_nested_validation=False)
     def fit(self, X: Any, y: Any, *, target: str = "auto") -> Self:
         """Learn the blend from labels.
 
@@ -238,7 +242,6 @@ class AutoMetric(MahalanobisMetric):
         parts = ((self.weights_[name], each.L) for name in found for each in found[name])
         matrix = sum(weight * L @ L.T for weight, L in parts)
         L = like(spectral.factor(matrix)[:, : self.n_components], X, X.dtype)
-        self._forget_threshold()
         self.components_ = transposed(L)
         return self
 

@@ -12,6 +12,7 @@ from ..core.arrays import as_array, like, namespace
 from ..core.fields import Array, Each, Field, FieldError, Number, Plain, Stored, Text, check, expect
 from ..core.warn import warn_user
 from ..estimators.base import CertifiedEstimator, MahalanobisMetric
+from ..estimators.checks import FIT_AND_TRANSFORM, FIT_AND_USE, because
 from ..estimators.validation import validate_points
 from ..evaluation.thresholds import ThresholdPromise
 from ..ranking.model import RankingModel
@@ -71,6 +72,12 @@ class LearnedMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Stored, Cert
         np.ndarray | None, Array("f", ("rank", "features"), optional=True)
     ] = None
     _maps: ClassVar[str]  # what it is a map of
+    _expected_failed_checks = because(
+        "it comes fitted, by its parameters: fit changes nothing, and rows have the features of the map",
+        FIT_AND_USE,
+        FIT_AND_TRANSFORM,
+        ("check_no_attributes_set_in_init", "check_do_not_raise_errors_in_init_or_set_params"),
+    )
 
     def __post_init__(self) -> None:
         self.components_: Any = self.components

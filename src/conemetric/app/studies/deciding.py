@@ -127,11 +127,12 @@ def shared_metric(
         return None
     try:
         decision.fit(task, notes)
-    except KeyboardInterrupt:
-        if is_all_or_nothing() or getattr(decision.estimator, "metric_", None) is None:
+        learned = decision.estimator.metric_
+    except KeyboardInterrupt as interrupt:
+        learned = getattr(interrupt, "metric", None)
+        if is_all_or_nothing() or learned is None:
             raise
-        decision.estimator.metric_.interrupted_ = True
-    learned = decision.estimator.metric_
+        learned.interrupted_ = True
     # an encoder leaves out columns that are constant in these rows
     return learned if learned.n_features_in_ == task.n_features else None
 
