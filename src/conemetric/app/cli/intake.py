@@ -39,17 +39,34 @@ class Table:
     labels: np.ndarray | None = None
     ids: np.ndarray | None = None  # None: rows go by their number
     notes: list[str] = field(default_factory=list)  # what was done with columns and rows
+    file_rows: np.ndarray | None = None  # numbers of the rows in the file; None: all of them
+
+    @property
+    def row_numbers(self) -> np.ndarray:
+        """The numbers of the rows in the file, from 0; rows that were left out count."""
+        return np.arange(len(self.X)) if self.file_rows is None else self.file_rows
 
     @property
     def row_names(self) -> np.ndarray:
-        """The ids, or numbers from 0."""
-        return np.arange(len(self.X)) if self.ids is None else self.ids
+        """The ids, or the numbers in the file."""
+        return self.row_numbers if self.ids is None else self.ids
+
+    def row_columns(self, rows: np.ndarray) -> dict[str, list]:
+        """The columns of an output file that tell which rows these are."""
+        return {"row": self.row_names[rows].tolist()}
 
     def only(self, kept: np.ndarray, note: str) -> "Table":
         """The rows where the mask is true, and a note about the others."""
         rows = np.flatnonzero(kept)
         labels, ids = (None if part is None else part[rows] for part in (self.labels, self.ids))
-        return replace(self, X=self.X[rows], labels=labels, ids=ids, notes=[*self.notes, note])
+        return replace(
+            self,
+            X=self.X[rows],
+            labels=labels,
+            ids=ids,
+            file_rows=self.row_numbers[rows],
+            notes=[*self.notes, note],
+        )
 
 
 def check_columns(path: str | Path, schema: pl.Schema, reading: Reading) -> None:

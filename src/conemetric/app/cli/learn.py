@@ -89,8 +89,15 @@ def learn(given: Learn) -> None:
             )
             files = _write(study, table, out)
             emit("stage", stage="writing the report")
-            page = {"name": name, "image_shape": shape, "ids": table.ids, "notes": table.notes}
-            write_report(out / FILES["report"], study, **page)
+            write_report(
+                out / FILES["report"],
+                study,
+                name=name,
+                image_shape=shape,
+                ids=table.ids,
+                row_numbers=table.row_numbers,
+                notes=table.notes,
+            )
     except KeyboardInterrupt:
         if kept:
             place = escape(str(out / FILES["metric"]))
@@ -110,28 +117,29 @@ def _write(study, table, out):
     write_csv(out / FILES["table"], study.table())
     if study.task.kind in ("labels", "quantity"):
         files["predictions"] = PREDICTIONS
-        write_csv(out / PREDICTIONS, _predictions(study, table.ids))
+        write_csv(out / PREDICTIONS, _predictions(study, table))
     return files
 
 
 def _reading(study, table):
-    """What `conemetric predict` calls the training rows."""
-    ids, rows = table.ids, study.decided.final_rows
-    if ids is None and len(rows) == study.task.n_rows:
+    """What `conemetric predict` calls the training rows, where that is not their number among them."""
+    names = table.row_names[study.decided.final_rows].tolist()
+    if names == list(range(study.task.n_rows)):
         return {}
-    names = rows if ids is None else ids[rows]
-    return {"row_names": {str(i): str(name) for i, name in enumerate(names.tolist())}}
+    plain = (name if isinstance(name, int) else str(name) for name in names)
+    return {"row_names": {str(i): name for i, name in enumerate(plain)}}
 
 
-def _predictions(study, ids):
+def _predictions(study, table):
     """The held-out rows of the first split: true label, and what each row of the table predicts."""
-    rows = study.task.original(study.task.test)
     # under the same headings whatever the method
     headings = {"euclidean": "before", study.options.method: "after"}
-    columns = {"row": rows if ids is None else ids[rows], "true": study.task.y[study.task.test]}
-    for name in (row["method"] for row in study.table()):
-        columns[headings.get(name, name)] = study.judged[0][name].detail["predicted"]
-    return as_rows({name: column.tolist() for name, column in columns.items()})
+    columns = table.row_columns(study.task.held_out_rows)
+    columns["true"] = study.task.y[study.task.test].tolist()
+    for row in study.table():
+        predicted = study.judged[0][row["method"]].detail["predicted"]
+        columns[headings.get(row["method"], row["method"])] = predicted.tolist()
+    return as_rows(columns)
 
 
 def _keep(path, kept, metric, interrupted):

@@ -133,7 +133,8 @@ def _read_array(path, reading, learned):
     arrays = load_arrays(path)
     tables = (name for name, array in arrays.items() if array.ndim == 2)
     key = "X" if "X" in arrays else next(tables, None)
-    label = reading.label or ("y" if "y" in arrays else None)
+    labelled = "y" in arrays and reading.pairs is None and reading.triplets is None
+    label = reading.label or ("y" if labelled else None)
     if key is None:
         raise ValueError(
             f"'{path}' holds no two-dimensional array (it has {', '.join(arrays)}); name it X."

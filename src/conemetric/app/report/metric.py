@@ -20,6 +20,7 @@ def write_report(
     name: str = "data",
     image_shape: tuple[int, int] | None = None,
     ids: Any = None,
+    row_numbers: Any = None,
     notes: Sequence[str] = (),
 ) -> None:
     """Write the report of a study as one HTML file that needs no network.
@@ -34,6 +35,8 @@ def write_report(
         Height and width if the rows are grey images.
     ids : array, default=None
         Names of the rows.
+    row_numbers : array, default=None
+        Numbers of the rows in their file; None: rows are numbered as in the study.
     notes : sequence of str
         What was done with the columns, in words.
 
@@ -50,7 +53,8 @@ def write_report(
     ...     print(open(page, encoding="utf-8").read()[:15])
     <!DOCTYPE html>
     """
-    rows, n_columns = ShownRows(study.task.kind, ids, image_shape), study.task.raw.shape[1]
+    rows = ShownRows(study.task.kind, ids, image_shape, row_numbers)
+    n_columns = study.task.raw.shape[1]
     if image_shape is not None and image_shape[0] * image_shape[1] != n_columns:
         size = "x".join(map(str, image_shape))
         raise ValueError(f"images of {size} do not have the {n_columns} columns of the data.")

@@ -43,6 +43,11 @@ class Labelled(Task):
         """Groups that every sample of the rows holds in proportion."""
         return self.y
 
+    @property
+    def held_out_rows(self) -> np.ndarray:
+        """The numbers of the held-out rows among all rows that were read."""
+        return self.original(self.test)
+
     def sample(self, rows: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
         """At most n of these rows."""
         return rows[sample_by_class(self.strata[rows], n, rng)]
