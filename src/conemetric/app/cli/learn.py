@@ -1,5 +1,6 @@
 """``conemetric learn``: one command from a file to a metric, a report and a table."""
 
+from collections import defaultdict
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -167,22 +168,30 @@ def _image_shape(image, data):
 
 
 def _answer(study, table, name, out, files):
-    from ..report.metric import table_headings, table_rows
+    from ..report.table import table_headings, table_rows
     from ..studies.study import COMPILING
+    from ..studies.verdict import Kind
 
-    before, after, *others = study.table()
-    decided = study.decided
+    decided, verdict = study.decided, study.verdict
+    by_kind = defaultdict(list)
+    for row in study.table():
+        by_kind[study.kind(row["method"])].append(row)
+    (before,), (after,) = by_kind[Kind.EUCLIDEAN], by_kind[Kind.LEARNED]
+    decision, constant = by_kind[Kind.DECISION], by_kind[Kind.CONSTANT]
     values = {
         "data": name,
         "rows": study.task.n_rows,
         "features": study.task.raw.shape[1],
-        "verdict": study.verdict,
-        "recommended": study.recommended,
+        "verdict": study.verdict_in_words,
+        "lowest": verdict.lowest.name,
+        "level": [each.row.name for each in verdict.level],
+        "distance": verdict.distances.outcome.value,
         "alarm": study.alarm,
         "before": before,
         "after": after,
-        "decision": others[0] if others else None,
-        "compared": others[1:],
+        "decision": decision[0] if decision else None,
+        "compared": by_kind[Kind.OTHER],
+        "constant": constant[0] if constant else None,
         "p_value": study.p_value,
         "splits": [
             {name: judged.rate for name, judged in split.items()}
@@ -196,17 +205,15 @@ def _answer(study, table, name, out, files):
     shown: list[Any] = [f"[bold red]{escape(study.alarm)}[/]"] if study.alarm else []
     shown += [f"[dim]- {escape(note)}[/]" for note in table.notes]
     title = f"{name}: {plural(study.task.n_rows, 'row')}, {plural(values['features'], 'column')}"
-    shown.append(grid(title, table_headings(study), table_rows(study)))
-    if "r2" in before:
-        figures = (f"R² {line['r2']:.3f}, RMSE {line['rmse']:.4g}" for line in (before, after))
-        shown.append("{} before, {} after".format(*figures))
+    rows = [[escape(cell) for cell in row] for row in table_rows(study)]
+    shown.append(grid(title, table_headings(study), rows))
     if study.metric.certificate is not None:
         shown.append(f"certificate: {in_words(study.metric.certificate)}")
     if decided is not None:
         shown.append(f"decision: {escape(str(decided.final.blend_))}")
     if COMPILING in study.seconds:
         shown.append(f"{COMPILING}: {study.seconds[COMPILING]:.1f} s, not included above")
-    last = [written(out, ", ".join(files.values())), f"[bold]{escape(study.verdict)}[/]"]
+    last = [written(out, ", ".join(files.values())), f"[bold]{escape(study.verdict_in_words)}[/]"]
     if state.json:
         study.notes[:0] = table.notes
     state.answer(values, *shown, notes=study.notes, last=[*last, *_next_steps(study, out)])
@@ -219,7 +226,7 @@ def _next_steps(study, out):
     if study.outcome == "better":
         lines = [f"Next, in Python{f' ({surer[0]})' if surer else ''}:"]
         lines += use_in_python(out / FILES["metric"])
-    if study.decided is not None and study.recommended == study.decided.name:
+    if study.decided is not None and not study.verdict.is_worse(study.decided.name):
         predict = f"conemetric predict NEW.csv --decision {out / DECISION}"
         lines.append(escape(f"To predict for new rows: {predict}"))
     ways = [*surer, "more rows", "`conemetric compare` for other methods"]

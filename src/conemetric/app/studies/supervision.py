@@ -3,11 +3,12 @@
 import statistics
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
 from ...constraints.in_memory import check_pairs, check_similar, check_triplets
+from ...core.wording import shortened
 from ...evaluation.knn import knn_predict, nearest_labels
 from ...evaluation.verification import best_threshold, distance_score
 from ...neighbours.ties import labelled_keys
@@ -18,6 +19,15 @@ from .task import Deviation, Judgement, Task, digits_of, no_items
 MIN_ROWS = 10  # with fewer, a held-out share is a row or two
 MOST_KEYS = 1000  # of the pairs that a metric was learned from, kept to recognise them
 VALIDATION_SHARE = 0.3  # of the training items, the default of Options.test_size
+LONGEST_LABEL = 40  # characters of a label in a table and in a sentence
+
+
+class Constant(NamedTuple):
+    """A prediction that is the same for every row."""
+
+    prediction: Any
+    name: str  # in a table
+    words: str  # in a sentence
 
 
 @dataclass(frozen=True)
@@ -133,10 +143,11 @@ class Labelled(Task):
         """Judge predictions for the held-out rows."""
         return Judgement(predicted != self.y[self.test], {"predicted": predicted})
 
-    def constant(self) -> tuple[Any, str]:
-        """What to predict without any column, also in words."""
+    def constant(self) -> Constant:
+        """What to predict without any column."""
         label = statistics.mode(self.y[self.learn].tolist())
-        return label, f"{label}, the most common label"
+        name = f"'{shortened(str(label), LONGEST_LABEL)}'"
+        return Constant(label, name, f"{name}, the most common label")
 
     def validation(self, most: int, rng: np.random.Generator) -> Self:
         rows = self.sample(self.learn, most, rng)
@@ -175,9 +186,10 @@ class Measured(Labelled):
         rmse = float(squared.mean() ** 0.5)
         return Deviation(squared / variance, {"predicted": predicted, "rmse": rmse})
 
-    def constant(self) -> tuple[Any, str]:
-        mean = self.y[self.learn].mean()
-        return mean, f"{mean:.4g}, the mean"
+    def constant(self) -> Constant:
+        mean = float(self.y[self.learn].mean())
+        name = f"the mean, {mean:.4g}"
+        return Constant(mean, name, name)
 
 
 def sample_by_class(y: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
