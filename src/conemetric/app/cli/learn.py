@@ -193,6 +193,7 @@ def _answer(study, table, name, out, files):
         "compared": by_kind[Kind.OTHER],
         "constant": constant[0] if constant else None,
         "p_value": study.p_value,
+        "shared_rows": study.task.n_shared,
         "splits": [
             {name: judged.rate for name, judged in split.items()}
             | {"before": split["euclidean"].rate, "after": split[study.options.method].rate}

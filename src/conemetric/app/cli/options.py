@@ -101,6 +101,10 @@ def data_argument(default: str) -> Any:
 
 
 TRIPLETS = "Learn from triplets, a file of id, id, id: first nearer to second than to third."
+GROUPS = (
+    "Column whose equal values say which rows belong together (a person, a patient, a document): they "
+    "are learned from or held out together."
+)
 WORDS = "Column of categories, even if they look like numbers or identifiers."
 NUMBERS = "Column of numbers, even if they look like row numbers or words; other entries are gaps."
 VOTING = "Neighbours that vote when judging."
@@ -119,7 +123,8 @@ IdColumn = Annotated[Text, _data("COLUMN", "Column of unique row names.", "--id"
 DROP = "Leave out rows with missing or infinite values."
 DropMissing = Annotated[bool, flag("--drop-missing", DROP, rich_help_panel=DATA_PANEL)]
 Tolerance = Annotated[float, _fit("GAP", "Certified relative gap to stop at.", min=0)]
-TestSize = Annotated[float, _fit("SHARE", "Share to hold out and judge on.", min=0.01, max=0.9)]
+HELD_OUT = "Share to hold out and judge on; of pairs and triplets the share of their rows."
+TestSize = Annotated[float, _fit("SHARE", HELD_OUT, min=0.01, max=0.9)]
 MAX_ROWS = (
     "Learn from at most this many rows, drawn class by class; default: as many as can be learned "
     "from in minutes."
@@ -139,6 +144,7 @@ class Reading:
     target: str = "auto"
     pairs: File = None
     triplets: File = None
+    groups: Text = None
     id_column: Text = None
     ignore: Names = None
     words: Names = None
@@ -205,6 +211,7 @@ class Supervised(Columns):
     target: Annotated[str, _data("WHAT", TARGET)] = "auto"
     pairs: Annotated[File, _data("FILE", "Learn from pairs: a file of id, id, same.")] = None
     triplets: Annotated[File, _data("FILE", TRIPLETS)] = None
+    groups: Annotated[Text, _data("COLUMN", GROUPS)] = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -24,7 +24,7 @@ from ..advice import in_options
 from ..options import Options
 from . import deciding
 from .methods import find, methods_for
-from .supervision import Labelled
+from .supervision import Labelled, Paired
 from .task import Judgement, Task, data_id, table_encoder
 from .verdict import Kind, Outcome, Row, Terms, Verdict, find_verdict, verdict_in_words
 
@@ -150,7 +150,7 @@ class Study:
     def verdict_in_words(self) -> str:
         """What the table shows, in a few sentences."""
         n_splits = len(self.judged)
-        where = f"on {self.after.n:,} held-out {self.task.items}"
+        where = f"on {self.task.held_out_in_words}"
         if n_splits > 1:
             where = f"(mean and standard deviation of {n_splits} random splits)"
         terms = Terms(
@@ -292,7 +292,7 @@ def _study(task, options, on_metric, names, decide):
     if decision is not None:
         decided = deciding.judged(decision, task, options.seed, notes)
         judged |= decided.judgements
-    if isinstance(task, Labelled):
+    if isinstance(task, Labelled | Paired):
         judged[CONSTANT] = task.judged(np.full(len(task.test), task.constant().prediction))
     compiling = seconds_compiling() - compiled_before
     if compiling > WORTH_SAYING:

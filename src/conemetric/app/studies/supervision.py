@@ -8,15 +8,22 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 
 from ...constraints.in_memory import check_pairs, check_similar, check_triplets
-from ...core.wording import shortened
+from ...core.wording import plural, shortened
 from ...evaluation.knn import knn_predict, nearest_labels
 from ...evaluation.verification import best_threshold, distance_score
 from ...neighbours.ties import labelled_keys
 from ..options import Options
+from .holding_out import Division, divided, groups_of, in_proportion, rows_of_groups
 from .methods import find
 from .task import Deviation, Judgement, Task, digits_of, no_items
 
 MIN_ROWS = 10  # with fewer, a held-out share is a row or two
+# Rows of pairs are held out until so many pairs judge, an error's standard error being 5 % or less, if
+# that takes at most this share of the rows; at least this share of the pairs is then learned from.
+ENOUGH_JUDGED = 100
+LARGEST_SHARE, SHARE_STEP = 0.5, 0.05
+LEAST_LEARNED_FROM = 0.2
+MOST_RECURRING = 4  # pairs of a row, on average, that may pass for independent
 MOST_KEYS = 1000  # of the pairs that a metric was learned from, kept to recognise them
 VALIDATION_SHARE = 0.3  # of the training items, the default of Options.test_size
 LONGEST_LABEL = 40  # characters of a label in a table and in a sentence
@@ -84,26 +91,61 @@ class Labelled(Task):
                 "to hold some out."
             )
         rows = np.arange(self.n_rows)
-        test = self.sample(rows, round(options.test_size * self.n_rows), rng)
+        test = self._held_out(rows, options.test_size, rng)
         train = np.setdiff1d(rows, test)
         self._check_labels(train)
+        self._check_groups(train, test)
         if options.n_neighbors > len(train):
             raise ValueError(
                 f"n_neighbors={options.n_neighbors} (-k) is more than the {len(train)} rows that "
                 f"vote, of {self.n_rows}; lower it."
             )
         most = self._most_rows(options)
-        learn, notes = train, [f"Learned from all {len(train):,} training rows."]
+        notes = self._notes_on_groups(test)
+        learn = train
+        learned_from = f"Learned from all {len(train):,} training rows."
         if len(train) > most:
             learn = self.sample(train, most, rng)
-            notes = [
+            learned_from = (
                 f"Learned from {len(learn):,} of {len(train):,} training rows, {self.drawn}; all "
                 "of them vote."
-            ]
+            )
+        notes.append(learned_from)
         if len(test) > options.max_test_rows:
             test = self.sample(test, options.max_test_rows, rng)
             notes.append(f"Judged on {len(test):,} held-out rows, {self.drawn}.")
         return replace(self, train=train, learn=learn, test=test, notes=tuple(notes))
+
+    def protocol(self, share: float) -> str:
+        how = self.drawn if self.groups is None else "whole groups at a time"
+        return f"{share:.0%} of the rows held out, {how}"
+
+    def _held_out(self, rows, share, rng):
+        """About this share of the rows; whole groups, if rows have any."""
+        if self.groups is None:
+            return self.sample(rows, round(share * len(rows)), rng)
+        strata = self.strata[rows]
+        classes = strata if len(np.unique(strata)) > 1 else None
+        return rows[rows_of_groups(self.groups[rows], classes, share, rng)]
+
+    def _check_groups(self, train, test):
+        """Refuse groups that keep every class on one side."""
+        if self.groups is None or self.kind != "labels":
+            return
+        if not np.isin(self.y[test], self.y[train]).any():
+            raise ValueError(
+                "--groups: every class occurs in one group only, so that no held-out row is of a class "
+                "to learn from; leave --groups out, or name a column whose groups hold several classes."
+            )
+
+    def _notes_on_groups(self, test):
+        if self.groups is None:
+            return []
+        n_held_out, n = len(np.unique(self.groups[test])), len(np.unique(self.groups))
+        return [
+            f"Groups: {n_held_out:,} of {n:,} are held out, {len(test):,} rows; training and held-out "
+            "rows share no group, and p-values compare whole groups."
+        ]
 
     def _most_rows(self, options):
         """Rows to learn from at most."""
@@ -122,6 +164,8 @@ class Labelled(Task):
         used = np.union1d(self.train, self.test)
         parts = {key: np.searchsorted(used, vars(self)[key]) for key in ("train", "learn", "test")}
         parts |= {"X": prepare.transform(self.X[used]), "y": self.y[used], "raw": self.X}
+        if self.groups is not None:
+            parts["groups"] = self.groups[used]
         return replace(self, used=used, **parts)
 
     def fit(self, estimator: Any) -> None:
@@ -141,7 +185,12 @@ class Labelled(Task):
 
     def judged(self, predicted: np.ndarray) -> Judgement:
         """Judge predictions for the held-out rows."""
-        return Judgement(predicted != self.y[self.test], {"predicted": predicted})
+        wrong = predicted != self.y[self.test]
+        return Judgement(wrong, {"predicted": predicted}, self._groups_of_test)
+
+    @property
+    def _groups_of_test(self):
+        return None if self.groups is None else self.groups[self.test]
 
     def constant(self) -> Constant:
         """What to predict without any column."""
@@ -151,7 +200,10 @@ class Labelled(Task):
 
     def validation(self, most: int, rng: np.random.Generator) -> Self:
         rows = self.sample(self.learn, most, rng)
-        test = self.sample(rows, max(1, round(VALIDATION_SHARE * len(rows))), rng)
+        if self.groups is not None and len(np.unique(self.groups[rows])) > 1:
+            test = self._held_out(rows, VALIDATION_SHARE, rng)
+        else:
+            test = self.sample(rows, max(1, round(VALIDATION_SHARE * len(rows))), rng)
         train = np.setdiff1d(rows, test)
         return replace(self, train=train, learn=train, test=test)
 
@@ -184,7 +236,8 @@ class Measured(Labelled):
         true = self.y[self.test]
         squared, variance = (predicted - true) ** 2, np.var(true) or 1.0
         rmse = float(squared.mean() ** 0.5)
-        return Deviation(squared / variance, {"predicted": predicted, "rmse": rmse})
+        detail = {"predicted": predicted, "rmse": rmse}
+        return Deviation(squared / variance, detail, self._groups_of_test)
 
     def constant(self) -> Constant:
         mean = float(self.y[self.learn].mean())
@@ -207,9 +260,26 @@ def sample_by_class(y: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarr
 
 @dataclass(frozen=True)
 class _Constrained(Task):
-    """Rows with pairs or triplets of them, some of which are held out."""
+    """Rows with pairs or triplets of them. Some rows are held out: pairs of these judge, pairs of
+    other rows are learned from, and pairs that connect the two are in neither.
+    """
 
     indices: np.ndarray
+
+    @property
+    def n_shared(self) -> int:
+        return len(np.intersect1d(self.indices[self.train], self.indices[self.test]))
+
+    @property
+    def held_out_in_words(self) -> str:
+        shared = plural(self.n_shared, "row")
+        return f"{super().held_out_in_words} that share {shared} with training"
+
+    def protocol(self, share: float) -> str:
+        rows = "of rows that no training pair has".replace("pair", self.items.removesuffix("s"))
+        if self.n_shared:
+            rows = f"{plural(self.n_shared, 'row')} of which are in training {self.items} too"
+        return f"{len(self.test):,} of {len(self.indices):,} {self.items} held out, {rows}"
 
     def split(self, options: Options, rng: np.random.Generator) -> Self:
         n = len(self.indices)
@@ -218,17 +288,96 @@ class _Constrained(Task):
                 f"there are {n} {self.items}; at least {MIN_ROWS} are needed to learn and to hold "
                 "some out."
             )
-        return self._cut(rng.permutation(n), round(options.test_size * n))
+        for groups, together in self._kept_together():
+            held_out = self._by_rows(np.arange(n), groups, options.test_size, rng)
+            if held_out is not None:
+                return self._cut(held_out, rng, groups, self._notes_on(held_out, together))
+        if self.groups is not None:
+            raise ValueError(
+                f"--groups: too few {self.items} lie within some groups and within the others, so that "
+                f"groups cannot be held out; give more {self.items} or smaller groups, or leave "
+                "--groups out."
+            )
+        order = rng.permutation(n)
+        n_test = round(options.test_size * n)
+        held_out = Division(np.sort(order[n_test:]), np.sort(order[:n_test]))
+        task = self._cut(held_out, rng, None, [])
+        n_judged = len(np.unique(self.indices[held_out.test]))
+        note = (
+            f"Judging shares {task.n_shared:,} of its {n_judged:,} rows with training, because too few "
+            f"{self.items} are left if rows are held out: errors on new rows are higher."
+        )
+        return replace(task, notes=(note,))
+
+    def _notes_on(self, held_out, together):
+        """How items are held out by rows."""
+        n_learned_from, n_judged = (len(np.unique(self.indices[part])) for part in held_out)
+        yield (
+            f"Judged on {len(held_out.test):,} {self.items} of {n_judged:,} rows, learned from "
+            f"{len(held_out.train):,} of {n_learned_from:,} other rows; training and judging share 0 "
+            f"rows{together}."
+        )
+        recurring = self.indices[0].size * len(held_out.test) / n_judged
+        if recurring > MOST_RECURRING:
+            yield (
+                f"A row is in {recurring:.0f} of the {self.items} that judge, on average; p takes "
+                f"{self.items} as independent, and is smaller than it would be for new rows."
+            )
 
     def whole(self, options: Options, rng: np.random.Generator) -> Self:
-        return self._cut(np.arange(len(self.indices)), 0)
+        every = np.arange(len(self.indices))
+        return replace(self, train=every, test=no_items())
 
     def validation(self, most: int, rng: np.random.Generator) -> Self:
-        train = rng.permutation(self.train)[:most]
-        return self._cut(train, max(1, round(VALIDATION_SHARE * len(train))))
+        items = rng.permutation(self.train)[:most]
+        for groups, _ in self._kept_together():
+            held_out = self._by_rows(items, groups, VALIDATION_SHARE, rng)
+            if held_out is not None:
+                return self._cut(held_out, rng, groups, [])
+        n_test = max(1, round(VALIDATION_SHARE * len(items)))
+        held_out = Division(np.sort(items[n_test:]), np.sort(items[:n_test]))
+        return self._cut(held_out, rng, None, [])
 
-    def _cut(self, items, n_test):
-        return replace(self, test=np.sort(items[:n_test]), train=np.sort(items[n_test:]))
+    def _kept_together(self):
+        """Ways to tell which rows stay together, the strictest first: a group for each row, and what
+        a note says of them.
+        """
+        if self.groups is not None:
+            yield self.groups, " and no group"
+        else:
+            yield np.arange(len(self.X)), ""
+
+    def _by_rows(self, items, groups, share, rng):
+        """Divide these items, so that no row is on both sides, with this share of the groups held
+        out, or more if few items are left to judge on; None if too few are left.
+        """
+        seed = int(rng.integers(2**31 - 1))
+        best = None
+        for larger in np.arange(share, max(share, LARGEST_SHARE) + 1e-9, SHARE_STEP):
+            again = np.random.default_rng(seed)
+            train, test = divided(self.indices[items], groups, larger, again)
+            found = self._judging(Division(items[train], items[test]), again)
+            if not self._is_enough(found, len(items)):
+                continue
+            if best is None or len(found.test) > len(best.test):
+                best = found
+            if len(found.test) >= ENOUGH_JUDGED:
+                break
+        return best
+
+    def _judging(self, held_out, rng):
+        """Of what is held out, the items to judge on."""
+        return held_out
+
+    def _is_enough(self, held_out, n):
+        """Whether there is enough to learn from and to judge on."""
+        least = max(MIN_ROWS, LEAST_LEARNED_FROM * n)
+        return len(held_out.train) >= least and len(held_out.test) >= MIN_ROWS
+
+    def _cut(self, held_out, rng, groups, notes):
+        return replace(
+            self, train=np.sort(held_out.train), test=np.sort(held_out.test), notes=tuple(notes)
+        )
 
     def training_rows(self) -> Any:
         return self.X[np.unique(self.indices[self.train])]
@@ -239,12 +388,17 @@ class _Constrained(Task):
 
 @dataclass(frozen=True)
 class Paired(_Constrained):
-    """Rows with pairs marked similar or not, judged by one threshold, set on the training pairs."""
+    """Rows with pairs marked similar or not, judged by one threshold, set on training pairs. Rows
+    that similar pairs link are one thing, such as a person, and are held out together where that
+    leaves enough pairs.
+    """
 
     kind = items = "pairs"
     supervision = ("indices", "similar")
 
     similar: np.ndarray
+    # the training pairs that set the threshold: similar ones have the share that they have in all
+    setting: np.ndarray = field(default_factory=no_items, kw_only=True)
 
     def __post_init__(self):
         check_pairs(self.indices, len(self.X))
@@ -262,11 +416,45 @@ class Paired(_Constrained):
     def fit(self, estimator: Any) -> None:
         estimator.fit(self.X, pairs=self.indices[self.train], similar=self.similar[self.train])
 
+    def _kept_together(self):
+        if self.groups is None:
+            things = groups_of(self.indices[self.similar], len(self.X))
+            yield things, ", and rows that pairs call the same stay on one side"
+        yield from super()._kept_together()
+
+    def _judging(self, held_out, rng):
+        """As many pairs of each kind as keep the share of similar ones, which holding out things
+        changes: similar pairs lie within one thing, dissimilar ones between two.
+        """
+        test = in_proportion(held_out.test, self.similar, self.similar.mean(), rng)
+        return Division(held_out.train, test)
+
+    def _is_enough(self, held_out, n):
+        both = all(len(np.unique(self.similar[part])) == 2 for part in held_out)
+        return both and super()._is_enough(held_out, n)
+
+    def _cut(self, held_out, rng, groups, notes):
+        setting = held_out.train
+        if groups is not None:
+            setting = in_proportion(held_out.train, self.similar, self.similar.mean(), rng)
+        task = super()._cut(held_out, rng, groups, notes)
+        return replace(task, setting=setting)
+
     def judge(self, estimator: Any, options: Options) -> Judgement:
         score = distance_score(estimator, self.X, self.indices)
-        threshold, _ = best_threshold(score[self.train], self.similar[self.train])
-        wrong = (score[self.test] >= threshold) != self.similar[self.test]
-        return Judgement(wrong, {"distance": -score[self.test], "threshold": -float(threshold)})
+        threshold, _ = best_threshold(score[self.setting], self.similar[self.setting])
+        judgement = self.judged(score[self.test] >= threshold)
+        detail = {"distance": -score[self.test], "threshold": -float(threshold)}
+        return replace(judgement, detail=detail)
+
+    def judged(self, called_similar: np.ndarray) -> Judgement:
+        """Judge what held-out pairs are called."""
+        return Judgement(called_similar != self.similar[self.test])
+
+    def constant(self) -> Constant:
+        similar = bool(self.similar[self.setting].mean() > 0.5)
+        name = "'same'" if similar else "'different'"
+        return Constant(similar, name, name)
 
 
 def pair_keys(pairs: np.ndarray) -> list[int]:
