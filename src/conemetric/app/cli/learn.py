@@ -10,14 +10,14 @@ import typer
 from rich.markup import escape
 
 from ...core.progress import emit
-from .files import as_rows, output_folder, write_csv
+from ..datasets import BUNDLED
+from .files import DECISION, as_rows, output_folder, write_csv
 from .invocation import progress_bar, state
 from .options import Command, Judging, Overwrite, Supervised, flag, folder_for, is_pattern, option
-from .wording import grid, in_words, plural, use_in_python, written
+from .wording import command_line, grid, in_words, plural, use_in_python, written
 
 FILES = {"metric": "metric.safetensors", "report": "report.html", "table": "table.csv"}
 PREDICTIONS = "predictions.csv"  # of held-out rows with labels
-DECISION = "decision.safetensors"
 NAMES = [*FILES.values(), PREDICTIONS, DECISION]
 METHOD = (
     "auto, frob, boost, dml-eig, lmnn-eig, relative, gradient or numax; default: auto, for pairs "
@@ -104,7 +104,7 @@ def learn(given: Learn) -> None:
             place = escape(str(out / FILES["metric"]))
             state.say(f"[yellow]interrupted[/] the {kept[-1]} is in '{place}'.")
         raise typer.Exit(130) from None
-    _answer(study, table, name, out, files)
+    _answer(study, table, name, given, out, files)
 
 
 def _write(study, table, out):
@@ -167,7 +167,7 @@ def _image_shape(image, data):
         ) from None
 
 
-def _answer(study, table, name, out, files):
+def _answer(study, table, name, given, out, files):
     from ..report.table import table_headings, table_rows
     from ..studies.study import COMPILING
     from ..studies.verdict import Kind
@@ -217,10 +217,23 @@ def _answer(study, table, name, out, files):
     last = [written(out, ", ".join(files.values())), f"[bold]{escape(study.verdict_in_words)}[/]"]
     if state.json:
         study.notes[:0] = table.notes
-    state.answer(values, *shown, notes=study.notes, last=[*last, *_next_steps(study, out)])
+    state.answer(values, *shown, notes=study.notes, last=[*last, *_next_steps(study, given, out)])
 
 
-def _next_steps(study, out):
+def _predict_command(given, out):
+    """The command that predicts for the rows that were learned from, read as they were."""
+    words = ["conemetric", "predict", given.data or next(iter(BUNDLED))]
+    if given.id_column is not None:
+        words += ["--id", given.id_column]
+    for name in ("separator", "decimal", "encoding"):
+        if getattr(given, name) is not None:
+            words += [f"--{name}", getattr(given, name)]
+    if given.header is not None:
+        words.append("--header" if given.header else "--no-header")
+    return command_line(*words, "--decision", out / DECISION)
+
+
+def _next_steps(study, given, out):
     """What to do now, by the verdict."""
     lines = []
     surer = [] if len(study.judged) > 1 else ["--repeats 5 for more splits"]
@@ -228,7 +241,6 @@ def _next_steps(study, out):
         lines = [f"Next, in Python{f' ({surer[0]})' if surer else ''}:"]
         lines += use_in_python(out / FILES["metric"])
     if study.decided is not None and not study.verdict.is_worse(study.decided.name):
-        predict = f"conemetric predict NEW.csv --decision {out / DECISION}"
-        lines.append(escape(f"To predict for new rows: {predict}"))
+        lines.append(escape(f"To predict, here for the same file: {_predict_command(given, out)}"))
     ways = [*surer, "more rows", "`conemetric compare` for other methods"]
     return lines or [f"Next: {', '.join(ways[:-1])}, or {ways[-1]}."]

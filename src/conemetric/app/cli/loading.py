@@ -9,7 +9,7 @@ from ...constraints.labels import MAX_CLASS_VALUES, is_continuous
 from ..datasets import ALIASES, BUNDLED, load_bundled
 from ..studies.supervision import Labelled, Measured, Paired, Ranked, Task
 from .files import check_file
-from .intake import Table, row_numbers
+from .intake import Learned, Table, row_numbers
 from .options import Reading
 from .tables import read_frame, read_table
 from .wording import listed, plural
@@ -20,8 +20,12 @@ SAME = {
 }
 
 
-def load_rows(data: str | None, reading: Reading) -> tuple[Table, str]:
-    """The table of a file, or of a bundled data set, and a name for it."""
+def load_rows(
+    data: str | None, reading: Reading, learned: Learned | None = None
+) -> tuple[Table, str]:
+    """The table of a file, or of a bundled data set, and a name for it; as an encoder or a metric
+    expects it, if there is one.
+    """
     data = data or next(iter(BUNDLED))
     name = ALIASES.get(data, data)
     if name in BUNDLED and not Path(data).exists():
@@ -33,7 +37,7 @@ def load_rows(data: str | None, reading: Reading) -> tuple[Table, str]:
         classes = bunch.target_names.astype(str)[bunch.target]
         return Table(np.ascontiguousarray(bunch.data), list(bunch.feature_names), classes), name
     path = check_file(data)
-    return read_table(path, reading), path.stem
+    return read_table(path, reading, learned), path.stem
 
 
 def load_task(data: str | None, reading: Reading) -> tuple[Table, Task, str]:

@@ -197,8 +197,8 @@ class Columns(Dialect):
         given = [f"--{name}" for name in kinds if getattr(self, name)]
         if len(given) > 1:
             raise ValueError(f"got {' and '.join(given)}; give one kind of supervision.")
-        bundled = self.data is None or ALIASES.get(self.data, self.data) in BUNDLED
-        for path in (None if bundled else self.data, self.labels, self.pairs, self.triplets):
+        check_data(self.data)
+        for path in (self.labels, self.pairs, self.triplets):
             if path is not None:
                 check_file(path)
 
@@ -226,6 +226,12 @@ class Judging(Options):
     max_rows: MaxRows = None
     tol: Tolerance = Options.tol
     seed: Seed = 0
+
+
+def check_data(data: str | None) -> None:
+    """Refuse a file that is not there; a bundled data set goes by its name."""
+    if data is not None and ALIASES.get(data, data) not in BUNDLED:
+        check_file(data)
 
 
 def is_pattern(data: str | None) -> bool:
