@@ -129,7 +129,14 @@ MAX_ROWS = (
     "Learn from at most this many rows, drawn class by class; default: as many as can be learned "
     "from in minutes."
 )
-MaxRows = Annotated[Number, _fit("N", MAX_ROWS, min=10)]
+
+
+def most_rows(text: str) -> Any:
+    """The option that limits how many rows are learned from."""
+    return _fit("N", text, min=10)
+
+
+MaxRows = Annotated[Number, most_rows(MAX_ROWS)]
 
 
 # ---- reading
