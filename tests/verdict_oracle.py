@@ -54,7 +54,7 @@ class Oracle:
             "little": r"The columns may carry little information",
             "constant": (
                 r"(?P<title>[^.]*?) shows no measurable gain over (?P<rows>always predicting .*?\)): "
-                r"the columns may carry little information"
+                rf"too few {judges}, or columns that carry little information"
             ),
             "better": (
                 rf"Use the learned distance rather than the Euclidean one: {change} \((?P<p>p.*?)\)"

@@ -271,9 +271,8 @@ class _Constrained(Task):
         return len(np.intersect1d(self.indices[self.train], self.indices[self.test]))
 
     @property
-    def held_out_in_words(self) -> str:
-        shared = plural(self.n_shared, "row")
-        return f"{super().held_out_in_words} that share {shared} with training"
+    def sharing(self) -> str:
+        return f" that share {plural(self.n_shared, 'row')} with training"
 
     def protocol(self, share: float) -> str:
         rows = "of rows that no training pair has".replace("pair", self.items.removesuffix("s"))

@@ -122,9 +122,9 @@ class Task:
         return 0
 
     @property
-    def held_out_in_words(self) -> str:
-        """What is held out, for a sentence."""
-        return f"{len(self.test):,} held-out {self.items}"
+    def sharing(self) -> str:
+        """That in words, after "held-out items", where it needs saying."""
+        return ""
 
     def protocol(self, share: float) -> str:
         """How items are held out, for the report."""

@@ -279,15 +279,17 @@ def _ours(verdict, terms):
 
 def _constant(verdict, terms):
     """Whether always predicting the same does as well."""
-    little = "the columns may carry little information"
     if verdict.lowest.kind is Kind.CONSTANT:
-        return f"{little[0].upper()}{little[1:]}."
+        return "The columns may carry little information."
     level = [each for each in verdict.level if each.row.kind is Kind.CONSTANT]
     if not level:
         return ""
     title = terms.title(verdict.lowest)
     over = _with_p(level[0], terms)
-    return f"{title[0].upper()}{title[1:]} shows no measurable gain over {over}: {little}."
+    return (
+        f"{title[0].upper()}{title[1:]} shows no measurable gain over {over}: too few "
+        f"{terms.judges}, or columns that carry little information."
+    )
 
 
 def _on_distances(distances, terms, where=""):
