@@ -219,3 +219,26 @@ def test_by_scikit_learns_splitters(seed):
         rows = rows_of_groups(groups, classes, share, np.random.default_rng(seed))
         assert len(rows) == pytest.approx(200 * share, abs=25)
         assert sorted({*groups[rows]} & {*np.delete(groups, rows)}) == []
+
+
+@pytest.mark.parametrize("method", ["auto", "frob"])
+def test_folds_within_training_keep_groups_together(method):
+    """Those of the blend and of the classifier, whose evidence and promises are for new people then."""
+    X, who = people(0, n_people=30, n_rows=8, n_columns=6, noise=1.0)
+    task = Labelled(X, np.where(who % 2, "ill", "well"), groups=who)
+    study = run_study(task, Options(method=method, scale="standard", seed=1), decide=True)
+    folds = study.decided.decision.estimator.evidence_
+    assert folds.error[folds.usual] > 0.3  # neighbours of one's own would make it 0
+    if method == "auto":
+        assert study.evidence.error["plain"] > 0.3
+        of_rows = study.task.groups[study.task.learn]
+        for train, held_out in study.estimator._cross_fitted.folds:
+            assert not set(of_rows[train]) & set(of_rows[held_out])
+
+
+def test_two_groups_leave_one_to_learn_from():
+    """In which nothing can be held out by group."""
+    X, who = people(0, n_people=2, n_rows=60, n_columns=4)
+    task = Labelled(X, np.arange(len(X)) % 2, groups=who)
+    study = run_study(task, Options(method="frob"), decide=True)
+    assert study.task.groups_in_folds is None and study.decided is not None

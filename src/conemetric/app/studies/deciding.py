@@ -67,7 +67,8 @@ class Decision:
         name = type(self.estimator).__name__
         stage = timed_stage(f"learning to decide, {name}", self.seconds, name)
         with collected_warnings() as collected, stage:
-            self.estimator.fit(self.X[task.original(task.learn)], task.y[task.learn])
+            rows, y = self.X[task.original(task.learn)], task.y[task.learn]
+            self.estimator.fit(rows, y, groups=task.groups_in_folds)
         for warning in collected:
             if not isinstance(warning, CollapsedMetricWarning):  # perhaps not the chosen metric
                 notes.append(f"Decision: {in_options(warning)}")

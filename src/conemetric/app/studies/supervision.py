@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
+from sklearn.utils.validation import has_fit_parameter
 
 from ...constraints.in_memory import check_pairs, check_similar, check_triplets
 from ...core.wording import plural, shortened
@@ -168,8 +169,24 @@ class Labelled(Task):
             parts["groups"] = self.groups[used]
         return replace(self, used=used, **parts)
 
+    @property
+    def groups_in_folds(self) -> np.ndarray | None:
+        """The groups of the rows to learn from, for estimators that hold some of these out in turn;
+        None if there are none, or if no fold could be held out.
+        """
+        if self.groups is None:
+            return None
+        groups = self.groups[self.learn]
+        _, stratum = np.unique(self.strata[self.learn], return_inverse=True)
+        of_both = np.unique(np.column_stack([stratum, groups]), axis=0)
+        groups_per_stratum = np.bincount(of_both[:, 0])
+        return groups if groups_per_stratum.max() > 1 else None
+
     def fit(self, estimator: Any) -> None:
-        estimator.fit(self.X[self.learn], self.y[self.learn], target=self.target)
+        given: dict[str, Any] = {"target": self.target}
+        if has_fit_parameter(estimator, "groups"):
+            given["groups"] = self.groups_in_folds
+        estimator.fit(self.X[self.learn], self.y[self.learn], **given)
 
     def judge(self, estimator: Any, options: Options) -> Judgement:
         train, test = (
