@@ -85,7 +85,7 @@ def test_a_row_is_green_only_where_it_is_better(constant):
             if colour == "better":
                 beats_euclidean = "Use the learned distance" in text and name == "learned"
                 assert beats_euclidean or (error == least and "cannot tell" not in text)
-                assert name not in ("euclidean", "constant")
+                assert name not in ("euclidean", "constant") and error < constant
             elif colour == "worse":
                 assert name == "learned" and "the learned one is worse" in text
 

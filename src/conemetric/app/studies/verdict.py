@@ -11,6 +11,7 @@ Learned against Euclidean distance is a comparison of its own, at the same level
 data were seen. It has one p-value wherever it occurs, which is not multiplied.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -134,16 +135,23 @@ class Verdict:
         return any(each.row.name == name for each in self.worse)
 
     def colour(self, name: str) -> str:
-        """ "better" or "worse" where the verdict says so of a row, else empty."""
-        distances = self.distances
-        if name == distances.learned.name and distances.outcome is Outcome.WORSE:
+        """ "better" or "worse" where the verdict says so of a row, else empty. Nothing is better that
+        errs as much as the constant.
+        """
+        learned, outcome = self.distances.learned, self.distances.outcome
+        if name == learned.name and outcome is Outcome.WORSE:
             return "worse"
-        if name == distances.learned.name and distances.outcome is Outcome.BETTER:
-            return "better"
-        baseline = self.lowest.kind in (Kind.EUCLIDEAN, Kind.CONSTANT)
-        if name == self.lowest.name and self.is_alone and not baseline:
+        if name == learned.name and outcome is Outcome.BETTER:
+            return "better" if learned.error < self._error_of_constant else ""
+        is_baseline = self.lowest.kind in (Kind.EUCLIDEAN, Kind.CONSTANT)
+        if name == self.lowest.name and self.is_alone and not is_baseline:
             return "better"
         return ""
+
+    @property
+    def _error_of_constant(self):
+        rows = [self.lowest, *(each.row for each in self.comparisons)]
+        return min((row.error for row in rows if row.kind is Kind.CONSTANT), default=math.inf)
 
 
 def find_verdict(
