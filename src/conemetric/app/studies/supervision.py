@@ -426,8 +426,13 @@ class Paired(_Constrained):
             )
 
     def fingerprint(self) -> dict[str, Any]:
-        rows = self.X if self.raw is None else self.raw
-        return {"rows_id": digits_of(rows), "pairs": pair_keys(self.indices[self.train])}
+        learned_from = self.indices[self.train]
+        rows = np.unique(learned_from)
+        return {
+            "rows_id": digits_of(self.X if self.raw is None else self.raw),
+            "pairs": pair_keys(learned_from),
+            "pair_rows": pair_keys(np.column_stack([rows, rows])),
+        }
 
     def fit(self, estimator: Any) -> None:
         estimator.fit(self.X, pairs=self.indices[self.train], similar=self.similar[self.train])
