@@ -225,7 +225,7 @@ def test_verify_says_when_it_is_given_its_own_training_pairs(
 ):
     monkeypatch.setattr("conemetric.app.report.metric.write_report", lambda *args, **kwargs: None)
     if many:  # a sample of the pairs is known
-        monkeypatch.setattr("conemetric.app.studies.supervision.MOST_KEYS", 60)
+        monkeypatch.setattr("conemetric.app.studies.constrained.MOST_KEYS", 60)
     lines = pairs.read_text().splitlines()
     learned = lines[1:150]
     known = {frozenset(line.split(",")[:2]) for line in learned}

@@ -8,8 +8,9 @@ import pytest
 from sklearn.metrics import roc_auc_score
 
 from conemetric.app.studies import Options, run_study
+from conemetric.app.studies.constrained import Paired, Ranked
 from conemetric.app.studies.holding_out import divided, groups_of, in_proportion, rows_of_groups
-from conemetric.app.studies.supervision import Labelled, Measured, Paired, Ranked
+from conemetric.app.studies.supervision import Labelled, Measured
 from conemetric.evaluation.statistics import randomisation_test
 from conemetric.evaluation.verification import distance_score
 

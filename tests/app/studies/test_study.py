@@ -13,12 +13,11 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from conemetric import FrobMetric, watching
 from conemetric.app.studies import Options, methods, run_study
 from conemetric.app.studies import study as studying
+from conemetric.app.studies.constrained import Paired, Ranked
 from conemetric.app.studies.methods import KNOWN, find
 from conemetric.app.studies.supervision import (
     Labelled,
     Measured,
-    Paired,
-    Ranked,
     sample_by_class,
 )
 from conemetric.app.studies.task import Judgement, data_id

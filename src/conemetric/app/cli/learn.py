@@ -170,39 +170,9 @@ def _image_shape(image, data):
 def _answer(study, table, name, given, out, files):
     from ..report.table import table_headings, table_rows
     from ..studies.study import COMPILING
-    from ..studies.verdict import Kind
 
-    decided, verdict = study.decided, study.verdict
-    by_kind = defaultdict(list)
-    for row in study.table():
-        by_kind[study.kind(row["method"])].append(row)
-    (before,), (after,) = by_kind[Kind.EUCLIDEAN], by_kind[Kind.LEARNED]
-    decision, constant = by_kind[Kind.DECISION], by_kind[Kind.CONSTANT]
-    values = {
-        "data": name,
-        "rows": study.task.n_rows,
-        "features": study.task.raw.shape[1],
-        "verdict": study.verdict_in_words,
-        "lowest": verdict.lowest.name,
-        "level": [each.row.name for each in verdict.level],
-        "distance": verdict.distances.outcome.value,
-        "alarm": study.alarm,
-        "before": before,
-        "after": after,
-        "decision": decision[0] if decision else None,
-        "compared": by_kind[Kind.OTHER],
-        "constant": constant[0] if constant else None,
-        "p_value": study.p_value,
-        "shared_rows": study.task.n_shared,
-        "splits": [
-            {name: judged.rate for name, judged in split.items()}
-            | {"before": split["euclidean"].rate, "after": split[study.options.method].rate}
-            for split in study.judged
-        ],
-        "evidence": None if study.evidence is None else vars(study.evidence),
-        "seconds": study.seconds,
-        "files": {kind: str(out / file) for kind, file in files.items()},
-    }
+    values = {"data": name, **_values(study)}
+    values["files"] = {kind: str(out / file) for kind, file in files.items()}
     shown: list[Any] = [f"[bold red]{escape(study.alarm)}[/]"] if study.alarm else []
     shown += [f"[dim]- {escape(note)}[/]" for note in table.notes]
     title = f"{name}: {plural(study.task.n_rows, 'row')}, {plural(values['features'], 'column')}"
@@ -210,14 +180,48 @@ def _answer(study, table, name, given, out, files):
     shown.append(grid(title, table_headings(study), rows))
     if study.metric.certificate is not None:
         shown.append(f"certificate: {in_words(study.metric.certificate)}")
-    if decided is not None:
-        shown.append(f"decision: {escape(str(decided.final.blend_))}")
+    if study.decided is not None:
+        shown.append(f"decision: {escape(str(study.decided.final.blend_))}")
     if COMPILING in study.seconds:
         shown.append(f"{COMPILING}: {study.seconds[COMPILING]:.1f} s, not included above")
     last = [written(out, ", ".join(files.values())), f"[bold]{escape(study.verdict_in_words)}[/]"]
     if state.json:
         study.notes[:0] = table.notes
     state.answer(values, *shown, notes=study.notes, last=[*last, *_next_steps(study, given, out)])
+
+
+def _values(study):
+    """What the study found, for `--json`."""
+    from ..studies.verdict import Kind
+
+    verdict = study.verdict
+    by_kind = defaultdict(list)
+    for row in study.table():
+        by_kind[study.kind(row["method"])].append(row)
+    learned = str(study.options.method)
+    splits = []
+    for split in study.judged:
+        errors = {name: judged.rate for name, judged in split.items()}
+        splits.append({**errors, "before": errors["euclidean"], "after": errors[learned]})
+    return {
+        "rows": study.task.n_rows,
+        "features": study.task.raw.shape[1],
+        "verdict": study.verdict_in_words,
+        "lowest": verdict.lowest.name,
+        "level": [each.row.name for each in verdict.level],
+        "distance": verdict.distances.outcome.value,
+        "alarm": study.alarm,
+        "before": by_kind[Kind.EUCLIDEAN][0],
+        "after": by_kind[Kind.LEARNED][0],
+        "decision": next(iter(by_kind[Kind.DECISION]), None),
+        "compared": by_kind[Kind.OTHER],
+        "constant": next(iter(by_kind[Kind.CONSTANT]), None),
+        "p_value": study.p_value,
+        "shared_rows": study.task.n_shared,
+        "splits": splits,
+        "evidence": None if study.evidence is None else vars(study.evidence),
+        "seconds": study.seconds,
+    }
 
 
 def _predict_command(given, out):

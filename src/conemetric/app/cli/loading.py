@@ -7,7 +7,8 @@ import polars as pl
 
 from ...constraints.labels import MAX_CLASS_VALUES, is_continuous
 from ..datasets import ALIASES, BUNDLED, load_bundled
-from ..studies.supervision import Labelled, Measured, Paired, Ranked, Task
+from ..studies.constrained import Paired, Ranked
+from ..studies.supervision import Labelled, Measured, Task
 from .files import check_file
 from .intake import Learned, Table, row_numbers
 from .options import Reading

@@ -23,8 +23,9 @@ from ...tables import TableEncoder
 from ..advice import in_options
 from ..options import Options
 from . import deciding
+from .constrained import Paired
 from .methods import find, methods_for
-from .supervision import Labelled, Paired
+from .supervision import Labelled
 from .task import Judgement, Task, data_id, table_encoder
 from .verdict import Kind, Outcome, Row, Terms, Verdict, find_verdict, verdict_in_words
 
