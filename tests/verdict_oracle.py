@@ -24,7 +24,7 @@ class Oracle:
         p_values,
         collapsed=False,
         measure="error",
-        where="on 99 rows",
+        where=" on 99 rows",
         judges="rows",
         figures=None,
     ):
@@ -34,12 +34,12 @@ class Oracle:
         self.best = {name for name in errors if errors[name] == self.least}
         self.said_p = {}  # by pair: each may have one p-value only
         measure, where = re.escape(measure), re.escape(where)
-        change = rf"{measure} (?P<x>{FIGURE}) -> (?P<y>{FIGURE})(?: {where})?"
+        change = rf"{measure} (?P<x>{FIGURE}) -> (?P<y>{FIGURE})(?:{where})?"
         keep = "Keep the Euclidean distance: the learned one"
         self.sentences = {
-            "lowest": rf"(?P<title>[^.]*?) has the lowest {measure}: (?P<figure>{FIGURE}) {where}",
+            "lowest": rf"(?P<title>[^.]*?) has the lowest {measure}: (?P<figure>{FIGURE}){where}",
             "lowest of others": (
-                rf"The lowest {measure} is not ours: (?P<title>.*?), (?P<figure>{FIGURE}) {where}"
+                rf"The lowest {measure} is not ours: (?P<title>.*?), (?P<figure>{FIGURE}){where}"
             ),
             "level": (
                 rf"These {judges} cannot tell it apart from (?P<rows>.*?)"

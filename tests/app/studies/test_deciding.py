@@ -198,9 +198,9 @@ def test_the_verdict_of_a_study_is_true_of_its_table(n_splits, certain, constant
         oracle = Oracle(
             errors,
             p_values,
-            where="(mean and standard deviation of 3 random splits)"
+            where=", mean and standard deviation of 3 random splits"
             if several
-            else "on 400 held-out rows",
+            else " on 400 held-out rows",
             judges="splits" if several else "rows",
             figures={name: f"{error:.2%} ± 0.00%" for name, error in errors.items()}
             if several
@@ -228,7 +228,7 @@ def test_the_verdict_on_numbers_is_true_of_its_table(noise):
         for pair in combinations(wrong, 2):
             better, worse = sorted(pair, key=errors.get)
             p_values[frozenset(pair)] = table[keys[better]].p_value(table[keys[worse]])
-        oracle = Oracle(errors, p_values, measure="1 - R²", where="on 60 held-out rows")
+        oracle = Oracle(errors, p_values, measure="1 - R²", where=" on 60 held-out rows")
         oracle.check(shown.verdict_in_words)
 
 

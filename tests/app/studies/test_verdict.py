@@ -25,7 +25,7 @@ def written(errors, p_values, collapsed, measure):
     terms = Terms(
         measure=measure,
         figures={name: f"{error:.2%}" for name, error in errors.items()},
-        where="on 99 rows",
+        where=" on 99 rows",
         judges="rows",
         constant="'b', the most common label",
     )

@@ -151,9 +151,9 @@ class Study:
     def verdict_in_words(self) -> str:
         """What the table shows, in a few sentences."""
         n_splits = len(self.judged)
-        where = f"on {self.after.n:,} held-out {self.task.items}{self.task.sharing}"
+        where = f" on {self.after.n:,} held-out {self.task.items}{self.task.sharing}"
         if n_splits > 1:
-            where = f"(mean and standard deviation of {n_splits} random splits)"
+            where = f", mean and standard deviation of {n_splits} random splits"
         terms = Terms(
             measure=self.task.measure,
             figures={name: self._figure(name) for name in self.judged[0]},

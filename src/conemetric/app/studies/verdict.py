@@ -198,7 +198,7 @@ class Terms:
 
     measure: str  # "error", or what else a row has the lowest of
     figures: Mapping[str, str]  # the error of each row, by its name, as the table shows it
-    where: str  # "on 254 held-out rows"
+    where: str  # " on 254 held-out rows", after a figure
     judges: str  # "rows" or "splits", which tell rows of the table apart or cannot
     constant: str = ""  # what is always predicted
 
@@ -231,7 +231,7 @@ def verdict_in_words(verdict: Verdict, terms: Terms) -> str:
 def _lowest(verdict, terms):
     """Which row has the lowest error, and whether it is ours."""
     title = terms.title(verdict.lowest)
-    figure = f"{terms.figures[verdict.lowest.name]} {terms.where}"
+    figure = terms.figures[verdict.lowest.name] + terms.where
     if verdict.is_ours:
         return f"{title[0].upper()}{title[1:]} has the lowest {terms.measure}: {figure}."
     return f"The lowest {terms.measure} is not ours: {title}, {figure}."
@@ -303,8 +303,7 @@ def _constant(verdict, terms):
 def _on_distances(distances, terms, where=""):
     """Which of the two distances to use."""
     figures = (terms.figures[row.name] for row in (distances.euclidean, distances.learned))
-    change = " -> ".join(figures) + (where and f" {where}")
-    change = f"{terms.measure} {change}"
+    change = f"{terms.measure} {' -> '.join(figures)}{where}"
     p = _p(distances.p_value)
     if distances.outcome is Outcome.BETTER:
         return f"Use the learned distance rather than the Euclidean one: {change} ({p})."
