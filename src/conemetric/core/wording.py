@@ -18,3 +18,8 @@ def first_few(parts: Sequence[str], most: int) -> str:
     """The first few parts, and how many more there are."""
     more = f" and {len(parts) - most} more" if len(parts) > most else ""
     return ", ".join(parts[:most]) + more
+
+
+def shortened(text: str, longest: int) -> str:
+    """The text, or its beginning if it has more characters than this."""
+    return text if len(text) <= longest else f"{text[: longest - 3]}..."

@@ -165,8 +165,12 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
     # ---- fit
 
     @abstractmethod
-    def _cross_fit(self, X: Array, y: np.ndarray, rng: RandomState) -> CrossFitted | None:
-        """Fit ``metric_``, if any, to all rows and to all folds but one; None without folds."""
+    def _cross_fit(
+        self, X: Array, y: np.ndarray, rng: RandomState, groups: np.ndarray | None = None
+    ) -> CrossFitted | None:
+        """Fit ``metric_``, if any, to all rows and to all folds but one; None without folds. The
+        rows of one of the groups are in one fold.
+        """
 
     @abstractmethod
     def _row_losses(self, scores: np.ndarray, Y: np.ndarray) -> np.ndarray:
@@ -180,8 +184,18 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
     def _targets(self, y: np.ndarray) -> np.ndarray:
         """What the rules are fitted to (n, n_targets), scaled as in ``fit``."""
 
+    def _of_given(self, groups: np.ndarray | None) -> np.ndarray | None:
+        """The groups of the rows that have a weight."""
+        return None if groups is None else groups[self._given]
+
     def _fit_decision(
-        self, X: Array, y: np.ndarray, Y: np.ndarray, weights: np.ndarray, rules: str
+        self,
+        X: Array,
+        y: np.ndarray,
+        Y: np.ndarray,
+        weights: np.ndarray,
+        rules: str,
+        groups: np.ndarray | None = None,
     ) -> Blended | None:
         """Choose metrics and settings of the ``rules`` for targets Y (n, n_targets), and fit them to
         all rows: the blend with crossed held-out scores; None if no rows could be held out.
@@ -203,7 +217,7 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
         self.trials_: list[Trial] = []
         rows = Training(X, Y, weights, symmetric_keys(X))
         with _threads_for(len(y)), self._ctrl_c_hands_on_the_metric():
-            fitted = self._cross_fit_some(X, y, rng)
+            fitted = self._cross_fit_some(X, y, rng, groups)
             if fitted is None:
                 self._judged = np.empty(0, int)
                 rule = RULES["kernel" if rules == "auto" else rules].default()
@@ -246,12 +260,15 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
             interrupt.metric = self.metric_  # type: ignore[attr-defined]
             raise
 
-    def _cross_fit_some(self, X: Array, y: np.ndarray, rng: RandomState) -> CrossFitted | None:
+    def _cross_fit_some(
+        self, X: Array, y: np.ndarray, rng: RandomState, groups: np.ndarray | None
+    ) -> CrossFitted | None:
         """`_cross_fit` with at most `MOST_FOR_METRIC` rows; its folds number all rows."""
         if len(y) <= MOST_FOR_METRIC:
-            return self._cross_fit(X, y, rng)
+            return self._cross_fit(X, y, rng, groups)
         drawn = self._drawn(X, y, rng)[:MOST_FOR_METRIC]
-        fitted = self._cross_fit(arrays.take(X, drawn), y[drawn], rng)
+        of_drawn = None if groups is None else groups[drawn]
+        fitted = self._cross_fit(arrays.take(X, drawn), y[drawn], rng, of_drawn)
         if fitted is None:
             return None
         folds = [Fold(*(drawn[rows] for rows in fold)) for fold in fitted.folds]

@@ -34,7 +34,16 @@ from ..core.threads import MIN_PARALLEL_WORK
 from ..solvers.base import Certificate
 from .base import SOLVER_PARAMETERS, MahalanobisMetric
 from .boostmetric import BoostMetric
-from .folds import BLEND, PLAIN, TOL, VOTES, CandidateMethod, LabelledFolds, fit_linear_map
+from .folds import (
+    BLEND,
+    PLAIN,
+    TOL,
+    VOTES,
+    CandidateMethod,
+    LabelledFolds,
+    check_groups,
+    fit_linear_map,
+)
 from .frobmetric import FrobMetric
 from .relative_comparisons import RelativeComparisons
 from .validation import validate_labelled_points
@@ -186,7 +195,7 @@ class AutoMetric(MahalanobisMetric):
     }
 
     @atomic_fit(prefer_skip_nested_validation=False)
-    def fit(self, X: Any, y: Any, *, target: str = "auto") -> Self:
+    def fit(self, X: Any, y: Any, *, target: str = "auto", groups: Any = None) -> Self:
         """Learn the blend from labels.
 
         Parameters
@@ -196,6 +205,8 @@ class AutoMetric(MahalanobisMetric):
             Class labels.
         target : {"auto", "classes"}, default="auto"
             As in `FrobMetric.fit`; continuous targets raise an error.
+        groups : array-like (n,), default=None
+            Rows with equal entries, such as those of one person, are held out together.
 
         Returns
         -------
@@ -207,7 +218,9 @@ class AutoMetric(MahalanobisMetric):
         candidates = self._candidates()
         rng = check_random_state(self.random_state)
         fewest = self.n_neighbors if isinstance(self.n_neighbors, Integral) else VOTES[0]
-        rows = LabelledFolds(X, check_labels(y, fewest), self.n_neighbors, rng)
+        if groups is not None:
+            groups = check_groups(groups, X.shape[0])
+        rows = LabelledFolds(X, check_labels(y, fewest), self.n_neighbors, rng, groups)
         plain = [rows.judge(np.eye(X.shape[1]), fold) for fold in rows.folds]
         found: dict[str, Any] = {PLAIN: plain}
         if None in plain:
