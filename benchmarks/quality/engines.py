@@ -1,28 +1,26 @@
-"""Learned rankings in real search engines: whether each returns what `rank` returns.
+"""Whether search engines return what `rank` returns when they run an exported ranking.
 
-    CONEMETRIC_DATA=... python benchmarks/engines.py [--engines pgvector sqlite ...]
-    [--documents 500] [--queries 96]
+For each engine, the adapter is learned with ``target=`` this engine from the lists of words that the
+engine itself returns, on half of the judged queries; its export is run in the engine on the others. A
+line has the queries whose first ten are those of `rank` (documents whose scores differ by less than a
+rounding may change places), and nDCG@10 of both; C = 0.1, so that words always have a weight. "dense"
+are the first ten by mapped queries alone, of an adapter without words. Engines that are not installed
+are left out; ``python -m pip install '.[engines]'`` brings them all.
 
-Reads ``ir_hybrid_cranfield.npz`` (rows of all-MiniLM-L6-v2, judgements) and its texts. For each
-engine: the adapter is learned with ``target=`` this engine from the lists of words that the engine
-itself gives, on half of the judged queries; its export is run in the engine on the others. A line
-gives the queries whose first ten are those of `rank` (documents whose scores differ by less than
-a rounding may change places), and nDCG@10 of both; C = 0.1, so that words always have a weight.
-"dense" are the first ten by mapped queries alone, of an adapter without words.
-Engines that are not installed are left out: ``pip install '.[engines]'``.
+    python -m benchmarks engines --engines pgvector sqlite --documents 500 --queries 96
+
+Data: ir_hybrid_cranfield and its texts
+Minutes: 2
 """
 
-import argparse
-import gzip
 import importlib.metadata
-import json
-import os
 import re
 import sqlite3
 import tempfile
 import warnings
 from contextlib import ExitStack
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -30,6 +28,10 @@ from conemetric import QueryAdapter
 from conemetric.export import Examples, postgres_connection, postgres_scores, to_hybrid_query
 from conemetric.ranking.lexical import BM25Vectors, engine_scores
 from conemetric.ranking.measures import ndcg
+
+from ..command import command_parser
+from ..data import load_collection, load_texts, unit_rows
+from ..output import print_row
 
 ROUNDING = 1e-5  # of float32 scores, which engines store
 WINDOW = 200
@@ -58,7 +60,7 @@ class Engine:
     def ranking(self, adapter, queries, texts):
         """The first ten of every query by the adapter's export."""
         exported = to_hybrid_query(adapter)
-        mapped = np.asarray(adapter.transform_queries(unit(queries)), np.float32)
+        mapped = np.asarray(adapter.transform_queries(unit_rows(queries, np.float64)), np.float32)
         return [self.hybrid(exported, *query) for query in zip(mapped, texts, strict=True)]
 
 
@@ -371,14 +373,14 @@ class Chroma(Engine):
 
 
 ENGINES = {
-    **{"pgvector": Postgres, "duckdb": DuckDB, "sqlite": Sqlite, "qdrant": Qdrant},
-    **{"milvus": Milvus, "lancedb": LanceDB, "chroma": Chroma},
+    "pgvector": Postgres,
+    "duckdb": DuckDB,
+    "sqlite": Sqlite,
+    "qdrant": Qdrant,
+    "milvus": Milvus,
+    "lancedb": LanceDB,
+    "chroma": Chroma,
 }
-
-
-def unit(X):
-    X = np.asarray(X, np.float64)
-    return X / np.linalg.norm(X, axis=1, keepdims=True)
 
 
 def same(found, expected, scores):
@@ -410,23 +412,29 @@ def judged(found, relevance):
     return 100 * float(np.nanmean(ndcg(first, relevance)))
 
 
-class Half:
-    """Some of the queries, renumbered."""
+class Half(NamedTuple):
+    """Some of the queries, their texts, and what is relevant to them."""
 
-    def __init__(self, file, texts, kept, documents):
-        self.queries = unit(file["queries"][kept])
-        self.texts = [texts["queries"][i] for i in kept]
-        rows = file["qrels"][file["qrels"][:, 1] < documents]
-        place = {query: number for number, query in enumerate(kept)}
-        rows = [(place[q], d, g) for q, d, g in rows.tolist() if q in place and g > 0]
-        self.relevance = np.array(rows)
+    queries: np.ndarray
+    texts: list[str]
+    relevance: np.ndarray
+
+    @classmethod
+    def of(cls, judged, texts, numbers):
+        """The queries of these numbers."""
+        kept = np.isin(np.arange(len(judged.queries)), numbers)
+        part = judged.part(kept)
+        relevance = part.relevance[part.relevance[:, 2] > 0]
+        return cls(part.queries, [texts[i] for i in np.flatnonzero(kept)], relevance)
 
 
 def measure(name, documents, texts, train, test):
     """Print a line."""
     with ENGINES[name](documents, texts) as engine:
-        form, cells = "dense", ["", "", ""]
-        adapter, columns = QueryAdapter(0.1, random_state=0), [None, None]
+        form = "dense"
+        cells = ["", "", ""]
+        adapter = QueryAdapter(0.1, random_state=0)
+        columns = [None, None]
         if engine.columns is not None:
             form = "hybrid, dense"
             adapter.target = name
@@ -442,11 +450,7 @@ def measure(name, documents, texts, train, test):
         near = [engine.nearest(vector) for vector in mapped]
         equal, _ = compared(alone, test.queries, documents, None, near)
         dense = f"{sum(equal)} of {len(equal)}"
-        print(
-            f"{name:10s} {engine.version:38s} {form:14s} "
-            + "".join(f"{cell:>12s}" for cell in (*cells, dense)),
-            flush=True,
-        )
+        print_row(f"{name:10s} {engine.version:38s} {form:14s}", [*cells, dense], 65, 12)
 
 
 def installed(name):
@@ -458,33 +462,28 @@ def installed(name):
         return False
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def main(arguments):
+    parser = command_parser(__doc__, __name__)
     parser.add_argument("--engines", nargs="*", default=list(ENGINES), choices=ENGINES)
     parser.add_argument("--documents", type=int, default=500)
     parser.add_argument("--queries", type=int, default=96, help="to judge on, at most")
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     warnings.simplefilter("ignore")
-    folder = Path(os.environ["CONEMETRIC_DATA"])
-    file = dict(np.load(folder / "ir_hybrid_cranfield.npz"))
-    texts = json.loads(gzip.decompress((folder / "ir_hybrid_cranfield_texts.json.gz").read_bytes()))
+    whole = load_collection("ir_hybrid_cranfield", dtype=np.float64).judged
+    texts = load_texts("ir_hybrid_cranfield")
     n = options.documents
-    rows = file["qrels"][(file["qrels"][:, 1] < n) & (file["qrels"][:, 2] > 0)]
-    queries = np.random.default_rng(0).permutation(np.unique(rows[:, 0])).tolist()
+    kept = whole.relevance[:, 1] < n
+    some = whole._replace(documents=whole.documents[:n], relevance=whole.relevance[kept])
+    relevant = some.relevance[some.relevance[:, 2] > 0]
+    queries = np.random.default_rng(0).permutation(np.unique(relevant[:, 0]))
     half = max(len(queries) // 2, len(queries) - options.queries)
-    train, test = (Half(file, texts, sorted(part), n) for part in (queries[:half], queries[half:]))
-    documents = unit(file["docs"][:n])
+    train = Half.of(some, texts["queries"], queries[:half])
+    test = Half.of(some, texts["queries"], queries[half:])
     print(f"{n} documents, {half} queries to learn from")
     heads = ("same hybrid", "nDCG rank", "nDCG engine", "same dense")
-    print(
-        f"{'engine':10s} {'version':38s} {'form':14s} " + "".join(f"{head:>12s}" for head in heads)
-    )
+    print_row(f"{'engine':10s} {'version':38s} {'form':14s}", heads, 65, 12)
     for name in options.engines:
         if installed(name):
-            measure(name, documents, texts["docs"][:n], train, test)
+            measure(name, some.documents, texts["docs"][:n], train, test)
         else:
             print(f"{name:10s} not installed")
-
-
-if __name__ == "__main__":
-    main()

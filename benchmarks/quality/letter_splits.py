@@ -1,34 +1,36 @@
-"""How much the error on letter depends on the split: FrobMetric on random splits of the
-size the papers used.
+"""How much the error on letter depends on the split: FrobMetric on random splits of the papers' size.
 
-    CONEMETRIC_DATA=... python benchmarks/letter_splits.py [--runs 10] [--jobs 1]
-    [--passes 4] [--out letter.jsonl] [--boost]
+10,500 points train, 4,500 validate, 5,000 test; 3-NN. Run 0 is the split of the tables here (the last
+5,000 rows test), the others are drawn from all 20,000 rows. A pass learns a metric from triplets found
+in the space of the passes before (the *MP* of the papers); each pass has its C chosen on validation,
+and so is the number of passes. Runs that are in the file of --out are not measured again.
 
-10,500 points train, 4,500 validate, 5,000 test; 3-NN. Run 0 is the split of the tables
-here (the last 5,000 rows test), the others are drawn from all 20,000 rows. A pass
-learns a metric from triplets found in the space of the passes before (the *MP* of the
-papers); each pass has its C chosen on validation, and so is the number of passes.
+With --boost: logistic BoostMetrics of three passes on the first split instead, for many numbers of
+targets and impostors.
 
-With --boost: logistic BoostMetrics of three passes on the first split instead, for many
-numbers of targets and impostors.
+    python -m benchmarks letter_splits --runs 10 --jobs 1 --passes 4 --out letter.jsonl
+
+Data: letter
+Minutes: 60 on one core (estimated); hours with --boost
 """
 
-import argparse
 import itertools
-import json
 import os
 import warnings
 from pathlib import Path
 
 import numpy as np
 from joblib import Parallel, delayed
-from papers.datasets import load
-from papers.experiment import ScaleFreeC
-from papers.knn_protocol import Split, evaluate, official_split
 from sklearn.exceptions import ConvergenceWarning
 
 from conemetric import BoostMetric, frobmetric_path
 from conemetric.evaluation.knn import knn_error
+
+from ..command import command_parser
+from ..data import load
+from ..output import Records
+from ..papers.experiment import ScaleFreeC
+from ..papers.knn_protocol import Split, evaluate, official_split
 
 GRID = ScaleFreeC(100, 300, 1e3, 3e3, 1e4, 3e4)
 PUBLISHED = 2.36
@@ -42,9 +44,11 @@ def split(run):
 
 
 def measure(run, passes):
-    data, parts = load("letter"), split(run)
+    data = load("letter")
+    parts = split(run)
     rows = (parts.train, parts.validation, parts.test)
-    spaces, labels = [data.X[part] for part in rows], [data.y[part] for part in rows]
+    spaces = [data.X[part] for part in rows]
+    labels = [data.y[part] for part in rows]
     errors = [_errors(None, spaces, labels)]
     for _ in range(passes):
         Cs = [choice["C"] for choice in GRID(spaces[0], labels[0])]
@@ -87,18 +91,21 @@ def boosted(solver, n_targets, n_impostors):
         outcome = evaluate(
             metric, data.X, data.y, split(0), stages=(20, 50, 100, 200, 300, 400, 500)
         )
-    errors = f"validation {100 * outcome.validation_error:.2f}, test {100 * outcome.test_error:.2f}"
-    return f"{solver}, {n_targets} targets, {n_impostors} impostors: {errors} after {outcome.parameters['stage']} iterations"
+    return (
+        f"{solver}, {n_targets} targets, {n_impostors} impostors: validation "
+        f"{100 * outcome.validation_error:.2f}, test {100 * outcome.test_error:.2f} after "
+        f"{outcome.parameters['stage']} iterations"
+    )
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def main(arguments):
+    parser = command_parser(__doc__, __name__)
     parser.add_argument("--runs", type=int, default=10)
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--passes", type=int, default=4)
     parser.add_argument("--out", type=Path, default=Path("letter.jsonl"))
     parser.add_argument("--boost", action="store_true")
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     if options.boost:
         choices = itertools.product(("stagewise", "corrective"), (1, 2, 3, 5), (1, 2, 3, 5, 10))
@@ -107,18 +114,14 @@ def main():
         ):
             print(line, flush=True)
         return
-    done = (
-        [json.loads(line) for line in options.out.read_text().splitlines()]
-        if options.out.exists()
-        else []
-    )
+    file = Records(options.out)
+    done = file.read()
     todo = sorted(set(range(options.runs)) - {record["run"] for record in done})
     for record in Parallel(options.jobs, return_as="generator_unordered")(
         delayed(measure)(run, options.passes) for run in todo
     ):
         done.append(record)
-        with options.out.open("a") as file:
-            file.write(json.dumps(record) + "\n")
+        file.append(record)
         print(record, flush=True)
     test = np.array([record["test"] for record in done])
     for index, errors in enumerate(test.T):
@@ -133,7 +136,3 @@ def main():
         f"passes by validation {chosen.mean():.2f} ({spread:.2f}); "
         f"{np.mean(chosen <= PUBLISHED):.0%} at or below {PUBLISHED}"
     )
-
-
-if __name__ == "__main__":
-    main()

@@ -1,18 +1,19 @@
-"""Maximum-margin matrix factorisation of a synthetic rating matrix of the
-MovieLens-100K shape, beside soft-impute.
+"""Test error of maximum-margin matrix factorisation, beside soft-impute, on synthetic ratings.
 
-1,000 x 1,700 ratings of a rank-10 preference with noise, 6 % observed, thumbs up or
-down; as many again held out for the test. Both methods have the nuclear norm as
-regulariser, so only the loss differs (hinge here, squares there), and both are tuned
-alike, by the hinge loss on a fifth of the observations: the weight over the same grid,
-relative to the spectral norm of the observations from which on either answers zero; and
-once more the weight together with a factor that stretches the answer, because both
-losses shrink it below the hinge's margin of one, squares more so.
+The matrix has the shape of MovieLens-100K: 1,000 x 1,700 ratings of a rank-10 preference with noise, 6 %
+observed, thumbs up or down; as many again held out for the test. Both methods have the nuclear norm as
+regulariser, so only the loss differs (hinge here, squares there), and both are tuned alike, by the
+hinge loss on a fifth of the observations: the weight over the same grid, relative to the spectral norm
+of the observations from which on either answers zero; and once more the weight together with a factor
+that stretches the answer, because both losses shrink it below the hinge's margin of one, squares more
+so.
 
-    python benchmarks/mmmf.py
+    python -m benchmarks mmmf
+
+Data: simulated
+Minutes: 5 (estimated)
 """
 
-import argparse
 import time
 
 import numpy as np
@@ -21,10 +22,18 @@ from sklearn.utils.extmath import randomized_svd
 
 from conemetric import MaxMarginMatrixFactorization
 
-SHAPE, RANK, SHARE, NOISE = (1000, 1700), 10, 0.06, 0.5
+from ..command import command_parser
+from ..measuring import timed
+
+SHAPE = (1000, 1700)
+RANK = 10  # of the preference
+SHARE = 0.06  # of the ratings that are observed
+NOISE = 0.5  # its standard deviation; that of the preference is 1
 WEIGHTS = 0.9 ** np.arange(1, 21)
 STRETCHES = 1.25 ** np.arange(13)
-CHANGE, MOST_STEPS, MOST_RANK = 1e-3, 100, 60  # soft-impute stops at this relative change of X
+CHANGE = 1e-3  # relative change of X at which soft-impute stops
+MOST_STEPS = 100  # of soft-impute
+MOST_RANK = 60  # of soft-impute's X
 
 
 def ratings(rng):
@@ -55,16 +64,20 @@ class SoftImpute:
 
     def __init__(self, entries, signs, share, start=None):
         weight = share * sparse.linalg.norm(observed(entries, signs), 2)
-        self.U, self.V = (
-            (start.U, start.V) if start else (np.zeros((SHAPE[0], 1)), np.zeros((SHAPE[1], 1)))
-        )
+        if start is None:
+            self.U = np.zeros((SHAPE[0], 1))
+            self.V = np.zeros((SHAPE[1], 1))
+        else:
+            self.U = start.U
+            self.V = start.V
         for _ in range(MOST_STEPS):
             before = self.U @ self.V.T
             full = before + observed(entries, signs - self.decision_function(entries)).toarray()
             left, singular, right = randomized_svd(full, MOST_RANK, n_iter=1, random_state=0)
             kept = singular > weight
             root = np.sqrt(singular[kept] - weight)
-            self.U, self.V = left[:, kept] * root, right[kept].T * root
+            self.U = left[:, kept] * root
+            self.V = right[kept].T * root
             if np.linalg.norm(self.U @ self.V.T - before) <= CHANGE * np.linalg.norm(before):
                 break
 
@@ -81,7 +94,8 @@ def validation_losses(method, entries, signs):
     at each stretch (inf: not tried).
     """
     cut = int(0.8 * len(signs))
-    model, losses = None, np.full((len(WEIGHTS), len(STRETCHES)), np.inf)
+    model = None
+    losses = np.full((len(WEIGHTS), len(STRETCHES)), np.inf)
     for i, share in enumerate(WEIGHTS):
         model = method(entries[:cut], signs[:cut], share, model)
         X = model.decision_function(entries[cut:])
@@ -91,8 +105,8 @@ def validation_losses(method, entries, signs):
     return losses
 
 
-def main():
-    argparse.ArgumentParser(description=__doc__.splitlines()[0]).parse_args()
+def main(arguments):
+    command_parser(__doc__, __name__).parse_args(arguments)
     entries, signs, test, truth = ratings(np.random.default_rng(0))
     # compile before timing
     MaxMarginMatrixFactorization(1.0, tol=0.1).fit(np.array([[1, -1], [-1, 1]]))
@@ -101,9 +115,7 @@ def main():
         losses = validation_losses(method, entries, signs)
         for label, stretches in (("weight tuned", 1), ("weight and stretch tuned", len(STRETCHES))):
             i, j = np.unravel_index(losses[:, :stretches].argmin(), (len(WEIGHTS), stretches))
-            started = time.perf_counter()
-            model = method(entries, signs, WEIGHTS[i])
-            seconds = time.perf_counter() - started
+            seconds, _, model = timed(method, entries, signs, WEIGHTS[i])
             X = STRETCHES[j] * model.decision_function(test)
             print(
                 f"{method.__name__}, {label}: {WEIGHTS[i]:.3f} of the largest weight, stretch "
@@ -120,7 +132,3 @@ def main():
                     f"certified relative gap {c.relative_gap:.1e}"
                 )
     print(f"{len(signs)} ratings, all in all {time.perf_counter() - began:.0f} s")
-
-
-if __name__ == "__main__":
-    main()

@@ -1,15 +1,16 @@
-"""Puts measured tables and figures into the pages of docs/, between the marks ``<!--
-table NAME -->`` and ``<!-- end -->``.
+"""Puts measured tables and figures into the pages of docs/, in the place of older ones.
 
-    python benchmarks/page.py [--reproduce reproduce] [--peers peers.json]
+They go between the marks ``<!-- table NAME -->`` and ``<!-- end -->``. NAME is a table of the papers,
+whose CSV (and figure) lies in --reproduce, or "peers QUANTITY" (a key of QUANTITIES; "small QUANTITY"
+for the small sets) of --peers, whose records are copied to docs/reproduction/peers.json and drawn in
+docs/figures/peers.png. Tables without new results are left as they are.
 
-NAME is an experiment whose CSV (and figure) lies in --reproduce, or "peers QUANTITY" (a
-key of QUANTITIES; "small QUANTITY" for the small sets) of --peers, whose records are
-copied to docs/reproduction/peers.json and drawn in docs/figures/peers.png. Tables without
-new results are left as they are.
+    python -m benchmarks page --reproduce reproduce --peers peers.json
+
+Data: what ``python -m benchmarks.papers`` and ``python -m benchmarks peers`` wrote
+Minutes: less than 1
 """
 
-import argparse
 import csv
 import json
 import re
@@ -17,15 +18,20 @@ import shutil
 from pathlib import Path
 
 import numpy as np
-from peers import METHODS, OURS, SETS, summary
 
-DOCS = Path(__file__).parents[1] / "docs"
+from ..command import command_parser
+from ..output import markdown_head, markdown_row
+from .peers import METHODS, OURS, SETS, summary
+
+DOCS = Path(__file__).parents[2] / "docs"
 RECORDS = DOCS / "reproduction"
 MARKED = re.compile(r"<!-- table (.+?) -->(.*?)<!-- end -->", re.DOTALL)
 
 
 def number(mean, std=None):
-    return f"{float(mean):.2f}" + (f" ({float(std):.2f})" if std and float(std) else "")
+    if std and float(std):
+        return f"{float(mean):.2f} ({float(std):.2f})"
+    return f"{float(mean):.2f}"
 
 
 def experiment_table(path):
@@ -34,13 +40,12 @@ def experiment_table(path):
     """
     with path.open() as file:
         rows = list(csv.DictReader(file))
-    cells, runs = {}, {}
+    cells = {}
+    runs = {}
     for row in rows:
-        theirs = (
-            f" / {number(row['published'], row['published_std'])} {row['verdict']}"
-            if row["published"]
-            else ""
-        )
+        theirs = ""
+        if row["published"]:
+            theirs = f" / {number(row['published'], row['published_std'])} {row['verdict']}"
         cells[row["method"], row["dataset"]] = number(row["mean"], row["std"]) + theirs
         runs.setdefault(row["dataset"], set()).add(int(row["runs"]))
     counts = [
@@ -49,10 +54,11 @@ def experiment_table(path):
     ]
     variants = [name.partition(":")[2] for name in runs]
     shared = all(variants) and len({name.partition(":")[0] for name in runs}) == 1
-    lines = [["", *(variants if shared else runs)], ["---"] * (len(runs) + 1), ["runs", *counts]]
+    lines = markdown_head(["", *(variants if shared else runs)])
+    lines.append(markdown_row(["runs", *counts]))
     for method in dict.fromkeys(row["method"] for row in rows):
-        lines.append([method, *(cells.get((method, name), "") for name in runs)])
-    return ["| " + " | ".join(line) + " |" for line in lines]
+        lines.append(markdown_row([method, *(cells.get((method, name), "") for name in runs)]))
+    return lines
 
 
 def short(value):
@@ -65,13 +71,11 @@ def error_cell(row):
 
 
 def ratio_cell(row):
-    return (
-        ""
-        if "rival" not in row
-        else f"{short(row['ratio'])} ({row['rival']})"
-        if row["ratio"]
-        else "none"
-    )
+    if "rival" not in row:
+        return ""
+    if not row["ratio"]:
+        return "none"
+    return f"{short(row['ratio'])} ({row['rival']})"
 
 
 QUANTITIES = {
@@ -84,24 +88,24 @@ QUANTITIES = {
 
 def peers_table(peers, name):
     """A row per method, a column per data set, of the quantity that ends ``name``."""
-    small, quantity = name.startswith("small "), name.rpartition(" ")[2]
+    small = name.startswith("small ")
+    quantity = name.rpartition(" ")[2]
     sets = [key for key in SETS if key.endswith(" small") == small]
     rows = {key: summary([record for record in peers if record["dataset"] == key]) for key in sets}
-    lines = [["", *sets], ["---"] * (len(sets) + 1)]
+    lines = markdown_head(["", *sets])
     for method in METHODS:
         cells = []
         for key in sets:
             row = rows[key].get(method, {"splits": 0, "failure": ""}) | {"planned": SETS[key][3]}
-            cells.append(
-                QUANTITIES[quantity](row)
-                if row["splits"]
-                else row["failure"][:40]
-                if quantity == "error"
-                else ""
-            )
+            if row["splits"]:
+                cells.append(QUANTITIES[quantity](row))
+            elif quantity == "error":
+                cells.append(row["failure"][:40])
+            else:
+                cells.append("")
         if any(cells):
-            lines.append([f"**{method}**" if method in OURS else method, *cells])
-    return ["| " + " | ".join(line) + " |" for line in lines]
+            lines.append(markdown_row([f"**{method}**" if method in OURS else method, *cells]))
+    return lines
 
 
 def label_points(axes, points):
@@ -246,18 +250,14 @@ def fill(page, folder, peers):
     page.write_text(MARKED.sub(table, page.read_text()))
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def main(arguments):
+    parser = command_parser(__doc__, __name__)
     parser.add_argument("--reproduce", type=Path, default=Path("reproduce"))
     parser.add_argument("--peers", type=Path, default=Path("peers.json"))
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     peers = json.loads(options.peers.read_text()) if options.peers.exists() else []
     if peers:
         shutil.copy(options.peers, RECORDS / "peers.json")
         draw_peers(peers, DOCS / "figures" / "peers.png")
     for page in [*DOCS.glob("*.md"), *RECORDS.glob("*.md")]:
         fill(page, options.reproduce, peers)
-
-
-if __name__ == "__main__":
-    main()

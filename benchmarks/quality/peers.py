@@ -1,17 +1,17 @@
-"""Our metrics beside everyone else's: same data, same split, same 3-NN, each peer in
-its own virtual environment.
+"""Error, seconds and memory of our metrics and of everyone else's, on the same splits, by the same 3-NN.
 
-    python benchmarks/peers.py [--datasets iris digits ...] [--methods ...] [--out
-    peers.json] [--limit 300] [--budget 120]
-
-Environments are made once, with pip, under --environments. Results already in --out are
-kept; delete the file to start anew. Times are processor seconds on one thread; no fit
-may take more than --limit of them, and a method that has spent --budget on a data set
-starts no further split of it. The last column says, for each peer, how much less our
+Each peer runs in a virtual environment of its own, made once with pip under --environments (pyDML needs
+a ``python3.10``). Results already in --out are kept; delete the file to start anew. Times are processor
+seconds on one thread; no fit may take more than --limit of them, and a method that has spent --budget
+on a data set starts no further split of it. The last column says, for each peer, how much less our
 fastest method takes whose error is no higher on the splits that the peer has finished.
+
+    python -m benchmarks peers --datasets iris digits --out peers.json --limit 300 --budget 120
+
+Data: iris, wine, wdbc, digits, letter, usps11000
+Minutes: 400 for everything (estimated)
 """
 
-import argparse
 import json
 import os
 import shutil
@@ -22,13 +22,15 @@ import time
 from pathlib import Path
 
 import numpy as np
-from papers.datasets import is_available, load
-from papers.knn_protocol import preprocessing, random_splits
-from peer_worker import METHODS
 
 from conemetric.evaluation.knn import knn_error
 
-WORKER = Path(__file__).with_name("peer_worker.py")
+from ..command import command_parser
+from ..data import is_available, load
+from ..papers.knn_protocol import preprocessing, random_splits
+from ._peer_worker import METHODS
+
+WORKER = Path(__file__).with_name("_peer_worker.py")
 # method or its first word: (interpreter wanted, one pip install after the other)
 ENVIRONMENTS = {
     "metric-learn": ("python3", [["metric-learn==0.7.0", "scikit-learn==1.7.*"]]),
@@ -95,7 +97,8 @@ def prepared(name, run):
     train, test = (rows[np.isin(data.y[rows], kept)] for rows in (split.train, split.test))
     train, test = train[:n_train], test[:n_test]
     steps = preprocessing(**prepare).fit(data.X[train])
-    X, T = steps.transform(data.X[train]), steps.transform(data.X[test])
+    X = steps.transform(data.X[train])
+    T = steps.transform(data.X[test])
     scale = np.sqrt((X**2).mean())
     return X / scale, data.y[train], T / scale, data.y[test]
 
@@ -166,9 +169,10 @@ def measure(method, name, first, environments, options):
 
 
 def summary(records):
-    """For each method of one data set its splits, means over these, standard error of
-    the error, failure, and for a supervised
-    peer our fastest method whose mean error is no higher on the splits that the peer has finished, with the ratio of times."""
+    """For each method of one data set its splits, means over these, standard error of the
+    error, failure, and for a supervised peer our fastest method whose mean error is no higher on
+    the splits that the peer has finished, with the ratio of times.
+    """
     rows = {}
     for method in METHODS:
         group = [r for r in records if r["method"] == method]
@@ -230,8 +234,8 @@ def write(results, path):
     new.replace(path)
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def main(arguments):
+    parser = command_parser(__doc__, __name__)
     known = [name for name in SETS if is_available(name.partition(" ")[0])]
     parser.add_argument("--datasets", nargs="*", default=known, choices=SETS)
     parser.add_argument("--methods", nargs="*", default=list(METHODS), choices=METHODS)
@@ -246,7 +250,7 @@ def main():
         default=120,
         help="processor seconds after which no further split begins",
     )
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     results = json.loads(options.out.read_text()) if options.out.exists() else []
     for name in options.datasets:
         for method in options.methods:
@@ -264,7 +268,3 @@ def main():
                     group.append(results[-1])
                     write(results, options.out)
     report(results)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,20 +1,15 @@
-"""What RelevanceMetric and QueryAdapter gain on judged queries they have not seen, by defaults.
+"""What RelevanceMetric and QueryAdapter gain in nDCG@10 on held-out queries, by their defaults.
 
-    CONEMETRIC_DATA=... python benchmarks/retrieval.py [--collections cranfield scifact]
-    [--estimators metric adapter] [--splits 5]
+Cranfield is split at random by query, 60 % to learn from, for each seed; SciFact has BEIR's split.
+Nothing is chosen on test queries: every setting is the default, which chooses on training queries.
 
-Reads ``ir_cranfield_minilm384.npz`` and ``ir_scifact_minilm128.npz``: docs, queries
-(rows of all-MiniLM-L6-v2), split and qrels [query, document, grade]. Cranfield is split
-at random by query, 60 % to learn from, for each seed; SciFact has BEIR's split. Nothing
-is chosen on test queries: every setting is the default, which chooses on training
-queries.
+    python -m benchmarks retrieval --collections cranfield scifact --splits 5
+
+Data: ir_cranfield_minilm384, ir_scifact_minilm128
+Minutes: 5 (estimated)
 """
 
-import argparse
-import os
-import time
 import warnings
-from pathlib import Path
 
 import numpy as np
 
@@ -22,37 +17,19 @@ from conemetric import QueryAdapter, RelevanceMetric
 from conemetric.evaluation.statistics import paired_difference
 from conemetric.ranking.measures import ndcg, rank
 
-FILES = {"cranfield": "ir_cranfield_minilm384.npz", "scifact": "ir_scifact_minilm128.npz"}
+from ..command import command_parser
+from ..data import load_collection
+from ..measuring import timed
+
+FILES = {"cranfield": "ir_cranfield_minilm384", "scifact": "ir_scifact_minilm128"}
 ESTIMATORS = {"metric": RelevanceMetric, "adapter": QueryAdapter}
 
 
-def unit(X):
-    X = X.astype(np.float32)
-    return X / np.linalg.norm(X, axis=1, keepdims=True)
-
-
-def read(name):
-    """Queries, documents, judgements and the given split of a collection."""
-    file = np.load(Path(os.environ["CONEMETRIC_DATA"]) / FILES[name])
-    return unit(file["queries"]), unit(file["docs"]), file["qrels"], file["split"]
-
-
 def split(name, seed):
-    """(queries, documents, judgements) to learn from and to judge on."""
-    queries, documents, relevance, given = read(name)
-    train = given == "train"
-    if name == "cranfield":
-        train = np.zeros(len(queries), bool)
-        order = np.random.default_rng(seed).permutation(len(queries))
-        train[order[: int(0.6 * len(queries))]] = True
-    return [part(queries, documents, relevance, rows) for rows in (train, ~train)]
-
-
-def part(queries, documents, relevance, kept):
-    """The collection of some queries (a mask), numbered anew."""
-    number = np.cumsum(kept) - 1
-    rows = relevance[kept[relevance[:, 0]]]
-    return queries[kept], documents, np.column_stack([number[rows[:, 0]], rows[:, 1:]])
+    """Judged queries to learn from, and others to test on."""
+    collection = load_collection(FILES[name])
+    train = collection.training_queries(seed)
+    return collection.judged.part(train), collection.judged.part(~train)
 
 
 def judge(estimator, queries, documents, relevance):
@@ -67,22 +44,21 @@ def frozen(queries, documents, relevance):
     return values[~np.isnan(values)]
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def main(arguments):
+    parser = command_parser(__doc__, __name__)
     parser.add_argument("--collections", nargs="*", default=list(FILES), choices=FILES)
     parser.add_argument("--estimators", nargs="*", default=list(ESTIMATORS), choices=ESTIMATORS)
     parser.add_argument("--splits", type=int, default=5)
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     warnings.simplefilter("ignore")  # of fits that leave the embedding as it is
     for name in options.collections:
         for kind in options.estimators:
             gains = []
             for seed in range(options.splits if name == "cranfield" else 1):
                 train, test = split(name, seed)
-                began = time.process_time()
-                fitted = ESTIMATORS[kind](random_state=0).fit(*train)
-                seconds = time.process_time() - began
-                before, after = frozen(*test), judge(fitted, *test)
+                _, seconds, fitted = timed(ESTIMATORS[kind](random_state=0).fit, *train)
+                before = frozen(*test)
+                after = judge(fitted, *test)
                 change = paired_difference(before, after, random_state=0)
                 error = (after - before).std(ddof=1) / len(before) ** 0.5
                 gains.append(100 * change.difference)
@@ -95,7 +71,3 @@ def main():
                     flush=True,
                 )
             print(f"{name:9s} {kind:7s} mean gain {np.mean(gains):+.2f}", flush=True)
-
-
-if __name__ == "__main__":
-    main()

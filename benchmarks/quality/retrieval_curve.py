@@ -1,31 +1,28 @@
-"""How much is gained by how many judgements, beside stochastic training of the same kind of map.
+"""nDCG@10 against the number of judgements, beside stochastic training of the same kind of map.
 
-    CONEMETRIC_DATA=... python benchmarks/retrieval_curve.py [--collections NAME ...]
-    [--methods NAME ...] [--repeats 3] [--device cpu] [--jobs 1] [--out FILE.jsonl]
-    [--figure FILE.png]
+Training queries are taken in random order, one order for each repeat, until they have that many
+relevant judgements. Cranfield and SciFact are split as by `retrieval`. "debian" are package
+descriptions, and a document is relevant to a query where both are of the same archive section, of which
+10 documents are judged for each training query and all for the test queries: judgements as incomplete
+as they come. Ours by defaults. Stochastic training of a map of queries that starts at the identity,
+in-batch negatives, cosine times 20, AdamW, gradient norms cut at 1, one pair for each judgement:
 
-Mean nDCG@10 of test queries against the number of relevant judgements learned from:
-training queries in random order, one order for each repeat, until they have that many.
-Cranfield and SciFact as in `retrieval.py`; "debian" are package descriptions, and a
-document is relevant to a query where both are of the same archive section, of which 10
-documents are judged for each training query and all for the test queries: judgements
-as incomplete as they come. Ours by defaults. Stochastic training of a map of queries
-that starts at the identity, in-batch negatives, cosine times 20, AdamW, gradient norms
-cut at 1, one pair for each judgement:
-
-- llama-index: `EmbeddingAdapterFinetuneEngine` by its defaults: one epoch in batches of
-  10 in the order given, rate 2e-5, a tenth of the steps to warm up, then linear decay
-- sentence-transformers: `MultipleNegativesRankingLoss` by the trainer's defaults: three
-  epochs in shuffled batches of 8, rate 5e-5, no weight decay, linear decay
+- llama-index: `EmbeddingAdapterFinetuneEngine` by its defaults: one epoch in batches of 10 in the order
+  they come in, rate 2e-5, a tenth of the steps to warm up, then linear decay
+- sentence-transformers: `MultipleNegativesRankingLoss` by the trainer's defaults: three epochs in
+  shuffled batches of 8, rate 5e-5, no weight decay, linear decay
 - ten epochs, 1e-3: LlamaIndex's with that many epochs and that rate
 
-``--device`` is where ours is computed; stochastic training runs on the CPU. With
-``--figure``, draws what --out holds; finished records are not computed again.
+``--device`` is where ours is computed; stochastic training runs on the CPU. With ``--figure``, draws
+what --out holds; finished records are not computed again.
+
+    python -m benchmarks retrieval_curve --repeats 3 --device cpu --jobs 1 --out retrieval_curve.jsonl
+
+Data: ir_cranfield_minilm384, ir_scifact_minilm128, debian_minilm384
+Minutes: 120 (estimated)
+Needs: torch
 """
 
-import argparse
-import json
-import os
 import time
 import warnings
 from dataclasses import dataclass
@@ -33,9 +30,13 @@ from pathlib import Path
 
 import numpy as np
 from joblib import Parallel, delayed
-from retrieval import ESTIMATORS, part, split, unit
 
 from conemetric.ranking.measures import ndcg, rank
+
+from ..command import add_device, command_parser
+from ..data import JudgedQueries, load, unit_rows
+from ..output import Records, markdown_head, markdown_row
+from .retrieval import ESTIMATORS, split
 
 COUNTS = {
     "cranfield": (100, 300, 1000),
@@ -69,8 +70,9 @@ COLOURS = dict(zip(METHODS, ("#888", "#1763a6", "#d95f02", "#c9a", "#7a7", "#a77
 
 def debian(seed):
     """Training and test collections of package descriptions."""
-    file = np.load(Path(os.environ["CONEMETRIC_DATA"]) / "debian_minilm384.npz")
-    X, section = unit(file["X"]), file["y"]
+    data = load("debian_minilm384")
+    X = unit_rows(data.X)
+    section = data.y
     rng = np.random.default_rng(seed)
     test, train, documents = np.split(rng.permutation(len(X)), [TEST_QUERIES, 3 * TEST_QUERIES])
     members = [np.flatnonzero(section[documents] == name) for name in range(section.max() + 1)]
@@ -81,18 +83,20 @@ def debian(seed):
             found = members[section[query]]
             found = found if n is None else rng.choice(found, min(n, len(found)), replace=False)
             rows.append(np.column_stack([np.full(len(found), number), found, found * 0 + 1]))
-        return X[queries], X[documents], np.concatenate(rows)
+        return JudgedQueries(X[queries], X[documents], np.concatenate(rows))
 
     return judged(train, JUDGED_EACH), judged(test, None)
 
 
-def some(queries, documents, relevance, count, seed):
+def some(judged, count, seed):
     """The first training queries, in random order, that have ``count`` relevant documents."""
-    order = np.random.default_rng([18, seed]).permutation(len(queries))
-    relevant = np.bincount(relevance[relevance[:, 2] > 0, 0], minlength=len(queries))
-    kept = np.zeros(len(queries), bool)
+    n_queries = len(judged.queries)
+    order = np.random.default_rng([18, seed]).permutation(n_queries)
+    asked = judged.relevance[judged.relevance[:, 2] > 0, 0]
+    relevant = np.bincount(asked, minlength=n_queries)
+    kept = np.zeros(n_queries, bool)
     kept[order[np.cumsum(relevant[order]) <= count]] = True
-    return part(queries, documents, relevance, kept)
+    return judged.part(kept)
 
 
 def train(recipe, queries, documents, relevance, seed):
@@ -101,7 +105,8 @@ def train(recipe, queries, documents, relevance, seed):
 
     torch.manual_seed(seed)
     pairs = relevance[relevance[:, 2] > 0, :2]
-    Q, B = torch.as_tensor(queries[pairs[:, 0]]), torch.as_tensor(documents[pairs[:, 1]])
+    Q = torch.as_tensor(queries[pairs[:, 0]])
+    B = torch.as_tensor(documents[pairs[:, 1]])
     layer = torch.nn.Linear(Q.shape[1], Q.shape[1], bias=False)
     torch.nn.init.eye_(layer.weight)
     optimiser = torch.optim.AdamW(layer.parameters(), lr=recipe.rate, weight_decay=recipe.decay)
@@ -155,27 +160,28 @@ def measure(name, method, count, repeat, device):
     if method == "frozen":
         value = float(np.nanmean(ndcg(rank(queries, documents, 10), relevance)))
         return {**record, "ndcg": value, "queries": 0, "seconds": 0.0, "C": None}
-    data = some(*training, count, repeat)
+    data = some(training, count, repeat)
     began = time.perf_counter()
     map_queries, map_documents, similarity, C = learn(method, data, device, repeat)
     seconds = time.perf_counter() - began
     ranking = rank(map_queries(queries), map_documents(documents), 10, similarity)
     value = float(np.nanmean(ndcg(ranking, relevance)))
-    return {**record, "ndcg": value, "queries": len(data[0]), "seconds": seconds, "C": C}
+    return {**record, "ndcg": value, "queries": len(data.queries), "seconds": seconds, "C": C}
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def main(arguments):
+    parser = command_parser(__doc__, __name__)
     parser.add_argument("--collections", nargs="*", default=list(COUNTS), choices=COUNTS)
     parser.add_argument("--methods", nargs="*", default=list(METHODS), choices=METHODS)
     parser.add_argument("--counts", nargs="*", type=int)
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--device", default="cpu")
+    add_device(parser, default="cpu")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--out", type=Path, default=Path("retrieval_curve.jsonl"))
     parser.add_argument("--figure", type=Path)
-    options = parser.parse_args()
-    records = [json.loads(line) for line in options.out.open()] if options.out.exists() else []
+    options = parser.parse_args(arguments)
+    file = Records(options.out)
+    records = file.read()
     done = {(r["collection"], r["method"], r["count"], r["repeat"]) for r in records}
     cells = [
         (name, method, count, repeat)
@@ -190,8 +196,7 @@ def main():
     for record in measured:
         records.append(record)
         print(record, flush=True)
-        with options.out.open("a") as file:
-            file.write(json.dumps(record) + "\n")
+        file.append(record)
     table(records)
     if options.figure is not None:
         draw(records, options.figure)
@@ -209,12 +214,11 @@ def means(records, collection, method):
 def table(records):
     for name in dict.fromkeys(record["collection"] for record in records):
         methods = [m for m in METHODS if means(records, name, m)]
-        print(f"\n| {name}, judgements | " + " | ".join(methods) + " |")
-        print("|---" * (len(methods) + 1) + "|")
+        print("", *markdown_head([f"{name}, judgements", *methods]), sep="\n")
         curves = {method: means(records, name, method) for method in methods}
         for count in sorted({count for curve in curves.values() for count in curve}):
-            cells = (f"{curves[m][count]:.1f}" if count in curves[m] else "" for m in methods)
-            print(f"| {count:,} | " + " | ".join(cells) + " |")
+            cells = [f"{curves[m][count]:.1f}" if count in curves[m] else "" for m in methods]
+            print(markdown_row([f"{count:,}", *cells]))
 
 
 def draw(records, path):
@@ -233,7 +237,3 @@ def draw(records, path):
         axes.set(title=name, xscale="log", xlabel="relevant judgements", ylabel="nDCG@10")
     axes.legend(fontsize=7)
     figure.savefig(path, dpi=150)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,25 +1,21 @@
-"""Words as they are: one-line descriptions of Debian packages, TF-IDF, k-NN over 33 sections.
+"""Error, seconds and memory of k-NN on texts as TF-IDF of their words, with and without a metric.
 
-    python benchmarks/text.py --train 1000
-    python benchmarks/text.py --train 11817 --words 2000 --components 200
+The texts are one-line descriptions of Debian packages, in 33 sections. Prints the share of test rows
+that the ten nearest training rows get wrong, the seconds of the fit (vectoriser left out) and how far
+the process' peak memory grew, each method in a process of its own: the cosine of the words,
+`TruncatedSVD` and the cosine, `TruncatedSVD` and a metric, and a metric on the sparse rows themselves. A
+metric on sparse rows is exact while rows or words are at most 5,000.
 
-Prints the share of test rows that the ten nearest training rows get wrong, the seconds
-of the fit (vectoriser left out) and how far the process' peak memory grew, each method
-in a process of its own: the cosine of the words, `TruncatedSVD` and the cosine,
-`TruncatedSVD` and a metric, and a metric on the sparse rows themselves. A metric on sparse
-rows is exact while rows or words are at most 5,000.
+    python -m benchmarks text --train 3000 --components 200
+    python -m benchmarks text --train 11817 --words 2000 --components 200
+
+Data: debian_minilm384 (its texts)
+Minutes: 2
 """
 
-import argparse
-import json
-import resource
-import subprocess
-import sys
-import time
 import warnings
 
 import numpy as np
-from papers.datasets import local_file
 from sklearn.decomposition import TruncatedSVD
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.neighbors import KNeighborsClassifier
@@ -27,6 +23,11 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import Normalizer
 
 from conemetric import FrobMetric
+
+from ..command import command_parser
+from ..data import load
+from ..measuring import peak_memory, timed
+from ..processes import in_own_process
 
 K = 10
 
@@ -43,55 +44,47 @@ def methods(n_components):
     }
 
 
-def peak():
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-
-
 def measure(name, n_train, n_words, n_components):
-    with np.load(local_file("debian_minilm384")) as data:
-        text, y, first = data["text"], data["y"], int(data["n_train"])
+    warnings.simplefilter("ignore")
+    data = load("debian_minilm384")
+    text = data.extras["text"]
+    y = data.y
+    first = data.n_train
     chosen = np.random.default_rng(0).permutation(first)[: n_train or first]
     words = TfidfVectorizer(sublinear_tf=True, min_df=2, max_features=n_words)
-    X, X_test = words.fit_transform(text[chosen]), words.transform(text[first:])
+    X = words.fit_transform(text[chosen])
+    X_test = words.transform(text[first:])
     knn = KNeighborsClassifier(K, algorithm="brute")
     pipeline = make_pipeline(*methods(n_components)[name], knn)
-    before, start, cpu = peak(), time.perf_counter(), time.process_time()
-    pipeline.fit(X, y[chosen])
-    seconds, cpu = time.perf_counter() - start, time.process_time() - cpu
-    grown = peak() - before
-    error = 1 - pipeline.score(X_test, y[first:])
-    gap = "" if not hasattr(pipeline[-2:][0], "certificate_") else pipeline[-2].certificate_
-    gap = f"{gap.relative_gap:.1e}" if gap else "-"
-    return X.shape, X.nnz, error, seconds, cpu, grown / 1e6, gap
+    before = peak_memory()
+    fitting = timed(pipeline.fit, X, y[chosen])
+    grown = peak_memory() - before
+    last = pipeline[-2:][0]
+    gap = f"{last.certificate_.relative_gap:.1e}" if hasattr(last, "certificate_") else "-"
+    return {
+        "shape": X.shape,
+        "words": X.nnz,
+        "error": 1 - pipeline.score(X_test, y[first:]),
+        "wall": fitting.wall,
+        "processor": fitting.processor,
+        "grown": grown / 1e6,
+        "gap": gap,
+    }
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__)
+def main(arguments):
+    parser = command_parser(__doc__, __name__)
     parser.add_argument("--train", type=int, default=1000)
     parser.add_argument("--words", type=int, default=None)
     parser.add_argument("--components", type=int, default=100)
-    parser.add_argument("--only", nargs="*", default=None)
-    parser.add_argument("--worker", default=None)
-    args = parser.parse_args()
-    warnings.simplefilter("ignore")
-    if args.worker:
-        found = measure(args.worker, args.train, args.words, args.components)
-        print(json.dumps(found))
-        return
-    for name in methods(args.components):
-        if args.only is not None and name not in args.only:
-            continue
-        command = [sys.executable, __file__, "--worker", name, "--train", str(args.train)]
-        command += ["--components", str(args.components)]
-        command += [] if args.words is None else ["--words", str(args.words)]
-        out = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-        shape, nnz, error, seconds, cpu, megabytes, gap = json.loads(out.splitlines()[-1])
+    parser.add_argument("--only", nargs="*", choices=list(methods(1)))
+    options = parser.parse_args(arguments)
+    for name in options.only or methods(options.components):
+        found = in_own_process(measure, name, options.train, options.words, options.components)
+        rows, columns = found["shape"]
         print(
-            f"{name}: {shape[0]} x {shape[1]}, {nnz} words in all, error {100 * error:.1f} %, "
-            f"{seconds:.1f} s ({cpu:.1f} s of CPU), + {megabytes:.0f} MB, gap {gap}",
+            f"{name}: {rows} x {columns}, {found['words']} words in all, error "
+            f"{100 * found['error']:.1f} %, {found['wall']:.1f} s ({found['processor']:.1f} s of "
+            f"processors), + {found['grown']:.0f} MB, gap {found['gap']}",
             flush=True,
         )
-
-
-if __name__ == "__main__":
-    main()

@@ -1,24 +1,29 @@
-"""FrobMetric in blocks against the fit in memory: seconds, traffic, memory of the client.
+"""Seconds, traffic and memory of FrobMetric in blocks, beside the fit in memory.
 
-    python benchmarks/blocks_overhead.py [--points 2000000] [--features 64] [--blocks 16]
-        [--workers 2] [--references 20000] [--iterations N] [--kill]
+Fits the same rows from labels, against the same references, in memory on as many threads as there are
+workers ("memory"), in blocks in one process ("process"), and in blocks on a local cluster of processes
+("cluster"), each in a process of its own. Prints the ratio of their solves and of the whole fits, bytes
+over the wire per iteration beside 8 (D^2 + small) x workers, and the largest resident size of the
+client. With --kill the fit on the cluster is repeated and a worker killed in the middle.
 
-Fits the same rows from labels, against the same references, (a) in memory on as
-many threads as there are workers, (b) in blocks in this process, (c) in blocks on a local
-cluster of processes, and prints the ratio of their solves and of the whole fits, bytes
-over the wire per iteration beside 8 (D^2 + small) x workers, and the largest resident
-size of the client of (c). With --kill, (c) again with a worker killed in the middle.
+    python -m benchmarks blocks_overhead --references 5000 --kill
+    python -m benchmarks blocks_overhead --mode cluster --references 1000 --iterations 8
+
+Data: simulated
+Minutes: 5 on four cores with --references 5000 (estimated)
+Needs: dask, distributed
 """
 
-import argparse
 import os
-import resource
 import signal
-import subprocess
-import sys
 import time
+from types import SimpleNamespace
 
 import numpy as np
+
+from ..command import command_parser
+from ..measuring import peak_memory, timed
+from ..processes import in_own_process
 
 
 def chunk(number, rows, features, n_classes=20):
@@ -60,7 +65,10 @@ class Record:
     """
 
     def __init__(self, measure=None):
-        self.times, self.processor, self.measured, self._measure = [], [], [], measure
+        self.times = []
+        self.processor = []
+        self.measured = []
+        self._measure = measure
 
     def __call__(self, event):
         if event["kind"] != "solve":
@@ -83,32 +91,33 @@ def processor_seconds():
     return sum(sum(each.cpu_times()[:2]) for each in (own, *own.children(recursive=True)))
 
 
-def report(name, metric, record, seconds):
-    print(
+def described(name, metric, record, seconds):
+    """What a fit took, as a line."""
+    return (
         f"{name:22s} {seconds:8.1f} s in all, {record.per_iteration(record.times):6.3f} s per "
         f"iteration ({record.per_iteration(record.processor):.3f} s of processor), "
         f"{metric.n_iter_} iterations, primal {metric.certificate_.primal:.9g}, gap "
-        f"{metric.certificate_.relative_gap:.1e}, {peak_mb():.0f} MB",
-        flush=True,
-    )
-    print(
-        f"RESULT {seconds} {record.per_iteration(record.times)} {metric.components_.tobytes().hex()[:64]}"
+        f"{metric.certificate_.relative_gap:.1e}, {peak_memory() / 1e6:.0f} MB"
     )
 
 
-def peak_mb():
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
-
-
-def fit(name, options, *data, measure=None):
-    """Fit and report."""
+def fit(options, X, y, callback):
+    """The fitted metric and its seconds; ``callback`` gets the events of the fit."""
     from conemetric import watching
 
-    record, began = Record(measure), time.perf_counter()
-    with watching(record):
-        metric = estimator(options).fit(*data)
-    report(name, metric, record, time.perf_counter() - began)
-    return metric, record
+    with watching(callback):
+        fitting = timed(estimator(options).fit, X, y)
+    return fitting.result, fitting.wall
+
+
+def outcome(lines, metric, record, seconds):
+    """What a process of its own returns of a fit."""
+    return {
+        "lines": lines,
+        "seconds": seconds,
+        "per_iteration": record.per_iteration(record.times),
+        "bits": metric.components_.tobytes().hex()[:64],
+    }
 
 
 def warm_up():
@@ -121,18 +130,23 @@ def warm_up():
 def in_memory(options):
     rows = options.points // options.blocks
     parts = [chunk(k, rows, options.features) for k in range(options.blocks)]
-    X, y = (np.concatenate(each) for each in zip(*parts, strict=True))
+    X, y = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
     del parts
     warm_up()
-    fit("in memory", options, X, y)
+    record = Record()
+    metric, seconds = fit(options, X, y, record)
+    return outcome([described("in memory", metric, record, seconds)], metric, record, seconds)
 
 
 def in_process(options):
     from conemetric.blocks import Threads
 
     warm_up()
+    record = Record()
     with Threads(workers=options.workers):
-        fit("blocks, this process", options, *collections(options))
+        metric, seconds = fit(options, *collections(options), record)
+    line = described("blocks, this process", metric, record, seconds)
+    return outcome([line], metric, record, seconds)
 
 
 def on_cluster(options):
@@ -146,41 +160,42 @@ def on_cluster(options):
     ):
         client.run(warm_up)
         count_bytes()
-        client.run(_count_bytes_there)
-        metric, record = fit(
-            "blocks, cluster", options, *collections(options), measure=lambda: traffic(client)
-        )
+        client.run(count_bytes)
+        record = Record(measure=lambda: traffic(client))
+        metric, seconds = fit(options, *collections(options), record)
         per_iteration = record.per_iteration(record.measured)
         share = 8 * options.features**2 * options.workers
-        print(
+        lines = [
+            described("blocks, cluster", metric, record, seconds),
             f"traffic: {per_iteration / 1e6:.3f} MB per iteration between processes, "
-            f"{per_iteration / share:.1f} x 8 D^2 x workers; {record.measured[1] / 1e6:.1f} MB before the "
-            "second iteration"
-        )
+            f"{per_iteration / share:.1f} x 8 D^2 x workers; {record.measured[1] / 1e6:.1f} MB "
+            "before the second iteration",
+        ]
         if options.kill:
-            with_a_death(options, client, metric)
+            lines += with_a_death(options, client, metric)
+        return outcome(lines, metric, record, seconds)
 
 
 def with_a_death(options, client, undisturbed):
-    from conemetric import watching
-
-    record, began = Record(), time.perf_counter()
+    """Lines about the same fit, half way through which a worker is killed."""
+    record = Record()
     middle = undisturbed.n_iter_ // 2
 
-    def kill(state):
-        record(state)
-        if state.get("iteration") == middle:
+    def kill(event):
+        record(event)
+        if event.get("iteration") == middle:
             os.kill(sorted(client.run(os.getpid).values())[0], signal.SIGKILL)
 
-    with watching(kill):
-        metric = estimator(options).fit(*collections(options))
-    report(f"killed at {middle}", metric, record, time.perf_counter() - began)
+    metric, seconds = fit(options, *collections(options), kill)
     same = np.array_equal(metric.components_, undisturbed.components_)
     steps = np.diff(record.times)
-    print(f"the same bits: {same}; it cost {steps.max() - np.median(steps):.1f} s")
+    return [
+        described(f"killed at {middle}", metric, record, seconds),
+        f"the same bits: {same}; it cost {steps.max() - np.median(steps):.1f} s",
+    ]
 
 
-sent = [0]
+sent = [0]  # bytes that this process has written to sockets
 
 
 def count_bytes():
@@ -197,65 +212,54 @@ def count_bytes():
     TCP.write = counted
 
 
+def bytes_sent():
+    return sent[0]
+
+
 def traffic(client):
     """Bytes written so far by client, scheduler and workers."""
-    return sent[0] + sum(client.run(_sent).values())
-
-
-def _sent():
-    import blocks_overhead
-
-    return blocks_overhead.sent[0]
-
-
-def _count_bytes_there():
-    import blocks_overhead
-
-    blocks_overhead.count_bytes()
+    return bytes_sent() + sum(client.run(bytes_sent).values())
 
 
 MODES = {"memory": in_memory, "process": in_process, "cluster": on_cluster}
 
 
-def main():
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+def run_mode(mode, options):
+    return MODES[mode](SimpleNamespace(**options))
+
+
+def measured(mode, **options):
+    """The `outcome` of a fit in a process of its own, with one thread for each worker."""
+    environment = {"OMP_NUM_THREADS": str(options["workers"])}
+    return in_own_process(run_mode, mode, options, environment=environment)
+
+
+def add_size(parser, references, iterations=None):
+    """The options that say how large the fits are."""
     parser.add_argument("--points", type=int, default=2_000_000)
     parser.add_argument("--features", type=int, default=64)
     parser.add_argument("--blocks", type=int, default=16)
+    parser.add_argument("--references", type=int, default=references)
+    parser.add_argument(
+        "--iterations", type=int, default=iterations, help="so many, whatever the gap"
+    )
+
+
+def main(arguments):
+    parser = command_parser(__doc__, __name__)
+    add_size(parser, references=20_000)
     parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--references", type=int, default=20_000)
-    parser.add_argument("--iterations", type=int, help="so many, whatever the gap")
-    parser.add_argument("--kill", action="store_true")
-    parser.add_argument("--mode", choices=MODES)
-    options = parser.parse_args()
-    if options.mode:
-        MODES[options.mode](options)
-        return
+    parser.add_argument("--kill", action="store_true", help="kill a worker of a second fit")
+    parser.add_argument("--mode", choices=MODES, help="only this one")
+    options = vars(parser.parse_args(arguments))
+    only = options.pop("mode")
     results = {}
-    for mode in MODES:  # each in a process of its own: threads, memory and peaks of its own
-        environment = {
-            **os.environ,
-            "OMP_NUM_THREADS": str(options.workers),
-            "PYTHONPATH": os.pathsep.join(
-                [os.path.dirname(os.path.abspath(__file__)), os.environ.get("PYTHONPATH", "")]
-            ),
-        }
-        output = subprocess.run(
-            [sys.executable, *sys.argv, "--mode", mode],
-            env=environment,
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
-        lines = output.splitlines()
-        print("\n".join(line for line in lines if not line.startswith("RESULT")), flush=True)
-        results[mode] = next(line.split() for line in lines if line.startswith("RESULT"))
+    for mode in [only] if only else MODES:
+        results[mode] = measured(mode, **options)
+        print("\n".join(results[mode]["lines"]), flush=True)
+    if only:
+        return
     for mode in ("process", "cluster"):
-        whole, iteration = (float(results[mode][k]) / float(results["memory"][k]) for k in (1, 2))
+        whole = results[mode]["seconds"] / results["memory"]["seconds"]
+        iteration = results[mode]["per_iteration"] / results["memory"]["per_iteration"]
         print(f"{mode}: {whole:.2f} x the fit in memory, {iteration:.2f} x its iterations")
-
-
-if __name__ == "__main__":
-    main()

@@ -1,15 +1,14 @@
-"""Relative comparisons at scale: 1,000,000 triplets x 100 features, certified, with
-peak memory and seconds per sweep.
+"""Seconds, memory and certificate of relative comparisons at 1,000,000 triplets of 100 features.
 
-    python benchmarks/fastqp_million.py [--triplets 1000000] [--features 100] [--tol
-    1e-3]
+Prints the solve with L = I and with L = (A'A) o (A'A) for a random A, and how long a sweep takes beside
+its floor, one read of Z (its sum).
 
-The floor of a sweep is one read of Z (here: its sum). Prints the solve with L = I and
-with L = (A'A) o (A'A) for a random A.
+    python -m benchmarks fastqp_million --triplets 1000000 --features 100 --tol 1e-3
+
+Data: simulated
+Minutes: 1
 """
 
-import argparse
-import resource
 import time
 
 import numpy as np
@@ -19,6 +18,9 @@ from conemetric.operators import from_triplets
 from conemetric.problems.comparisons import ComparisonProgram
 from conemetric.solvers.dual_coordinate import RUN, DualCoordinate, dual_sweep
 
+from ..command import command_parser
+from ..measuring import peak_memory
+
 
 def data(n_points, n_features, n_triplets, rng):
     """Ten classes that differ in a fifth of the features; random triplets of two points
@@ -27,7 +29,8 @@ def data(n_points, n_features, n_triplets, rng):
     y = np.sort(rng.integers(0, 10, n_points))
     centres = 0.7 * rng.normal(size=(10, n_features)) * (np.arange(n_features) < n_features // 5)
     X = rng.normal(size=(n_points, n_features)) + centres[y]
-    first, size = np.searchsorted(y, np.arange(10)), np.bincount(y, minlength=10)
+    first = np.searchsorted(y, np.arange(10))
+    size = np.bincount(y, minlength=10)
     i = rng.integers(0, n_points, n_triplets)
     place = (i - first[y[i]] + 1 + rng.integers(0, size[y[i]] - 1)) % size[y[i]]
     k = (first[y[i]] + size[y[i]] + rng.integers(0, n_points - size[y[i]])) % n_points
@@ -35,18 +38,21 @@ def data(n_points, n_features, n_triplets, rng):
 
 
 def gigabytes():
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    return peak_memory() / 2**30
 
 
 def sweep_seconds(problem):
     """Best of three sweeps from zero, every row visited, and the seconds of one read of Z."""
-    m, p = problem.operator.n_constraints, len(problem.L)
+    m = problem.operator.n_constraints
+    p = len(problem.L)
     length = max(1, RUN // p)
-    sweeps, reads = [], []
+    sweeps = []
+    reads = []
     for seed in range(3):
         rng = np.random.default_rng(seed)
         state = np.zeros(p), np.zeros(p)
-        lam, active = np.zeros(m), np.ones(m, dtype=bool)
+        lam = np.zeros(m)
+        active = np.ones(m, dtype=bool)
         began = time.perf_counter()
         for rows in problem.slices:
             starts = rng.permutation(np.arange(0, rows.stop - rows.start, length))
@@ -61,15 +67,13 @@ def sweep_seconds(problem):
     return min(sweeps), min(reads)
 
 
-def main():
-    arguments = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    arguments.add_argument("--points", type=int, default=20_000)
-    arguments.add_argument("--triplets", type=int, default=1_000_000)
-    arguments.add_argument("--features", type=int, default=100)
-    arguments.add_argument("--tol", type=float, default=1e-3)
-    options = arguments.parse_args()
+def main(arguments):
+    parser = command_parser(__doc__, __name__)
+    parser.add_argument("--points", type=int, default=20_000)
+    parser.add_argument("--triplets", type=int, default=1_000_000)
+    parser.add_argument("--features", type=int, default=100)
+    parser.add_argument("--tol", type=float, default=1e-3)
+    options = parser.parse_args(arguments)
     rng = np.random.default_rng(0)
     small = from_triplets(*data(300, options.features, 3000, rng))
     # compiles sweeps and Newton steps
@@ -86,7 +90,8 @@ def main():
         built = time.perf_counter()
         result = DualCoordinate(tol=options.tol).solve(problem)
         solved = time.perf_counter()
-        c, h = result.certificate, result.history
+        c = result.certificate
+        h = result.history
         print(
             f"L = {label}: Z {T.shape[0]} x {options.features} built in {built - began:.1f} s, "
             f"solved in {solved - built:.1f} s "
@@ -107,7 +112,3 @@ def main():
                 f"   one sweep {sweep:.3f} s, one read of Z {read:.3f} s, ratio {sweep / read:.1f}"
             )
         del problem, operator
-
-
-if __name__ == "__main__":
-    main()

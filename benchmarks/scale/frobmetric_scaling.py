@@ -1,11 +1,12 @@
-"""Run time of FrobMetric's solve against the number of triplets (D = 64) and against D
-(10,000 triplets), with fitted exponents.
+"""How the seconds of FrobMetric's solve grow with triplets (at D = 64) and with D (at 10,000 triplets).
 
-python benchmarks/frobmetric_scaling.py [--figure scaling.png] [--largest 1000000]
+Prints every solve, and the exponents of the power laws fitted to them.
+
+    python -m benchmarks frobmetric_scaling --largest 1000000 --figure frobmetric_scaling.png
+
+Data: simulated
+Minutes: 3
 """
-
-import argparse
-import time
 
 import numpy as np
 
@@ -13,6 +14,9 @@ from conemetric.estimators.frobmetric import scaled_C
 from conemetric.operators import from_triplets
 from conemetric.problems.frobenius import FrobeniusProgram
 from conemetric.solvers.dual_quasi_newton import DualQuasiNewton
+
+from ..command import command_parser
+from ..measuring import exponent, timed
 
 
 def instance(rng, m, D):
@@ -25,7 +29,8 @@ def instance(rng, m, D):
     order = np.argsort(labels, kind="stable")
     first = np.searchsorted(labels[order], np.arange(11))
     i = rng.integers(0, n, m)
-    low, high = first[labels[i]], first[labels[i] + 1]
+    low = first[labels[i]]
+    high = first[labels[i] + 1]
     j = order[low + rng.integers(0, 2**31, m) % (high - low)]
     k = order[(high + rng.integers(0, 2**31, m) % (n - (high - low))) % n]
     return X, np.stack([i, j, k], 1)[i != j]
@@ -36,24 +41,21 @@ def measure(m, D):
     operator = from_triplets(X, triplets)
     problem = FrobeniusProgram(operator, scaled_C(operator, operator.n_features))
     DualQuasiNewton(max_iter=1, tol=1.0).solve(problem)
-    began = time.perf_counter()
-    result = DualQuasiNewton(tol=1e-3).solve(problem)
-    seconds, evaluations = time.perf_counter() - began, int(result.history["evaluations"][-1])
-    each = 1e3 * seconds / evaluations
+    seconds, _, result = timed(DualQuasiNewton(tol=1e-3).solve, problem)
+    evaluations = int(result.history["evaluations"][-1])
     print(
         f"m = {len(triplets):8d}  D = {D:5d}  {seconds:8.3f} s  {evaluations:4d} evaluations  "
-        f"{each:8.2f} ms each"
+        f"{1e3 * seconds / evaluations:8.2f} ms each",
+        flush=True,
     )
     return seconds, seconds / evaluations
 
 
-def main():
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+def main(arguments):
+    parser = command_parser(__doc__, __name__)
     parser.add_argument("--figure")
     parser.add_argument("--largest", type=int, default=1_000_000)
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     triplets = [m for m in (10_000, 30_000, 100_000, 300_000, 1_000_000) if m <= options.largest]
     dimensions = [16, 32, 64, 128, 256, 512, 1024]
     curves = {
@@ -61,7 +63,7 @@ def main():
         "dimensions": (np.array(dimensions), np.array([measure(10_000, D) for D in dimensions])),
     }
     for name, (x, times) in curves.items():
-        whole, single = (np.polyfit(np.log(x), np.log(column), 1)[0] for column in times.T)
+        whole, single = (exponent(x, column) for column in times.T)
         print(f"exponent in {name}: solve {whole:.2f}, one evaluation {single:.2f}")
     if options.figure:
         import matplotlib
@@ -77,7 +79,3 @@ def main():
             axis.grid(alpha=0.3)
         axes[0].legend()
         figure.savefig(options.figure, dpi=150)
-
-
-if __name__ == "__main__":
-    main()

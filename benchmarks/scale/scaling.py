@@ -1,14 +1,14 @@
-"""How a fit grows with points, triplets and dimensions: each varied alone, the others
-fixed, on Gaussian classes.
+"""How the seconds and memory of a whole fit grow with points, triplets and dimensions.
 
-    python benchmarks/scaling.py [--methods FrobMetric BoostMetric ...] [--out
-    scaling.json]
+Each is varied alone, the others fixed, on Gaussian classes. Prints seconds, peak memory and iterations,
+and the exponent of a power law fitted to the times.
 
-Prints seconds, peak memory and iterations, and the exponent of a power law fitted to
-the times.
+    python -m benchmarks scaling --methods FrobMetric BoostMetric --out scaling.json
+
+Data: simulated
+Minutes: 1 for each method
 """
 
-import argparse
 import json
 import time
 import tracemalloc
@@ -18,6 +18,9 @@ from pathlib import Path
 import numpy as np
 
 import conemetric
+
+from ..command import command_parser
+from ..measuring import exponent
 
 BASE = {"n": 2000, "D": 50, "impostors": 3}
 VARIED = {
@@ -52,11 +55,11 @@ def measure(method, n, D, impostors):
     return {"seconds": seconds, "peak_mib": peak, "n_iter": int(estimator.n_iter_)}
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def main(arguments):
+    parser = command_parser(__doc__, __name__)
     parser.add_argument("--methods", nargs="*", default=["FrobMetric"])
     parser.add_argument("--out", type=Path, default=Path("scaling.json"))
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     warnings.simplefilter("ignore")
     records = []
     for method in options.methods:
@@ -74,10 +77,6 @@ def main():
                     f"{record['n_iter']:5d} iterations",
                     flush=True,
                 )
-            slope = np.polyfit(np.log(values[1:]), np.log(times[1:]), 1)[0]
+            slope = exponent(values[1:], times[1:])
             print(f"{method:14s} time grows as {name}^{slope:.2f}")
             options.out.write_text(json.dumps(records, indent=1))
-
-
-if __name__ == "__main__":
-    main()

@@ -1,26 +1,28 @@
-"""Many rows of large embeddings, 20,000 x 1,536 in float32: the parts of a fit by two
-versions of the library in one run, each in a process of its own.
+"""Seconds of the parts of a fit to many rows of large embeddings, by one or more versions of the library.
 
-    git archive 78e8af7 src | tar x -C /tmp/before
-    python benchmarks/tall.py --trees before=/tmp/before/src now=src
-    python benchmarks/tall.py --trees now=src --rows 2000 --features 256
+The rows are 20,000 x 1,536 in float32: 40 classes in 60 directions, noise whose spread falls off over
+the features, unit length. Each version (--trees) is measured in a process of its own. It searches
+the neighbours itself, and its solve is timed on the triplets of the first version: adjoint,
+eigendecomposition, forward, how often each, and the certificate.
 
-Neighbours are searched by each version, and the solve is timed on the triplets of the
-first: adjoint, eigendecomposition, forward, how often each, and the certificate. The data:
-40 classes in 60 directions, noise whose spread falls off over the features, unit rows.
+    python -m benchmarks tall
+    git archive REVISION src | tar x -C /tmp/before
+    python -m benchmarks tall --trees before=/tmp/before/src now=src --rows 2000 --features 256
+
+Data: simulated
+Minutes: 1 for each version
 """
 
-import argparse
-import json
-import os
-import subprocess
-import sys
 import time
 import warnings
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
+
+from ..command import add_trees, command_parser
+from ..measuring import timed
+from ..processes import in_own_process
 
 
 def embeddings(n, D):
@@ -35,7 +37,8 @@ class Clock:
     """Seconds and calls of some functions, by name."""
 
     def __init__(self):
-        self.seconds, self.calls, self.depth = {}, {}, 0
+        self.seconds = {}
+        self.calls = {}
 
     def watch(self, owner, function, name):
         original = getattr(owner, function)
@@ -52,7 +55,8 @@ class Clock:
         setattr(owner, function, timed)
 
 
-def worker(n, D, triplets):
+def measure(n, D, file):
+    """What the library of this process takes; triplets are those in the file, once it is there."""
     warnings.simplefilter("ignore")
     from conemetric import FrobMetric
     from conemetric.constraints.in_memory import triplets_from_labels
@@ -62,25 +66,21 @@ def worker(n, D, triplets):
     small = embeddings(300, 20)
     FrobMetric(max_iter=3).fit(small[0], small[1])  # compile
     X, y = embeddings(n, D)
-    began = time.perf_counter()
-    T = triplets_from_labels(X, y, 3, 3)
-    neighbours = time.perf_counter() - began
-    if triplets.exists():
-        T = np.load(triplets)
-    else:
-        np.save(triplets, T)
+    searching = timed(triplets_from_labels, X, y, 3, 3)
+    if not Path(file).exists():
+        np.save(file, searching.result)
+    triplets = np.load(file)
     clock = Clock()
     clock.watch(PairOperator, "pair_adjoint", "adjoint")
     clock.watch(PairOperator, "pair_forward_factor", "forward")
     clock.watch(spectral, "psd_split", "eigendecomposition")
-    began, cpu = time.perf_counter(), time.process_time()
-    metric = FrobMetric(C=1000.0).fit(X, triplets=T)
-    seconds, cpu = time.perf_counter() - began, time.process_time() - cpu
+    fitting = timed(FrobMetric(C=1000.0).fit, X, triplets=triplets)
+    metric = fitting.result
     certificate = metric.certificate_
     return {
-        "neighbours": neighbours,
-        "fit": seconds,
-        "cpu": cpu,
+        "neighbours": searching.wall,
+        "fit": fitting.wall,
+        "processor": fitting.processor,
         "seconds": clock.seconds,
         "calls": clock.calls,
         "primal": certificate.primal,
@@ -91,38 +91,24 @@ def worker(n, D, triplets):
     }
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--trees", nargs="*", default=["now=src"])
+def main(arguments):
+    parser = command_parser(__doc__, __name__)
+    add_trees(parser)
     parser.add_argument("--rows", type=int, default=20000)
     parser.add_argument("--features", type=int, default=1536)
-    parser.add_argument("--worker", type=Path, default=None)
-    args = parser.parse_args()
-    if args.worker is not None:
-        print(json.dumps(worker(args.rows, args.features, args.worker)))
-        return
+    options = parser.parse_args(arguments)
     with TemporaryDirectory() as folder:
-        for tree in args.trees:
-            name, path = tree.split("=")
-            command = [sys.executable, __file__, "--worker", f"{folder}/triplets.npy"]
-            command += ["--rows", str(args.rows), "--features", str(args.features)]
-            environment = {**os.environ, "PYTHONPATH": str(Path(path).resolve())}
-            done = subprocess.run(
-                command, env=environment, check=True, capture_output=True, text=True
-            )
-            found = json.loads(done.stdout.splitlines()[-1])
+        file = f"{folder}/triplets.npy"
+        for tree in options.trees:
+            found = in_own_process(measure, options.rows, options.features, file, tree=tree.folder)
             parts = ", ".join(
                 f"{part} {seconds:.2f} s ({found['calls'][part]} times)"
                 for part, seconds in found["seconds"].items()
             )
             print(
-                f"{name}: neighbours {found['neighbours']:.1f} s; fit to the triplets "
-                f"{found['fit']:.1f} s ({found['cpu']:.1f} s of CPU): {parts}; objective "
-                f"{found['primal']:.6g}, bound {found['dual']:.6g}, gap {found['gap']:.1e}, rank "
-                f"{found['rank']}, {found['iterations']} iterations",
+                f"{tree.name}: neighbours {found['neighbours']:.1f} s; fit to the triplets "
+                f"{found['fit']:.1f} s ({found['processor']:.1f} s of processors): {parts}; "
+                f"objective {found['primal']:.6g}, bound {found['dual']:.6g}, gap "
+                f"{found['gap']:.1e}, rank {found['rank']}, {found['iterations']} iterations",
                 flush=True,
             )
-
-
-if __name__ == "__main__":
-    main()

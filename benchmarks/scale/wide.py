@@ -1,30 +1,27 @@
-"""More features than rows: fits in the span of the rows against the same programs solved
-in all features, and time and memory of shapes like gene expression.
+"""More features than rows: fits in the span of the rows beside the same programs in all features.
 
-    python benchmarks/wide.py --equal 50 --jobs 16     # objective, bound and neighbours
-    python benchmarks/wide.py --shapes 60x1000,150x20000
-    python benchmarks/wide.py --shapes 60x1000 --device cuda
-    python benchmarks/wide.py --shapes 60x1000 --estimators FrobMetric --direct
+With --shapes the benchmark prints seconds and memory of shapes like gene expression. Each shape and
+estimator is measured in a process of its own: the seconds of a second fit, and how far the process'
+peak memory grew in it, in sizes of X (X itself not counted). ``--direct`` fits in all features.
 
-Equality: each estimator is fitted twice, as it is and with the span left out, and the
-worst difference over the instances is printed: of the objective and of the proven bound,
-relative to them, and of the distances of the three nearest neighbours, relative to the
-largest that a metric of that size could give two rows, ||M||^1/2 times their plain
-distance (an optimum that merges the rows of each class leaves distances that are nothing
-but rounding). The FrobMetric optimum is unique, with
-||M - M*||_F^2 at most twice the gap; linear objectives (LMNNEig, DMLEig, NuMax) and
-BoostMetric's may have many optima, or a flat one, whose neighbours differ though the
-objectives agree. Each shape and estimator is measured in a process of its own: the
-seconds of a second fit, and how far the process' peak memory grew in it, in sizes of X (X
-itself not counted). ``--direct`` fits in all features.
+With --equal each estimator is fitted twice to random instances, as it is and with the span left out,
+and the worst difference is printed: of the objective and of the proven bound, relative to them, and of
+the distances of the three nearest neighbours, relative to the largest that a metric of that size could
+give two rows, ||M||^1/2 times their Euclidean distance (an optimum that merges the rows of each class
+leaves distances that are nothing but rounding). The FrobMetric optimum is unique, with ||M - M*||_F^2
+at most twice the gap; linear objectives (LMNNEig, DMLEig, NuMax) and BoostMetric's may have many
+optima, or a flat one, whose neighbours differ though the objectives agree.
+
+    python -m benchmarks wide --shapes 60x1000,150x20000
+    python -m benchmarks wide --shapes 60x1000 --device cuda
+    python -m benchmarks wide --shapes 60x1000 --estimators FrobMetric --direct
+    python -m benchmarks wide --equal 50 --jobs 16
+
+Data: simulated
+Minutes: 2 for the shapes; 20 for --equal 50 on one core (estimated)
 """
 
-import argparse
-import json
 import os
-import resource
-import subprocess
-import sys
 import time
 import warnings
 from concurrent.futures import ProcessPoolExecutor
@@ -38,6 +35,10 @@ from scipy.spatial.distance import pdist, squareform
 from conemetric import BoostMetric, DMLEig, FrobMetric, LMNNEig, NuMax
 from conemetric.core.arrays import to_numpy
 from conemetric.operators.span import Coordinates
+
+from ..command import add_device, command_parser
+from ..measuring import peak_memory, timed
+from ..processes import in_own_process
 
 ESTIMATORS = {
     "FrobMetric": FrobMetric,
@@ -135,7 +136,8 @@ def equality(n_instances, names, jobs):
 
 
 def measure(name, n, D, device, direct):
-    """[seconds, CPU seconds, growth of peak memory in X, iterations, rank, status]"""
+    """What a second fit takes; ``grown`` is the growth of peak memory in sizes of X."""
+    warnings.simplefilter("ignore")
     estimator = ESTIMATORS[name]()
     with everywhere() if direct else ExitStack():
         estimator.fit(*labelled(30, 60))  # compile
@@ -145,46 +147,38 @@ def measure(name, n, D, device, direct):
 
             X = torch.as_tensor(X, device=device)
             estimator.fit(X, y)
-            torch.cuda.synchronize()
-        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-        start, cpu = time.perf_counter(), time.process_time()
-        estimator.fit(X, y)
-        seconds, cpu = time.perf_counter() - start, time.process_time() - cpu
-    grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 - before
-    rank, status = to_numpy(estimator.components_).shape[0], str(estimator.certificate_.status)
-    return seconds, cpu, grown / (8 * n * D), estimator.n_iter_, rank, status
+        before = peak_memory()
+        fitting = timed(estimator.fit, X, y, device=device or "cpu")
+    return {
+        "wall": fitting.wall,
+        "processor": fitting.processor,
+        "grown": (peak_memory() - before) / (8 * n * D),
+        "n_iter": estimator.n_iter_,
+        "rank": to_numpy(estimator.components_).shape[0],
+        "status": str(estimator.certificate_.status),
+    }
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--equal", type=int, default=0)
+def main(arguments):
+    parser = command_parser(__doc__, __name__)
+    parser.add_argument("--equal", type=int, default=0, help="random instances to compare on")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
-    parser.add_argument("--shapes", default="")
-    parser.add_argument("--estimators", nargs="*", default=None)
-    parser.add_argument("--device", default=None)
-    parser.add_argument("--direct", action="store_true")
-    parser.add_argument("--worker", action="store_true")
-    args = parser.parse_args()
-    warnings.simplefilter("ignore")
-    if args.equal:
-        equality(args.equal, args.estimators or EXACT, args.jobs)
-    for text in filter(None, args.shapes.split(",")):
-        for name in args.estimators or ESTIMATORS:
-            if args.worker:
-                n, D = map(int, text.split("x"))
-                print(json.dumps(measure(name, n, D, args.device, args.direct)))
-                continue
-            command = [sys.executable, __file__, "--worker", "--shapes", text, "--estimators", name]
-            command += ["--device", args.device] if args.device else []
-            command += ["--direct"] if args.direct else []
-            out = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-            seconds, cpu, grown, n_iter, rank, status = json.loads(out.splitlines()[-1])
+    parser.add_argument("--shapes", default="", help="rows x features, separated by commas")
+    parser.add_argument("--estimators", nargs="*", choices=EXACT)
+    add_device(parser, default=None)
+    parser.add_argument("--direct", action="store_true", help="fit in all features")
+    options = parser.parse_args(arguments)
+    if not (options.equal or options.shapes):
+        parser.error("nothing to measure; pass --shapes 60x1000 or --equal 50")
+    if options.equal:
+        equality(options.equal, options.estimators or EXACT, options.jobs)
+    for shape in filter(None, options.shapes.split(",")):
+        n, D = map(int, shape.split("x"))
+        for name in options.estimators or ESTIMATORS:
+            found = in_own_process(measure, name, n, D, options.device, options.direct)
             print(
-                f"{text} {name}: {seconds:.2f} s ({cpu:.2f} s of CPU), peak memory + {grown:.1f} X, "
-                f"{n_iter} iterations, rank {rank}, {status}",
+                f"{shape} {name}: {found['wall']:.2f} s ({found['processor']:.2f} s of "
+                f"processors), peak memory + {found['grown']:.1f} X, {found['n_iter']} iterations, "
+                f"rank {found['rank']}, {found['status']}",
                 flush=True,
             )
-
-
-if __name__ == "__main__":
-    main()

@@ -1,12 +1,15 @@
-"""From which size more threads of BLAS pay: products, decompositions and whole fits by size.
+"""From which size on more threads of BLAS make products, decompositions and fits faster.
 
-    python benchmarks/blas_threads.py [--threads 1 2 16] [--fits]
+Prints milliseconds by number of threads, of the wall clock and of the processors.
+`conemetric.core.blas.MIN_WORK` is taken from this table; measure on quiet cores.
 
-Prints milliseconds by number of threads, wall and processor. `conemetric.core.blas.MIN_WORK` is
-taken from this table, measured on quiet cores (`taskset -c 0,1` for two of them).
+    taskset -c 0,1 python -m benchmarks blas_threads
+    python -m benchmarks blas_threads --threads 1 2 16 --fits
+
+Data: simulated
+Minutes: less than 1; about 5 with --fits
 """
 
-import argparse
 import time
 import warnings
 
@@ -22,6 +25,9 @@ from conemetric import (
     NuMax,
 )
 from conemetric.core import blas
+
+from ..command import command_parser
+from ..output import print_row
 
 LEAST_SECONDS = 0.2  # of repetitions of one measurement
 ORDERS = (32, 64, 96, 128, 192, 256, 384, 512, 768)
@@ -93,22 +99,20 @@ def fits(rng):
         yield f"NuMax {n} x {d}", n * d * d, lambda X=X: NuMax(max_iter=30).fit(X)
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__)
+def main(arguments):
+    parser = command_parser(__doc__, __name__)
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--fits", action="store_true", help="also whole fits")
-    given = parser.parse_args()
+    options = parser.parse_args(arguments)
     warnings.simplefilter("ignore")
     blas.MIN_WORK = 0  # as many threads as are allowed, whatever the size
     rng = np.random.default_rng(0)
-    cases = list(operations(rng)) + (list(fits(rng)) if given.fits else [])
-    head = "".join(f"{f'{threads} threads':>22}" for threads in given.threads)
-    print(f"{'':28}{'work':>9}{head}   (ms wall, processor)")
+    cases = list(operations(rng))
+    if options.fits:
+        cases += fits(rng)
+    print("milliseconds, wall and processor")
+    print_row("", ["work", *(f"{threads} threads" for threads in options.threads)], 28, 22)
     for name, work, function in cases:
-        times = [measured(function, threads) for threads in given.threads]
-        cells = "".join(f"{wall:12.2f}{processor:10.2f}" for wall, processor in times)
-        print(f"{name:28}{work:9.1e}{cells}", flush=True)
-
-
-if __name__ == "__main__":
-    main()
+        times = [measured(function, threads) for threads in options.threads]
+        cells = [f"{wall:.2f}{processor:10.2f}" for wall, processor in times]
+        print_row(name, [f"{work:.1e}", *cells], 28, 22)

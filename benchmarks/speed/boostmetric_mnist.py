@@ -1,21 +1,20 @@
-"""Stage-wise BoostMetric on MNIST (50,000 digits, PCA to 164, 450,000 triplets):
-seconds per iteration against one adjoint.
+"""Seconds of an iteration of stage-wise BoostMetric on 450,000 triplets, beside those of one adjoint.
 
-    CONEMETRIC_DATA=... python benchmarks/boostmetric_mnist.py [--points 50000]
-    [--iterations 500] [--float32] [--growth FILE]
+The rows are 50,000 digits of MNIST in 164 principal components. With --growth FILE the benchmark
+draws, instead, seconds against the dimension: D from 50 to 1,000 at 250 triplets (figure 2 of the
+paper).
 
---growth instead draws seconds against the dimension, D from 50 to 1,000 at 250 triplets
-(Figure 2 of the paper), into FILE.
+    python -m benchmarks boostmetric_mnist --iterations 60
+    python -m benchmarks boostmetric_mnist --growth boostmetric_growth.png
+
+Data: mnist; simulated circles with --growth
+Minutes: 5 (estimated from 60 iterations), 1 with --growth
 """
 
-import argparse
-import time
 import warnings
 from functools import partial
 
 import numpy as np
-from papers.datasets import load
-from sklearn.decomposition import PCA
 from sklearn.exceptions import ConvergenceWarning
 
 from conemetric.constraints.in_memory import triplets_from_labels
@@ -24,29 +23,21 @@ from conemetric.problems.losses import Logistic, LogSumExp
 from conemetric.problems.trace import TraceProgram
 from conemetric.solvers.column_generation import ColumnGeneration
 
+from ..command import command_parser
+from ..data import mnist_components
+from ..measuring import exponent, median_seconds, timed
+
 ExponentialTrace = partial(TraceProgram, loss=LogSumExp())
 LogisticTrace = partial(TraceProgram, loss=Logistic())
 
 
-def seconds_of(function, repeats):
-    times = []
-    for _ in range(repeats):
-        began = time.perf_counter()
-        function()
-        times.append(time.perf_counter() - began)
-    return float(np.median(times))
-
-
 def mnist(n_points, n_iterations, dtype):
-    data = load("mnist")
-    X, y = data.X[:n_points].astype(np.float32) / 255, data.y[:n_points]
-    X = PCA(164, svd_solver="covariance_eigh").fit_transform(X).astype(dtype)
-    began = time.perf_counter()
-    triplets = triplets_from_labels(X, y)
-    seconds = time.perf_counter() - began
+    X, y, _, _ = mnist_components(n_points, dtype=dtype)
+    searching = timed(triplets_from_labels, X, y)
+    triplets = searching.result
     print(
         f"{len(X)} points, {X.shape[1]} features, {len(triplets)} triplets, {dtype.__name__}; "
-        f"neighbours {seconds:.1f} s"
+        f"neighbours {searching.wall:.1f} s"
     )
     operator = from_triplets(X, triplets)
     for loss in (ExponentialTrace, LogisticTrace):
@@ -55,17 +46,19 @@ def mnist(n_points, n_iterations, dtype):
         result = ColumnGeneration(max_iter=n_iterations).solve(problem)
         margins = operator.forward_factor(result.primal_point)
         _, u, _ = problem.evaluate(margins)
-        S, z = operator.adjoint(u), result.primal_point[:, -1:]
+        S = operator.adjoint(u)
+        z = result.primal_point[:, -1:]
         h = operator.forward_factor(z)
         parts = {
-            "adjoint": seconds_of(lambda u=u: operator.adjoint(u), 9),
-            "leading eigenvector": seconds_of(lambda S=S: np.linalg.eigh(S), 9),
-            "rank-one forward": seconds_of(lambda z=z: operator.forward_factor(z), 9),
-            "slope": seconds_of(lambda p=problem, m=margins, h=h: p.slope(m, h, 0.1), 9),
+            "adjoint": median_seconds(lambda u=u: operator.adjoint(u), 9),
+            "leading eigenvector": median_seconds(lambda S=S: np.linalg.eigh(S), 9),
+            "rank-one forward": median_seconds(lambda z=z: operator.forward_factor(z), 9),
+            "slope": median_seconds(lambda p=problem, m=margins, h=h: p.slope(m, h, 0.1), 9),
         }
         seconds = np.diff(result.history["seconds"])
+        name = type(loss.keywords["loss"]).__name__
         print(
-            f"{type(loss.keywords['loss']).__name__}: {result.n_iter} iterations, {seconds.sum():.1f} s, objective "
+            f"{name}: {result.n_iter} iterations, {seconds.sum():.1f} s, objective "
             f"{result.certificate.primal:.6f}"
         )
         print("   " + ", ".join(f"{name} {1e3 * value:.1f} ms" for name, value in parts.items()))
@@ -81,7 +74,8 @@ def mnist(n_points, n_iterations, dtype):
 def growth(file, n_iterations=100):
     import matplotlib.pyplot as plt
 
-    dimensions, times = [50, 100, 200, 400, 600, 800, 1000], []
+    dimensions = [50, 100, 200, 400, 600, 800, 1000]
+    times = []
     rng = np.random.default_rng(0)
     print("D, seconds for", n_iterations, "iterations at 250 triplets")
     for D in dimensions:
@@ -91,12 +85,10 @@ def growth(file, n_iterations=100):
         X = np.hstack([circles, rng.normal(size=(len(y), D - 2))])
         problem = ExponentialTrace(from_triplets(X, triplets_from_labels(X, y)[:250]), 1e-7)
         ColumnGeneration(max_iter=2).solve(problem)
-        times.append(
-            seconds_of(lambda p=problem: ColumnGeneration(max_iter=n_iterations).solve(p), 3)
-        )
+        solver = ColumnGeneration(max_iter=n_iterations)
+        times.append(median_seconds(lambda s=solver, p=problem: s.solve(p), 3))
         print(f"{D:5d} {times[-1]:8.3f}", flush=True)
-    slope = np.polyfit(np.log(dimensions[3:]), np.log(times[3:]), 1)[0]
-    print(f"exponent from D = {dimensions[3]} on: {slope:.2f}")
+    print(f"exponent from D = {dimensions[3]} on: {exponent(dimensions[3:], times[3:]):.2f}")
     figure, axis = plt.subplots(figsize=(5, 3.5), layout="constrained")
     axis.loglog(dimensions, times, marker="o")
     axis.set(
@@ -107,21 +99,15 @@ def growth(file, n_iterations=100):
     figure.savefig(file)
 
 
-def main():
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+def main(arguments):
+    parser = command_parser(__doc__, __name__)
     parser.add_argument("--points", type=int, default=50_000)
     parser.add_argument("--iterations", type=int, default=500)
     parser.add_argument("--float32", action="store_true")
     parser.add_argument("--growth", metavar="FILE")
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     warnings.simplefilter("ignore", ConvergenceWarning)
     if options.growth:
         growth(options.growth)
     else:
         mnist(options.points, options.iterations, np.float32 if options.float32 else np.float64)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,18 +1,22 @@
-"""DML-eig beside pyDML's DML_eig: processor seconds, and the unsmoothed objective each reaches.
+"""Seconds of DML-eig here and in pyDML, and the objective that each reaches without smoothing.
 
-pyDML needs an environment of its own (numpy 1.23, Cython < 3, scipy < 1.12); ``--peer``
-names its Python. Its time grows with the square of the points once their outer products
-no longer fit in memory (between 200 and 400 rows of 64 features here), so it gets the
-first rows, ``--points`` of them, with our local pairs put in the place of its own (all
-pairs of equal and of different labels), so that both solve the same program; the fewest
-also once as it comes. It returns S where M = R^-T S R^-1 is meant; that is mapped back
-here before the objectives are compared.
+pyDML needs an environment of its own (numpy 1.23, Cython < 3, scipy < 1.12), which
+``python -m benchmarks peers --methods "pyDML LMNN"`` makes in ``peer-environments/pyDML``; ``--peer``
+names its Python. Its time grows with the square of the points once their outer products no longer
+fit in memory (between 200 and 400 rows of 64 features here), so it gets the first rows, ``--points``
+of them, with our local pairs put in the place of its own (all pairs of equal and of different
+labels): both then solve the same program. The fewest rows it also gets as it comes. pyDML returns S
+where M = R^-T S R^-1 is meant; that is mapped back here before the objectives are compared. Times
+are processor seconds on one thread.
 
-    CONEMETRIC_DATA=... python benchmarks/dml_eig_pydml.py --peer /path/to/python
-    [--data optdigits] [--points 100,200,400]
+    python -m benchmarks dml_eig_pydml --peer peer-environments/pyDML/bin/python
+    python -m benchmarks dml_eig_pydml --peer PYTHON --sets optdigits --points 100 200 400
+
+Data: optdigits, mnist
+Minutes: 10 (estimated)
+Needs: a Python with pyDML
 """
 
-import argparse
 import subprocess
 import sys
 import tempfile
@@ -20,10 +24,12 @@ import time
 from pathlib import Path
 
 import numpy as np
-from papers.datasets import load
 from sklearn.decomposition import PCA
 
 from conemetric import DMLEig
+
+from ..command import command_parser
+from ..data import load
 
 WORKER = """
 import sys, time
@@ -44,16 +50,21 @@ np.savez(sys.argv[2], S=model.metric(), seconds=time.process_time() - began)
 """
 
 
+def check_peer(parser, python):
+    """End with one sentence where this Python has no pyDML."""
+    try:
+        subprocess.run([python, "-c", "import dml"], check=True, capture_output=True)
+    except (OSError, subprocess.CalledProcessError):
+        parser.error(f"--peer {python} cannot import pyDML's package dml; name a Python that can")
+
+
 def peer(python, **arrays):
     """Seconds and S of pyDML in its own interpreter."""
     with tempfile.TemporaryDirectory() as folder:
-        given, result, script = (
-            str(Path(folder) / name) for name in ("in.npz", "out.npz", "worker.py")
-        )
-        np.savez(given, **arrays)
-        Path(script).write_text(WORKER)
+        problem, result = (str(Path(folder) / name) for name in ("in.npz", "out.npz"))
+        np.savez(problem, **arrays)
         subprocess.run(
-            [python, script, given, result],
+            [python, "-c", WORKER, problem, result],
             check=True,
             stdout=sys.stderr,
             env={"OMP_NUM_THREADS": "1"},
@@ -86,14 +97,14 @@ def unsmoothed_objective(metric, S, X):
     return np.einsum("ri,ij,rj->r", d, S / np.trace(S), d).min()
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--peer", required=True)
-    parser.add_argument("--data", default="optdigits,mnist")
-    parser.add_argument("--points", default="100,200,400")
-    args = parser.parse_args()
-    sizes = [int(size) for size in args.points.split(",")]
-    for name in args.data.split(","):
+def main(arguments):
+    parser = command_parser(__doc__, __name__)
+    parser.add_argument("--peer", required=True, help="a Python that has pyDML")
+    parser.add_argument("--sets", nargs="+", default=["optdigits", "mnist"])
+    parser.add_argument("--points", type=int, nargs="+", default=[100, 200, 400])
+    options = parser.parse_args(arguments)
+    check_peer(parser, options.peer)
+    for name in options.sets:
         data = load(name)
         X, y = data.X[: data.n_train].astype(float), data.y[: data.n_train]
         if name == "mnist":
@@ -101,10 +112,10 @@ def main():
         print(f"{name}: {X.shape[0]} x {X.shape[1]}")
         DMLEig(tol=0.5).fit(X[:100], y[:100])  # compile before timing
         whole, _ = ours(X, y)
-        for size in sizes:
+        for size in options.points:
             seconds, metric = ours(X[:size], y[:size])
             took, S = peer(
-                args.peer, X=X[:size], y=y[:size], pairs=metric.pairs_, similar=metric.similar_
+                options.peer, X=X[:size], y=y[:size], pairs=metric.pairs_, similar=metric.similar_
             )
             reached = unsmoothed_objective(metric, S, X[:size])
             print(
@@ -112,17 +123,13 @@ def main():
                 f"{reached:.4e}",
                 flush=True,
             )
-            if size == sizes[0]:
-                own, _ = peer(args.peer, X=X[:size], y=y[:size])
+            if size == options.points[0]:
+                own, _ = peer(options.peer, X=X[:size], y=y[:size])
                 print(
                     f"      pyDML, all pairs: {own:.2f} s ({own / seconds:.0f} times)", flush=True
                 )
-        took *= (len(X) / sizes[-1]) ** 2
+        took *= (len(X) / options.points[-1]) ** 2
         print(
             f"  pyDML on all rows, by the square of the rows: {took:.0f} s, {took / whole:.0f} "
             "times (extrapolated)"
         )
-
-
-if __name__ == "__main__":
-    main()

@@ -1,23 +1,23 @@
-"""Table 2 of the FastQP paper: five KEEL sets, 3N random triplets, C = 1, L = I and L =
-(A'A) o (A'A) for a random A.
+"""Milliseconds of relative comparisons beside Clarabel, OSQP and quadprog on five KEEL sets.
 
-    OMP_NUM_THREADS=1 python benchmarks/fastqp_table.py [--tol 1e-6] [--limit 60]
+This is table 2 of the FastQP paper: 3N random triplets, C = 1, L = I and L = (A'A) o (A'A) for a
+random A. The own primal and dual points of every solver go through the same certificate; a solver's
+time is that of its loosest setting whose certified relative gap is within --tol. Times are processor
+time, so that a busy machine does not favour short runs: the best of a few runs, without building Z
+and the solvers' matrices. "60000.0 / nan" means stopped at the limit of 60 s; "nan / nan" means that
+the solver is not installed (``python -m pip install clarabel osqp quadprog``).
 
-Our solver beside Clarabel, OSQP and quadprog (install those that are missing). Every
-solver's own primal and dual point goes through the same certificate; a solver's time is
-that of its loosest setting whose certified relative gap is within ``tol``. Times are
-processor time, so that a busy machine does not favour short runs, the best of a few
-runs, without building Z and the solvers' matrices; "60000.0 / nan" means stopped at the
-limit of 60 s. Data: see `papers.datasets`.
+    OMP_NUM_THREADS=1 python -m benchmarks fastqp_table --limit 8
+
+Data: keel_appendicitis, balance, keel_ionosphere, keel_movement_libras, keel_vowel
+Minutes: 5 with --limit 8; up to 40 with the limit of 60 s (estimated)
 """
 
-import argparse
 import importlib.util
 import multiprocessing
 import time
 
 import numpy as np
-from papers import datasets
 from scipy import sparse
 
 from conemetric.operators import from_triplets
@@ -25,15 +25,20 @@ from conemetric.problems.comparisons import ComparisonProgram
 from conemetric.solvers.base import relative_gap
 from conemetric.solvers.dual_coordinate import DualCoordinate
 
+from ..command import command_parser
+from ..data import load
+
 NAMES = ("keel_appendicitis", "balance", "keel_ionosphere", "keel_movement_libras", "keel_vowel")
 
 
 def random_triplets(y, n_triplets, rng):
     """(i, j, k) with y_i = y_j, y_i != y_k, drawn at random, as in the paper."""
-    kept, n_kept = [], 0
+    kept = []
+    n_kept = 0
     while n_kept < n_triplets:
-        i, j, k = T = rng.integers(0, len(y), (3, 8 * n_triplets))
-        kept.append(T.T[(y[i] == y[j]) & (y[i] != y[k]) & (i != j)])
+        drawn = rng.integers(0, len(y), (3, 8 * n_triplets))
+        i, j, k = drawn
+        kept.append(drawn.T[(y[i] == y[j]) & (y[i] != y[k]) & (i != j)])
         n_kept += len(kept[-1])
     return np.concatenate(kept)[:n_triplets]
 
@@ -128,10 +133,10 @@ def peer(solver, problem, Z, tol, limit):
         gap = relative_gap(primal, dual)
         best = min(best, (seconds, primal, gap), key=lambda entry: entry[2])
         if gap <= tol:
-            seconds = min(
-                seconds,
-                *(limited(solver, limit, Z, problem.L, problem.C, setting)[0] for _ in range(2)),
-            )
+            for _ in range(2):
+                again = limited(solver, limit, Z, problem.L, problem.C, setting)
+                if again is not None:
+                    seconds = min(seconds, again[0])
             return seconds, primal, gap
     return best
 
@@ -150,21 +155,19 @@ def ours(problem, tol):
     )
 
 
-def main():
-    arguments = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    arguments.add_argument("--tol", type=float, default=1e-6)
-    arguments.add_argument(
+def main(arguments):
+    parser = command_parser(__doc__, __name__)
+    parser.add_argument("--tol", type=float, default=1e-6)
+    parser.add_argument(
         "--limit", type=float, default=60.0, help="seconds a peer may take for one solve"
     )
-    options = arguments.parse_args()
+    options = parser.parse_args(arguments)
     print(
         "solver: ms / objective / certified gap;  faster = fastest peer within tol over ours;  "
         "above = ours over the best peer"
     )
     for name in NAMES:
-        data = datasets.load(name)
+        data = load(name)
         X, rng = data.X, np.random.default_rng(0)
         T = random_triplets(data.y, 3 * len(X), rng)
         for label, A in (("I", None), ("L", rng.normal(size=(X.shape[1], X.shape[1])))):
@@ -172,13 +175,20 @@ def main():
             problem = ComparisonProgram(operator, 1.0, None if A is None else A.T @ A)
             Z = np.concatenate([problem.block(rows) for rows in problem.slices])
             seconds, objective, gap = ours(problem, options.tol)
-            line = f"{name:20s} {label} {Z.shape!s:12s} ours {1e3 * seconds:.2f} / {objective:.6f} / {gap:.0e}"
-            times, objectives = [], []
+            line = (
+                f"{name:20s} {label} {Z.shape!s:12s} "
+                f"ours {1e3 * seconds:.2f} / {objective:.6f} / {gap:.0e}"
+            )
+            times = []
+            objectives = []
             for solver in SETTINGS:
                 peer_seconds, peer_objective, peer_gap = peer(
                     solver, problem, Z, options.tol, options.limit
                 )
-                line += f" | {solver.__name__} {1e3 * peer_seconds:.1f} / {peer_objective:.6f} / {peer_gap:.0e}"
+                line += (
+                    f" | {solver.__name__} {1e3 * peer_seconds:.1f} / {peer_objective:.6f} / "
+                    f"{peer_gap:.0e}"
+                )
                 objectives.append(peer_objective)
                 if peer_gap <= options.tol:
                     times.append(peer_seconds)
@@ -187,7 +197,3 @@ def main():
                 f"{line} | {min(times, default=np.nan) / seconds:.0f}x faster, {above:+.0e} above",
                 flush=True,
             )
-
-
-if __name__ == "__main__":
-    main()

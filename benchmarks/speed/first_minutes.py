@@ -1,61 +1,72 @@
-"""What a newcomer waits for: the import, the first fit of each method with everything
-still to be compiled, and ``conemetric learn`` on its bundled data, cold and warm.
+"""Seconds a newcomer waits for the import, the first fits and the first ``conemetric learn``.
 
-    python benchmarks/first_minutes.py [--methods FrobMetric RelativeComparisons]
+Each measurement is a process of its own. Cold ones have an empty cache of compiled code, so that
+everything must be compiled; warm ones have the cache that the cold one before left.
 
-Each measurement is a process of its own; cold ones have an empty cache of compiled code.
+    python -m benchmarks first_minutes --methods FrobMetric RelativeComparisons
+
+Data: iris; for ``conemetric learn``, what is bundled with the package
+Minutes: 2
 """
 
-import argparse
 import os
-import resource
 import subprocess
 import sys
 import tempfile
 import time
 
-FIT = """
-import sys, time
-from sklearn.datasets import load_iris
-import conemetric
-X, y = load_iris(return_X_y=True)
-began = time.perf_counter()
-getattr(conemetric, sys.argv[1])().fit(X, y)
-print(f"{time.perf_counter() - began:.2f}")
-"""
+from ..command import command_parser
+from ..measuring import timed
+from ..processes import in_own_process
+
+
+def first_fit(name):
+    """Seconds of the first fit in this process, imports left out."""
+    from sklearn.datasets import load_iris
+
+    import conemetric
+
+    X, y = load_iris(return_X_y=True)
+    method = getattr(conemetric, name)()
+    return timed(method.fit, X, y).wall
 
 
 def run(arguments, cache):
-    """Wall and processor seconds of a process, and what it printed."""
+    """Wall and processor seconds of a process of Python."""
     environment = {**os.environ, "NUMBA_CACHE_DIR": cache}
-    before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
-    done = subprocess.run(
-        [sys.executable, *arguments], env=environment, capture_output=True, text=True, check=True
-    )
-    wall, after = time.perf_counter() - began, resource.getrusage(resource.RUSAGE_CHILDREN)
-    used = sum(getattr(after, key) - getattr(before, key) for key in ("ru_utime", "ru_stime"))
-    return wall, used, done.stdout
+    command = [sys.executable, *arguments]
+    before = children_seconds()
+    began = time.perf_counter()
+    subprocess.run(command, env=environment, check=True, stdout=subprocess.DEVNULL)
+    wall = time.perf_counter() - began
+    return wall, children_seconds() - before
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def children_seconds():
+    """Processor seconds of all processes that this one has started and that have ended."""
+    import resource  # Windows has none
+
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
+def main(arguments):
+    parser = command_parser(__doc__, __name__)
     parser.add_argument("--methods", nargs="*", default=["FrobMetric", "RelativeComparisons"])
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory() as cache:
         run(["-c", "import conemetric"], cache)  # files into memory
-        wall, used, _ = run(["-c", "import conemetric"], cache)
+        wall, used = run(["-c", "import conemetric"], cache)
         print(f"import conemetric: {wall:.2f} s ({used:.2f} s of processors)")
     for name in options.methods:
         with tempfile.TemporaryDirectory() as cache:
-            cold, warm = (run(["-c", FIT, name], cache)[2].strip() for _ in range(2))
-            print(f"{name} on iris, without imports: {cold} s cold, {warm} s warm")
+            environment = {"NUMBA_CACHE_DIR": cache}
+            cold = in_own_process(first_fit, name, environment=environment)
+            warm = in_own_process(first_fit, name, environment=environment)
+            print(f"{name} on iris, without imports: {cold:.2f} s cold, {warm:.2f} s warm")
     for how in ([], ["--method", "frob"]):
         with tempfile.TemporaryDirectory() as cache, tempfile.TemporaryDirectory() as folder:
             command = ["-m", "conemetric", "learn", *how, "--out", f"{folder}/out", "--overwrite"]
             for state in ("cold", "warm"):
-                wall, used, _ = run(command, cache)
+                wall, used = run(command, cache)
                 print(f"{' '.join(command[1:3] + how)}, {state}: {wall:.1f} s ({used:.1f} s)")
-
-
-if __name__ == "__main__":
-    main()

@@ -1,18 +1,19 @@
-"""FrobMetric against CVXPY with Clarabel and SCS on the breast-cancer triplets, the
-same program in one run.
+"""Processor seconds of FrobMetric and of CVXPY with Clarabel and SCS on the same program.
 
-    python benchmarks/frobmetric_conic.py [--solvers CLARABEL SCS] [--rows 569]
+The program is that of the 5,121 triplets of breast cancer. Every solver's M, projected onto the
+semidefinite cone, goes through the same objective; SCS stops at its default tolerance of 1e-4.
 
-Times are processor seconds. Every solver's M, projected onto the semidefinite cone,
-goes through the same objective; SCS stops at its default tolerance of 1e-4.
+    python -m benchmarks frobmetric_conic --solvers CLARABEL SCS --rows 569
+
+Data: wdbc
+Minutes: 2
+Needs: cvxpy
 """
 
-import argparse
 import time
 
 import cvxpy as cp
 import numpy as np
-from papers import datasets
 from sklearn.preprocessing import StandardScaler
 
 from conemetric.constraints.in_memory import triplets_from_labels
@@ -22,12 +23,18 @@ from conemetric.operators import from_triplets
 from conemetric.problems.frobenius import FrobeniusProgram
 from conemetric.solvers.dual_quasi_newton import DualQuasiNewton
 
+from ..command import command_parser
+from ..data import load
+
 
 def conic(X, T, C, solver):
-    m, D = len(T), X.shape[1]
-    far, near = X[T[:, 0]] - X[T[:, 2]], X[T[:, 0]] - X[T[:, 1]]
+    m = len(T)
+    D = X.shape[1]
+    far = X[T[:, 0]] - X[T[:, 2]]
+    near = X[T[:, 0]] - X[T[:, 1]]
     A = (np.einsum("mi,mj->mij", far, far) - np.einsum("mi,mj->mij", near, near)).reshape(m, -1)
-    M, slack = cp.Variable((D, D), PSD=True), cp.Variable(m, nonneg=True)
+    M = cp.Variable((D, D), PSD=True)
+    slack = cp.Variable(m, nonneg=True)
     objective = 0.5 * cp.sum_squares(M) + C / m * cp.sum(slack)
     program = cp.Problem(cp.Minimize(objective), [A @ cp.vec(M, order="C") >= 1 - slack])
     began = time.process_time()
@@ -37,14 +44,12 @@ def conic(X, T, C, solver):
     return seconds, (vectors * np.maximum(values, 0)) @ vectors.T
 
 
-def main():
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+def main(arguments):
+    parser = command_parser(__doc__, __name__)
     parser.add_argument("--solvers", nargs="*", default=["CLARABEL", "SCS"])
     parser.add_argument("--rows", type=int, default=569)
-    options = parser.parse_args()
-    data = datasets.load("wdbc")
+    options = parser.parse_args(arguments)
+    data = load("wdbc")
     X = StandardScaler().fit_transform(data.X.astype(np.float64))[: options.rows]
     triplets = triplets_from_labels(X, data.y[: options.rows].astype(np.int64))
     operator = from_triplets(X, triplets)
@@ -75,7 +80,3 @@ def main():
                 end="",
             )
         print(flush=True)
-
-
-if __name__ == "__main__":
-    main()

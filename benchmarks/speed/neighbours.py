@@ -1,33 +1,38 @@
-"""The neighbour search on the host beside FAISS: all rows, a sample, whole fits, growth.
+"""Seconds and recall of the neighbour search on the host, beside FAISS and against the number of rows.
 
-    python benchmarks/neighbours.py mnist            searches and fits of 50,000 digits
-    python benchmarks/neighbours.py sample           among samples of 180,000 shifted digits, 200,000 points
-    python benchmarks/neighbours.py surface          searches of 100,000 x 128, 100 classes
-    python benchmarks/neighbours.py million          1,000,000 x 128, labels to metric
-    python benchmarks/neighbours.py growth --results growth.json --methods sample all
-    python benchmarks/neighbours.py plot --results a.json b.json --figure neighbours.png
+One of six things is measured:
 
-`mnist` takes 50,000 digits by PCA to 164 dimensions (float32) and finds 3 targets and 10
-impostors of each. FAISS flat finds as many neighbours of any label. FAISS answers the
-question itself in two ways: a graph (HNSW) of each class for the targets, and one of all
-points for the impostors, over-fetched, rows that fell short fetched again, eight times as
-many, and at last exactly; or inverted lists (IVF) that pass over the own label. The search among
-a sample takes 20,000 rows. Seconds are of one run, and so is the 3-NN test error after either.
+    mnist     searches and fits of 50,000 digits, all rows
+    sample    among samples of 180,000 shifted digits and of 200,000 simulated points
+    surface   searches of 100,000 x 128, 100 classes
+    million   1,000,000 x 128, from labels to a metric
+    growth    seconds against the number of rows, kept in the file of --results
+    plot      draws the files of --results into --figure
 
-`surface`, `million` and `growth` take Gaussian classes near a surface of 16 dimensions. Pin all of
-them to the cores that they are to use (``taskset -c 0,1 python ...``): threads are as
-many as cores. ``--points 5000`` tries any of them. `mnist` needs that data set.
+`mnist` takes 50,000 digits in 164 principal components (float32) and finds 3 targets and 10 impostors
+of each. FAISS flat finds as many neighbours of any label. FAISS answers the question itself in two
+ways: a graph (HNSW) of each class for the targets, and one of all points for the impostors,
+over-fetched, rows that fell short fetched again, eight times as many, and at last exactly; or
+inverted lists (IVF) that pass over the own label. The search among a sample takes 20,000 rows.
+Seconds are of one run, and so is the 3-NN test error after either.
+
+`surface`, `million` and `growth` take Gaussian classes near a surface of 16 dimensions. Threads are
+as many as cores: pin all of them to the cores that they are to use.
+
+    taskset -c 0,1 python -m benchmarks neighbours mnist
+    python -m benchmarks neighbours growth --results growth.json --methods sample all
+    python -m benchmarks neighbours plot --results a.json b.json --figure neighbours.png
+
+Data: mnist for mnist and sample; simulated for the others
+Minutes: 4 for mnist, 10 for sample (estimated), an hour or more for million and growth on two cores
+Needs: faiss
 """
 
-import argparse
 import json
-import resource
-import time
 from itertools import islice, pairwise, product
 from pathlib import Path
 
 import numpy as np
-from papers import datasets
 
 from conemetric import FrobMetric
 from conemetric.core.threads import n_threads
@@ -36,15 +41,12 @@ from conemetric.neighbours import exact
 from conemetric.neighbours.ranks import LabelledRows, SearchQuery
 from conemetric.neighbours.search import neighbours_by_label, sample_rows
 
+from ..command import command_parser
+from ..data import load, mnist_components
+from ..measuring import exponent, peak_memory, timed
+
 SAMPLE = 20_000  # rows of the sample to search among
 FETCHED = 64, 512  # neighbours of any label that the graph is asked for, in turn
-
-
-def timed(function, *args, **keywords):
-    """(wall seconds, processor seconds, result)."""
-    began, busy = time.perf_counter(), time.process_time()
-    result = function(*args, **keywords)
-    return time.perf_counter() - began, time.process_time() - busy, result
 
 
 def search_query(X, y, rows=None, n_targets=3, n_impostors=10):
@@ -86,12 +88,14 @@ def fetch(index, X, k):
 
 def by_graphs(X, y):
     """(targets, impostors, rows that were searched exactly at last)."""
-    targets, impostors = np.full((len(y), 3), -1), np.full((len(y), 10), -1)
+    targets = np.full((len(y), 3), -1)
+    impostors = np.full((len(y), 10), -1)
     for label in np.unique(y):
         rows = np.flatnonzero(y == label)
         numbers = rows[fetch(graph(X[rows]), X[rows], 4)]
         targets[rows] = first(numbers, numbers != rows[:, None], 3)
-    index, rows = graph(X), np.arange(len(y))
+    index = graph(X)
+    rows = np.arange(len(y))
     for k in FETCHED:
         numbers = fetch(index, X[rows], min(k, len(y)))
         impostors[rows] = first(numbers, (numbers >= 0) & (y[numbers] != y[rows, None]), 10)
@@ -118,11 +122,14 @@ def by_lists(X, y, n_probes):
     X, y = np.ascontiguousarray(X[order]), y[order]
     n_lists = round(2 * len(y) ** 0.5)
     index = faiss.IndexIVFFlat(faiss.IndexFlatL2(X.shape[1]), X.shape[1], n_lists)
-    index.cp.seed, index.cp.niter = 0, 5
-    index.cp.max_points_per_centroid, index.cp.min_points_per_centroid = 32, 1
+    index.cp.seed = 0
+    index.cp.niter = 5
+    index.cp.max_points_per_centroid = 32
+    index.cp.min_points_per_centroid = 1
     index.train(X)
     index.add(X)
-    targets, impostors = np.full((len(y), 3), -1), np.full((len(y), 10), -1)
+    targets = np.full((len(y), 3), -1)
+    impostors = np.full((len(y), 10), -1)
     ends = np.searchsorted(y, np.arange(y.max() + 2)).tolist()
     for low, high in pairwise(ends):
         own = faiss.IDSelectorRange(low, high)
@@ -173,20 +180,8 @@ def searches(X, y):
         show(f"FAISS IVF, {n_probes} lists", wall, busy, found)
 
 
-def digits(n):
-    from sklearn.decomposition import PCA
-
-    data = datasets.load("mnist")
-    X, y = data.X / 255.0, data.y.astype(np.int64)
-    pca = PCA(164, random_state=0, svd_solver="covariance_eigh").fit(X[:n])
-    train, test = (
-        pca.transform(X[part]).astype(np.float32) for part in (slice(n), slice(60_000, None))
-    )
-    return train, y[:n], test, y[60_000:]
-
-
 def mnist(n):
-    X, y, X_test, y_test = digits(n)
+    X, y, X_test, y_test = mnist_components(n, dtype=np.float32)
     print(f"MNIST, {n} x 164 float32, {n_threads()} threads", flush=True)
     searches(X, y)
     FrobMetric().fit(X[:2000], y[:2000])  # compile the kernels
@@ -207,7 +202,7 @@ def shifted_digits(n):
     """Training digits and their shifts by a pixel or two, and the test digits, in 64 features."""
     from sklearn.decomposition import PCA
 
-    data = datasets.load("mnist")
+    data = load("mnist")
     X, y = (data.X / 255.0).astype(np.float32), data.y.astype(np.int64)
     images, shifts = X[:60_000].reshape(-1, 28, 28), product((0, 1, -1, 2, -2), repeat=2)
     moved = [np.roll(images, by, (1, 2)) for by in islice(shifts, -(-n // 60_000))]
@@ -252,20 +247,23 @@ def surface(n, D, n_classes=100, seed=0):
     return X, y
 
 
-def peak():
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+def gibibytes():
+    return peak_memory() / 2**30
 
 
 def million(n, D):
     X, y = surface(n, D)
     FrobMetric(n_references=1000, tol=0.1).fit(X[:3000], y[:3000])
-    print(f"{n} x {D} float32, {n_threads()} threads, {peak():.1f} GiB with the points", flush=True)
+    print(
+        f"{n} x {D} float32, {n_threads()} threads, {gibibytes():.1f} GiB with the points",
+        flush=True,
+    )
     wall, busy, metric = timed(FrobMetric(random_state=0).fit, X, y)
     print(
         f"labels to metric: {wall:.0f} s ({busy:.0f}), of which solving "
         f"{metric.history_['seconds'][-1]:.0f} s in {metric.n_iter_} iterations; "
         f"{metric.n_references_} references, {len(metric.triplets_)} triplets, gap "
-        f"{metric.certificate_.relative_gap:.1e}, {peak():.1f} GiB at most",
+        f"{metric.certificate_.relative_gap:.1e}, {gibibytes():.1f} GiB at most",
         flush=True,
     )
 
@@ -295,12 +293,8 @@ def growth(sizes, D, methods, results):
             if results:
                 Path(results).write_text(json.dumps(curves))
     for method, points in curves.items():
-        print(f"{method}: processor time grows as n^{exponent(points):.2f}")
-
-
-def exponent(points):
-    table = np.log(np.array(points))
-    return float(np.polyfit(table[:, 0], table[:, 2], 1)[0]) if len(table) > 1 else np.nan
+        n, _, busy = zip(*points, strict=True)
+        print(f"{method}: processor time grows as n^{exponent(n, busy):.2f}")
 
 
 def plot(results, figure):
@@ -316,17 +310,15 @@ def plot(results, figure):
     drawing, axis = plt.subplots(figsize=(5, 4), layout="constrained")
     for method, points in curves.items():
         n, _, busy = np.array(points).T
-        axis.loglog(n, busy, "o-", label=f"{method}, $n^{{{exponent(points):.2f}}}$")
+        axis.loglog(n, busy, "o-", label=f"{method}, $n^{{{exponent(n, busy):.2f}}}$")
     axis.set(xlabel="points", ylabel="processor seconds")
     axis.grid(alpha=0.3)
     drawing.legend(loc="outside upper left")
     plt.savefig(figure, dpi=150)
 
 
-def main():
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+def main(arguments):
+    parser = command_parser(__doc__, __name__)
     parser.add_argument("what", choices=["mnist", "sample", "surface", "million", "growth", "plot"])
     parser.add_argument("--points", type=int)
     parser.add_argument("--dimensions", type=int, default=128)
@@ -336,7 +328,7 @@ def main():
     parser.add_argument("--methods", nargs="*", default=["all", "sample"])
     parser.add_argument("--results", nargs="*", default=[])
     parser.add_argument("--figure", default="neighbours.png")
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     if options.what == "mnist":
         mnist(options.points or 50_000)
     elif options.what == "sample":
@@ -351,7 +343,3 @@ def main():
         growth(options.sizes, options.dimensions, options.methods, *options.results[:1] or [None])
     else:
         plot(options.results, options.figure)
-
-
-if __name__ == "__main__":
-    main()

@@ -1,13 +1,15 @@
-"""NuMax with a small delta: the interior-point method for rounds that take long, against ADMM alone.
+"""Seconds of NuMax with a small delta, as it is and by ADMM alone.
 
-    python benchmarks/numax_tight.py [--seeds 3 4]
+As it is, an interior-point method takes over rounds that take long. The rows are 60 points of rank 3
+with noise of 0.1 in 10 features at delta = 0.1, 0.01 and 0.001, and wine by class. Prints processor
+seconds, status and violation in units of delta; all should converge, the slowest in 2 s.
 
-60 points of rank 3 with noise of 0.1 in 10 features at delta = 0.1, 0.01 and 0.001, and wine by class.
-Processor seconds, status and violation in units of delta; all should converge, the slowest in 2 s.
+    python -m benchmarks numax_tight --seeds 3 4
+
+Data: simulated; wine
+Minutes: 2
 """
 
-import argparse
-import time
 import warnings
 
 import numpy as np
@@ -17,6 +19,9 @@ from sklearn.preprocessing import StandardScaler
 
 from conemetric import NuMax
 from conemetric.solvers import secant_generation
+
+from ..command import command_parser
+from ..measuring import timed
 
 
 def instances(seeds):
@@ -29,12 +34,10 @@ def instances(seeds):
     yield "wine by class", StandardScaler().fit_transform(X), y
 
 
-def main():
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+def main(arguments):
+    parser = command_parser(__doc__, __name__)
     parser.add_argument("--seeds", type=int, nargs="*", default=[3, 4])
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     warnings.simplefilter("ignore", ConvergenceWarning)
     NuMax(0.3).fit(np.random.default_rng(0).normal(size=(20, 3)))  # compile
     small = secant_generation.SMALL
@@ -43,14 +46,11 @@ def main():
             print(f"{name:15} delta {delta:<6g}", end="")
             for label, limit in (("as it is", small), ("ADMM alone", 0)):
                 secant_generation.SMALL = limit
-                began = time.process_time()
-                c = NuMax(delta, class_aware=y is not None).fit(X, y).certificate_
-                seconds = time.process_time() - began
+                fit = timed(NuMax(delta, class_aware=y is not None).fit, X, y)
+                c = fit.result.certificate_
                 print(
-                    f"   {label} {seconds:5.1f} s {c.status} {c.violation:.1e}", end="", flush=True
+                    f"   {label} {fit.processor:5.1f} s {c.status} {c.violation:.1e}",
+                    end="",
+                    flush=True,
                 )
             print()
-
-
-if __name__ == "__main__":
-    main()

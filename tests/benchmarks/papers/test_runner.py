@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from benchmarks.papers import datasets, figure
+from benchmarks import data
+from benchmarks.papers import figure
 from benchmarks.papers.__main__ import main
 from benchmarks.papers.experiment import (
     Competitor,
@@ -26,7 +27,7 @@ from benchmarks.papers.runner import run
 from benchmarks.papers.tables import EXPERIMENTS
 from conemetric import FrobMetric
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 calls = []
 
 
@@ -134,8 +135,8 @@ def test_columns_whose_data_cannot_be_had_are_skipped_unless_measured(tmp_path, 
         raise OSError("no route to host")
 
     monkeypatch.delenv("CONEMETRIC_DATA", raising=False)
-    monkeypatch.setattr(datasets, "get_data_home", lambda: str(tmp_path / "home"))
-    monkeypatch.setattr(datasets, "fetch_openml", offline)
+    monkeypatch.setattr(data, "get_data_home", lambda: str(tmp_path / "home"))
+    monkeypatch.setattr(data, "fetch_openml", offline)
     fake = replace(FAKE, columns=("alpha", "pima", "frey"), published={}, runs=1)
     table = run(fake, out=tmp_path)
     assert [row.dataset for row in table.rows] == ["alpha", "alpha"] and len(attempts) == 1
