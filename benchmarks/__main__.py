@@ -6,6 +6,7 @@ import sys
 import textwrap
 
 from .catalogue import FOLDERS, find_benchmarks
+from .missing import one_sentence
 
 USAGE = """\
 python -m benchmarks --list                describes every benchmark
@@ -57,12 +58,8 @@ def run(name, arguments):
     missing = benchmarks[name].missing_modules()
     if missing:
         sys.exit(f"{name} needs {' and '.join(missing)}, which this Python does not have.")
-    from .data import DataNotFound  # imports much that the list does not need
-
-    try:
+    with one_sentence(name):
         importlib.import_module(benchmarks[name].module).main(arguments)
-    except DataNotFound as error:
-        sys.exit(f"{name}: {error}")
 
 
 if __name__ == "__main__":

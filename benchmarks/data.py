@@ -31,13 +31,10 @@ import numpy as np
 from sklearn.datasets import fetch_openml, get_data_home
 from sklearn.decomposition import PCA
 
+from .missing import DataNotFound
 from .registry import REGISTRY
 
 VARIABLE = "CONEMETRIC_DATA"
-
-
-class DataNotFound(FileNotFoundError):
-    """Data that this machine does not have; the message says how to get them."""
 
 
 @dataclass(frozen=True)

@@ -25,8 +25,8 @@ from conemetric.problems.trace import TraceProgram
 from conemetric.solvers.column_generation import ColumnGeneration
 
 from ..command import add_device, command_parser
-from ..measuring import mean_seconds, timed
-from .gpu_frobmetric import digits
+from ..measuring import timed
+from .gpu_frobmetric import digits, print_pieces
 
 ExponentialTrace = partial(TraceProgram, loss=LogSumExp())
 LogisticTrace = partial(TraceProgram, loss=Logistic())
@@ -52,8 +52,7 @@ def parts(problem, device):
         "evaluate": lambda: problem.evaluate(margins),
         "slope": lambda: problem.slope(margins, h, 0.1),
     }
-    for name, piece in pieces.items():
-        print(f"    {name:18s} {1e3 * mean_seconds(piece, 20, device):8.3f} ms")
+    print_pieces(pieces, device)
 
 
 def main(arguments):

@@ -45,8 +45,13 @@ def parts(operator, device):
         "  X @ L": lambda: operator.X @ L,
         "  pairs": lambda: operator.squared_distances(Y),
     }
+    print_pieces(pieces, device)
+
+
+def print_pieces(pieces, device):
+    """Milliseconds of each of these functions."""
     for name, piece in pieces.items():
-        print(f"    {name:14s} {1e3 * mean_seconds(piece, 20, device):8.3f} ms")
+        print(f"    {name:18s} {1e3 * mean_seconds(piece, 20, device):8.3f} ms")
 
 
 def main(arguments):

@@ -21,9 +21,8 @@ from conemetric.core.clock import stopwatch
 
 from ..data import has_table, load_table
 from .baselines import GridSVC, GridXRFM
-from .deciding import BOOSTED, CATBOOST, FOREST, QUIET, DecideTable
+from .deciding import BOOSTED, CATBOOST, FOREST, QUIET, beside_trees
 from .experiment import Competitor, Experiment, ours
-from .keel import mean_seconds, standings
 
 MOST_ROWS = 1500  # of training
 GAP = "(missing)"
@@ -133,22 +132,7 @@ class MixedTable(Experiment):
         }
 
     def summary(self, rows):
-        cells = {(row.dataset, row.method): row for row in rows}
-        methods = list(dict.fromkeys(row.method for row in rows))
-        sets = [c for c in self.columns if all((c, method) in cells for method in methods)]
-        if not sets or not {FOREST, BOOSTED} <= set(methods):
-            return []
-        error = {m: np.array([cells[c, m].mean for c in sets]) + 1 for m in methods}
-        better = np.minimum(error[FOREST], error[BOOSTED])
-        return [
-            {
-                "tables": len(sets),
-                "method": method,
-                **line,
-                "seconds": mean_seconds(cells, sets, method),
-            }
-            for method, line in standings(error, better, DecideTable.ratio_name).items()
-        ]
+        return beside_trees(rows, self.columns, "tables", offset=1)
 
 
 def _methods(kind):

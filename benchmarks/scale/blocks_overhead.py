@@ -17,9 +17,11 @@ Needs: dask, distributed
 import os
 import signal
 import time
+import warnings
 from types import SimpleNamespace
 
 import numpy as np
+from sklearn.exceptions import ConvergenceWarning
 
 from ..command import command_parser
 from ..measuring import peak_memory, timed
@@ -225,6 +227,8 @@ MODES = {"memory": in_memory, "process": in_process, "cluster": on_cluster}
 
 
 def run_mode(mode, options):
+    """The `outcome` of a fit in this process; options are those of the command line, as a dict."""
+    warnings.simplefilter("ignore", ConvergenceWarning)  # after a given number of iterations
     return MODES[mode](SimpleNamespace(**options))
 
 

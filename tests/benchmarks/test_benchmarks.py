@@ -17,6 +17,7 @@ import conemetric
 from benchmarks.__main__ import main, print_list
 from benchmarks.catalogue import described, find_benchmarks
 from benchmarks.command import command_parser, tree
+from benchmarks.data import load
 from benchmarks.measuring import exponent
 from benchmarks.output import Records
 from benchmarks.papers.tables import EXPERIMENTS
@@ -119,6 +120,14 @@ def test_missing_data_name_file_and_folder(tmp_path, monkeypatch):
         SystemExit, match=r"gpu_mvu: 'frey' .*CONEMETRIC_DATA is not set|gpu_mvu needs"
     ):
         main(["gpu_mvu", "--device", "cpu"])
+
+
+def test_missing_data_are_named_by_a_process_of_its_own_too(capfd):
+    with pytest.raises(SystemExit):
+        in_own_process(load, "frey", environment={"CONEMETRIC_DATA": None})
+    error = capfd.readouterr().err
+    assert error.startswith("data: 'frey' is not on this machine")
+    assert error.count("\n") == 1
 
 
 def test_a_missing_module_is_named(monkeypatch):
