@@ -10,7 +10,7 @@ the solver is not installed (``python -m pip install clarabel osqp quadprog``).
     OMP_NUM_THREADS=1 python -m benchmarks fastqp_table --limit 8
 
 Data: keel_appendicitis, balance, keel_ionosphere, keel_movement_libras, keel_vowel
-Minutes: 5 with --limit 8; up to 40 with the limit of 60 s (estimated)
+Minutes: 3 with --limit 8; 15 with the limit of 60 s (estimated)
 """
 
 import importlib.util
