@@ -6,7 +6,7 @@ Nothing is chosen on test queries: every setting is the default, which chooses o
     python -m benchmarks retrieval --collections cranfield scifact --splits 5
 
 Data: ir_cranfield_minilm384, ir_scifact_minilm128
-Minutes: 5 (estimated)
+Minutes: 8 (estimated)
 """
 
 import warnings
