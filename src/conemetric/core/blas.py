@@ -18,7 +18,7 @@ from .threads import n_threads, result_of, single_threaded
 # Multiplications of one product or decomposition for each thread of BLAS. A second thread saves at most a
 # fifth of the time of a whole fit with products of this size, on cores that are idle, and costs twice
 # the processor seconds. Beside other work it costs far more: every call waits until all threads have had
-# a turn, and those that are done spin. (`benchmarks/blas_threads.py`, on 2 and on 16 quiet x86 cores.)
+# a turn, and those that are done spin. (`benchmarks/speed/blas_threads.py`, on 2 and on 16 quiet x86 cores.)
 WORK_PER_THREAD = 1e8
 
 # re-entrant, since collecting garbage may close a block of `blas_threads` while another one opens

@@ -50,7 +50,7 @@ MOST_ROWS_SINGLE_THREADED = 2000
 MOST_EXACT = 20_000
 LEAST_WEIGHT = 1e-12  # relative to the largest: float32 holds what a ridge is divided by
 MOST_FOR_METRIC = 20_000  # rows that metric and choice are learned from; the rule takes all
-# beyond that; see benchmarks/landmarks.py for what they cost in error
+# beyond that; see benchmarks/quality/landmarks.py for what they cost in error
 N_LANDMARKS, N_LANDMARKS_ON_GPU = 2000, 10_000
 OF_RULES = [StrOptions({"auto", *RULES})]  # which rules to choose from
 DECISION_PARAMETERS: dict[str, Any] = {

@@ -322,7 +322,7 @@ class MetricClassifier(ClassifierMixin, MetricDecision):
         needs new rows to be exchangeable with the training rows: drawn from the same source,
         so that their order tells nothing. A set is never empty. The held-out rows also chose
         the rule, which is then fitted to all rows: coverage of 1 - alpha is measured
-        (benchmarks/promises.py), not proven. The only row of a class counts as one that no
+        (benchmarks/quality/promises.py), not proven. The only row of a class counts as one that no
         set could name, so that sets are wider where classes are rare; a warning says if new
         rows of unseen classes are expected to be more common than alpha.
 
