@@ -24,7 +24,7 @@ def among_few(query, monkeypatch):
 def on_host(query, monkeypatch):
     monkeypatch.setattr(exact, "MAX_WORK_IN_NUMPY", 0)
     monkeypatch.setattr(exact, "TILE", 32)  # several tiles
-    monkeypatch.setattr(slices, "HELD", 2000)
+    monkeypatch.setattr(slices, "MAX_HELD", 2000)
     return exact.search(query)
 
 
@@ -45,7 +45,7 @@ def on_device(query, monkeypatch):
 
 
 def among_sparse(query, monkeypatch):
-    monkeypatch.setattr(slices, "HELD", 2000)
+    monkeypatch.setattr(slices, "MAX_HELD", 2000)
     monkeypatch.setattr(sparse, "SPARE", 2)
     rows = [LabelledRows(SparseRows(csr_array(X)), y) for X, y in query[:2]]
     if query.references is query.queries:

@@ -35,7 +35,7 @@ def search(query: SearchQuery) -> Nearest:
     if len(X) * len(R) * (X.shape[1] + SELECTION) <= MAX_WORK_IN_NUMPY:
         return _search_in_numpy(query)
     state = HostSearch(query)
-    blocks = [(part.start, part.stop) for part in slices(len(y), held=TILE)]
+    blocks = [(part.start, part.stop) for part in slices(len(y), max_held=TILE)]
     rounds = list(tournament(blocks)) if mutual else [[(block, (0, len(R))) for block in blocks]]
     with blas_threads(1) if len(blocks) > 1 else blas_threads_for(float(len(X)) * R.size):
         for played, pairs in enumerate(rounds, 1):
