@@ -102,19 +102,20 @@ def parts(n, D, where):
     state = device.DeviceSearch(search_query(X, y))
     times = {}
     times["preparing"], (left, right) = timed(where, state._factors)
-    rows = slice(0, min(n, max(1, device.DISTANCES // len(right))))
+    rows = slice(0, min(n, max(1, device.MAX_DISTANCES // len(right))))
     tile = device._product(left[rows], right)
-    count = 10 + device.SPARE
-    lists = torch.full((n, count), -1, device=where), torch.full((n,), np.inf, device=where)
-    select = device._keep_least, tile, 0, rows, lists[0], lists[1].double()
+    count = 10 + device.SPARE_CANDIDATES
+    references = torch.full((n, count), -1, device=where)
+    limits = torch.full((n,), np.inf, device=where, dtype=torch.float64)
+    select = device._keep_least, tile, 0, rows, device.Candidates(references, limits)
     timed(where, *select)
     minima = tile.unflatten(1, (-1, device.CHUNK)).amin
     blocks = n / rows.stop
     times["products"] = blocks * timed(where, device._product, left[rows], right)[0]
     times["chunk minima"] = blocks * timed(where, minima, 2)[0]
     times["selection with these"] = blocks * timed(where, *select)[0]
-    times["all candidates"], candidates = timed(where, state.candidates)
-    times["ranking of impostors"] = timed(where, state.rank, False, 10, *candidates[1])[0]
+    times["all candidates"], (_, near_other) = timed(where, state.candidates)
+    times["ranking of impostors"] = timed(where, state.rank, False, near_other)[0]
     print(f"parts of {n} x {D}: ", ", ".join(f"{name} {s:.2f} s" for name, s in times.items()))
 
 

@@ -10,22 +10,22 @@ from scipy.sparse import csr_array
 from conemetric.core import slices
 from conemetric.core.arrays import to_numpy
 from conemetric.core.sparse_rows import SparseRows
-from conemetric.neighbours import exact, sparse
+from conemetric.neighbours import host, sparse
 from conemetric.neighbours.ranks import LabelledRows, SearchQuery, merge
 
 from . import oracle
 
 
 def among_few(query, monkeypatch):
-    monkeypatch.setattr(exact, "SPARE", 2)
-    return exact.search(query)
+    monkeypatch.setattr(host, "SPARE_CANDIDATES", 2)
+    return host.search(query)
 
 
 def on_host(query, monkeypatch):
-    monkeypatch.setattr(exact, "MAX_WORK_IN_NUMPY", 0)
-    monkeypatch.setattr(exact, "TILE", 32)  # several tiles
+    monkeypatch.setattr(host, "MAX_WORK_IN_NUMPY", 0)
+    monkeypatch.setattr(host, "TILE", 32)  # several tiles
     monkeypatch.setattr(slices, "MAX_HELD", 2000)
-    return exact.search(query)
+    return host.search(query)
 
 
 def on_device(query, monkeypatch):
@@ -33,10 +33,10 @@ def on_device(query, monkeypatch):
     torch = pytest.importorskip("torch")
     from conemetric.neighbours import gpu as device
 
-    monkeypatch.setattr(device, "DISTANCES", 2000)
-    monkeypatch.setattr(device, "GATHERED", 2000)
+    monkeypatch.setattr(device, "MAX_DISTANCES", 2000)
+    monkeypatch.setattr(device, "MAX_COORDINATES", 2000)
     monkeypatch.setattr(device, "CHUNK", 4)
-    monkeypatch.setattr(device, "SPARE", 3)
+    monkeypatch.setattr(device, "SPARE_CANDIDATES", 3)
     place = "cuda" if torch.cuda.is_available() else "cpu"
     moved = [LabelledRows(torch.as_tensor(X, device=place), y) for X, y in query[:2]]
     if query.references is query.queries:
@@ -46,7 +46,7 @@ def on_device(query, monkeypatch):
 
 def among_sparse(query, monkeypatch):
     monkeypatch.setattr(slices, "MAX_HELD", 2000)
-    monkeypatch.setattr(sparse, "SPARE", 2)
+    monkeypatch.setattr(sparse, "SPARE_CANDIDATES", 2)
     rows = [LabelledRows(SparseRows(csr_array(X)), y) for X, y in query[:2]]
     if query.references is query.queries:
         rows[1] = rows[0]
@@ -118,9 +118,9 @@ def test_merged_results_are_those_of_one_search(kind, seed, dtype):
         itself = np.where(np.isin(own, rows), inside, -1)
         references = LabelledRows(X[rows], y[rows])
         query = SearchQuery(queries, references, 3, 5, itself, rows.__getitem__)
-        parts.append(exact.search(query))
+        parts.append(host.search(query))
     merged = merge(X, merge(X, parts[0], parts[1]), parts[2])
-    whole = exact.search(SearchQuery(queries, queries, 3, 5, own))
+    whole = host.search(SearchQuery(queries, queries, 3, 5, own))
     for found, expected in zip(merged[:2], whole[:2], strict=True):
         assert_array_equal(found.numbers, expected.numbers)
         assert_allclose(found.distances, expected.distances, rtol=1e-14)

@@ -5,6 +5,8 @@ then ranked by exact distances in float64.
 """
 
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from typing import TypeVar
 
 import numpy as np
 from scipy.spatial.distance import cdist
@@ -14,51 +16,106 @@ from ..core.progress import emit
 from ..core.slices import slices
 from ..core.threads import threaded
 from . import kernels
-from .ranks import Found, Nearest, SearchQuery, product_gamma, rank_rows, tie_widths
+from .ranks import (
+    NearestByLabel,
+    NearestRows,
+    SearchQuery,
+    Ties,
+    product_gamma,
+    rank_rows,
+    tie_widths,
+)
+
+Player = TypeVar("Player")
+Block = tuple[int, int]  # the first of a range of points, and the one after its last
 
 TILE = 1024  # rows and columns of a tile
-PIECE = 1 << 17  # numbers centred at a time, which stay in the cache of a core
-SPARE = 8  # extra candidates, so that rounding rarely forces a second search
-# operations up to which NumPy takes milliseconds; selecting from distances costs as much as
-# computing them with this many features
-MAX_WORK_IN_NUMPY, SELECTION = 1 << 24, 16
+MAX_CENTRED = 1 << 17  # numbers centred at a time, which stay in the cache of a core
+SPARE_CANDIDATES = 8  # of each list, so that rounding rarely forces a second search
+# Operations up to which NumPy, without kernels, takes milliseconds.
+MAX_WORK_IN_NUMPY = 1 << 24
+# Selecting from distances costs as much as computing them with this many features.
+FEATURES_PER_SELECTION = 16
+# Operations for each entry of a tile that is searched again.
+WORK_PER_DOUBTFUL_PAIR = 8
 
 
-def search(query: SearchQuery) -> Nearest:
+def search(query: SearchQuery) -> NearestByLabel:
     """Search exactly.
 
     Rows are sorted by label, so that those of one label are a range of columns. Tiles are visited
     on all cores at once, no two with a query in common. Memory: a tile per core, one copy of the
     points in float32, and the lists of candidates.
     """
-    (X, y), (R, _), mutual = query.queries, query.references, query.references is query.queries
-    if len(X) * len(R) * (X.shape[1] + SELECTION) <= MAX_WORK_IN_NUMPY:
+    X = query.queries.X
+    R = query.references.X
+    if len(X) * len(R) * (X.shape[1] + FEATURES_PER_SELECTION) <= MAX_WORK_IN_NUMPY:
         return _search_in_numpy(query)
     state = HostSearch(query)
-    blocks = [(part.start, part.stop) for part in slices(len(y), max_held=TILE)]
-    rounds = list(tournament(blocks)) if mutual else [[(block, (0, len(R))) for block in blocks]]
-    with blas_threads(1) if len(blocks) > 1 else blas_threads_for(float(len(X)) * R.size):
-        for played, pairs in enumerate(rounds, 1):
-            threaded(_meet, len(pairs), len(y) * R.size, pairs, mutual, state.arrays)
-            emit("search", done=played / len(rounds))
-    return Nearest(state.rank(same=True), state.rank(same=False))
+    state.find_candidates()
+    same_label = state.rank(same=True)
+    return NearestByLabel(same_label, state.rank(same=False))
 
 
-def _meet(start, stop, pairs, mutual, arrays):
-    """Offer the references of each block to its partner's queries; with ``mutual`` also the reverse."""
-    for one, other in pairs[start:stop]:
-        kernels.offer(*one, *other, TILE, int(mutual and one != other), arrays)
+# ---- which blocks meet when
 
 
-def tournament(players: list) -> Iterator[list]:
-    """Rounds of pairs, each player in at most one, until all have met; first each meets itself."""
+def _rounds(query: SearchQuery) -> list[list[tuple[Block, Block]]]:
+    """Return pairs of blocks of queries and of references, in rounds that all cores can share.
+
+    Among points themselves, a pair stands for both of its orders.
+    """
+    blocks = [(part.start, part.stop) for part in slices(len(query.queries.y), max_held=TILE)]
+    if query.among_themselves:
+        return list(tournament(blocks))
+    all_references = (0, len(query.references.y))
+    return [[(block, all_references) for block in blocks]]
+
+
+def tournament(players: list[Player]) -> Iterator[list[tuple[Player, Player]]]:
+    """Yield rounds of pairs, each player in at most one, until all have met; first each meets itself.
+
+    One player keeps its seat, and all others move on by one seat after each round.
+    """
     yield [(player, player) for player in players]
-    first, *circle = [*players, None] if len(players) % 2 else players
-    for _ in circle if len(players) > 1 else ():
-        seats = [first, *circle]
-        pairs = zip(seats, reversed(seats[len(seats) // 2 :]), strict=False)
-        yield [(one, other) for one, other in pairs if one is not None and other is not None]
-        circle = [circle[-1], *circle[:-1]]
+    if len(players) < 2:
+        return
+    seats: list[Player | None] = [*players]
+    if len(seats) % 2:
+        seats.append(None)  # whoever meets it rests
+    n_rounds = len(seats) - 1
+    for _ in range(n_rounds):
+        pairs = []
+        for place in range(len(seats) // 2):
+            one = seats[place]
+            other = seats[-1 - place]
+            if one is not None and other is not None:
+                pairs.append((one, other))
+        yield pairs
+        seats = [seats[0], seats[-1], *seats[1:-1]]
+
+
+def _meet(
+    start: int,
+    stop: int,
+    pairs: list[tuple[Block, Block]],
+    among_themselves: bool,
+    scan: kernels.Scan,
+) -> None:
+    """Offer the references of each block to its partner's queries; among themselves also the reverse."""
+    for queries, references in pairs[start:stop]:
+        both = among_themselves and queries != references
+        kernels.offer(*queries, *references, TILE, both, scan)
+
+
+def _blas_for(n_pairs: int, query: SearchQuery) -> AbstractContextManager[None]:
+    """Let each core multiply by itself where there are several blocks, else BLAS use them all."""
+    if n_pairs > 1:
+        return blas_threads(1)
+    return blas_threads_for(float(len(query.queries.y)) * query.references.X.size)
+
+
+# ---- search by kernels
 
 
 class HostSearch:
@@ -66,110 +123,205 @@ class HostSearch:
     to which references are offered in tiles.
     """
 
-    def __init__(self, query: SearchQuery):
-        (X, y), (R, y_reference) = query.queries, query.references
-        self.query, self.unit = query, _unit(X, R)
+    def __init__(self, query: SearchQuery) -> None:
+        X, y = query.queries
+        R, reference_y = query.references
+        self.query = query
+        self.unit = _unit(X, R)
         self.order = np.argsort(y, kind="stable")
-        self.queries = self.references = self._sorted(X, y, self.order)
-        self.reference_order = self.order
-        if query.references is not query.queries:
-            self.reference_order = np.argsort(y_reference, kind="stable")
-            self.references = self._sorted(R, y_reference, self.reference_order)
+        queries = self._sorted(X, y, self.order)
+        if query.among_themselves:
+            self.reference_order = self.order
+            references = queries
+        else:
+            self.reference_order = np.argsort(reference_y, kind="stable")
+            references = self._sorted(R, reference_y, self.reference_order)
+        # where a reference has gone; the entry -1, for queries that are none, stays -1
         place = np.full(len(R) + 1, -1)
         place[self.reference_order] = np.arange(len(R))
-        self.own = place[query.own[self.order]]
-        self.lists = [_no_candidates(len(X), count) for count in (query.n_same, query.n_other)]
-        # the argument ``search`` of `kernels.offer`
-        self.arrays = self.queries, self.references, self.own, *self.lists
+        self.scan = kernels.Scan(
+            queries,
+            references,
+            own=place[query.own[self.order]],
+            same=_no_candidates(len(X), query.n_same),
+            other=_no_candidates(len(X), query.n_other),
+        )
 
-    def _sorted(self, X, y, order):
-        """Points about the centre of the references, in float32; their squared lengths and labels."""
-        centre, Z = self.query.references.X.mean(0, dtype=np.float64), np.empty(X.shape, np.float32)
+    def _sorted(self, X: np.ndarray, y: np.ndarray, order: np.ndarray) -> kernels.Points:
+        """Return points about the centre of the references, in units of length, in this order."""
+        centre = self.query.references.X.mean(0, dtype=np.float64)
+        Z = np.empty(X.shape, np.float32)
         threaded(_centre, len(X), Z.size, X, order, centre, self.unit, Z)
-        return Z, np.einsum("ij,ij->i", Z, Z, dtype=np.float64).astype(np.float32), y[order]
+        squares = np.einsum("ij,ij->i", Z, Z, dtype=np.float64)
+        return kernels.Points(Z, squares.astype(np.float32), y[order])
 
-    def rank(self, same: bool) -> Found:
+    def find_candidates(self) -> None:
+        """Offer every reference to every query."""
+        rounds = _rounds(self.query)
+        n_queries = len(self.query.queries.y)
+        work = n_queries * self.query.references.X.size
+        mutual = self.query.among_themselves
+        with _blas_for(len(rounds[0]), self.query):
+            for number, pairs in enumerate(rounds, 1):
+                threaded(_meet, len(pairs), work, pairs, mutual, self.scan)
+                emit("search", done=number / len(rounds))
+
+    def rank(self, same: bool) -> NearestRows:
         """Rank candidates by exact distances, and search again for queries that may miss
         neighbours through rounding.
         """
-        lists, (X, _), (R, _) = self.lists[0 if same else 1], *self.query[:2]
-        (Z, squares, labels), (Z_reference, reference_squares, reference_labels) = self.arrays[:2]
-        n, width = lists[0].shape
-        shape = n, max(0, width - SPARE)
-        found = Found(np.full(shape, -1), np.full(shape, np.inf))
-        if width == 0:
-            return found
-        numbers, known = np.empty(len(R), np.int64), np.zeros(len(R), bool)
-        known[lists[1]] = True  # of all references, candidates alone need their number
-        numbers[known] = self.query.numbers(self.reference_order[known])
-        tie, slope = tie_widths(X, R, self.unit)
-        gamma = product_gamma(X.shape[1], float(np.finfo(np.float32).eps))
-        rule = 2 * np.sqrt(squares.astype(np.float64)), gamma, tie[self.order], slope
-        data = X, self.order, R, self.reference_order, numbers, 1 / self.unit
-        args = data, rule, *found, np.full(n, np.inf)
-        threaded(kernels.rank_candidates, n, width * X.size, lists, *args)
-        again = np.flatnonzero((lists[-1] < np.inf) & ~(args[-1] < lists[-1]))
-        if len(again):
-            numbers[~known] = self.query.numbers(self.reference_order[~known])
-        for part in slices(len(again), len(R)):
-            rows = again[part]
-            tile = squares[rows, None] + reference_squares
-            tile -= 2 * (Z[rows] @ Z_reference.T)
-            rest = rows, self.own, labels, reference_labels, same, *args
-            threaded(kernels.rank_within_bound, len(rows), tile.size * 8, tile, *rest)
+        candidates = self.scan.same if same else self.scan.other
+        count = self.query.n_same if same else self.query.n_other
+        n = len(self.order)
+        ranked = kernels.Ranked(
+            numbers=np.full((n, count), -1),
+            distances=np.full((n, count), np.inf),
+            bounds=np.full(n, np.inf),
+        )
+        if count == 0:
+            return NearestRows(ranked.numbers, ranked.distances)
+        X = self.query.queries.X
+        n_references = len(self.reference_order)
+        # of all references, candidates alone need their number
+        numbers = np.empty(n_references, np.int64)
+        needed = np.zeros(n_references, bool)
+        needed[candidates.references] = True
+        numbers[needed] = self.query.numbers(self.reference_order[needed])
+        originals = self._originals(numbers)
+        rounding = self._rounding()
+        work = candidates.references.size * X.shape[1]
+        threaded(kernels.rank_candidates, n, work, candidates, originals, rounding, ranked)
+        list_is_full = candidates.limits < np.inf
+        misses_none = ranked.bounds < candidates.limits
+        doubtful = np.flatnonzero(list_is_full & ~misses_none)
+        if len(doubtful):
+            numbers[~needed] = self.query.numbers(self.reference_order[~needed])
+        for part in slices(len(doubtful), n_references):
+            rows = self._doubtful(doubtful[part], same)
+            work = rows.tile.size * WORK_PER_DOUBTFUL_PAIR
+            rank_again = kernels.rank_within_bounds
+            threaded(rank_again, len(rows.rows), work, rows, originals, rounding, ranked)
         place = np.argsort(self.order)
-        return Found(found.numbers[place], found.distances[place] * self.unit)
+        return NearestRows(ranked.numbers[place], ranked.distances[place] * self.unit)
+
+    def _originals(self, numbers: np.ndarray) -> kernels.Originals:
+        """Return the points as they were passed, to measure distances in units of length."""
+        return kernels.Originals(
+            X=self.query.queries.X,
+            row=self.order,
+            R=self.query.references.X,
+            reference_row=self.reference_order,
+            numbers=numbers,
+            scale=1 / self.unit,
+        )
+
+    def _rounding(self) -> kernels.Rounding:
+        """Return bounds on the rounding of the scan and of exact distances."""
+        X = self.query.queries.X
+        ties = tie_widths(X, self.query.references.X, self.unit)
+        return kernels.Rounding(
+            reach=2 * np.sqrt(self.scan.queries.squares.astype(np.float64)),
+            gamma=product_gamma(X.shape[1], float(np.finfo(np.float32).eps)),
+            tie=ties.widths[self.order],
+            slope=ties.slope,
+        )
+
+    def _doubtful(self, rows: np.ndarray, same: bool) -> kernels.Doubtful:
+        """Return the squared distances of a few queries to all references, as the scan has them."""
+        queries = self.scan.queries
+        references = self.scan.references
+        tile = queries.squares[rows, None] + references.squares
+        tile -= 2 * (queries.Z[rows] @ references.Z.T)
+        return kernels.Doubtful(rows, tile, self.scan.own, queries.labels, references.labels, same)
 
 
-def _centre(start, stop, X, rows, centre, unit, Z):
-    for part in slices(stop - start, X.shape[1], PIECE):
-        part = slice(start + part.start, start + part.stop)
-        Z[part] = (X[rows[part]] - centre) / unit
+def _centre(
+    start: int,
+    stop: int,
+    X: np.ndarray,
+    rows: np.ndarray,
+    centre: np.ndarray,
+    unit: float,
+    Z: np.ndarray,
+) -> None:
+    """Write rows of X about ``centre``, in this unit, to Z[start:stop]."""
+    for part in slices(stop - start, X.shape[1], MAX_CENTRED):
+        places = slice(start + part.start, start + part.stop)
+        Z[places] = (X[rows[places]] - centre) / unit
 
 
-def _unit(*parts):
-    """The power of two below the largest entry."""
-    largest = max(max(float(X.max(initial=0)), -float(X.min(initial=0))) for X in parts)
-    return 2.0 ** np.floor(np.log2(largest)) if largest > 0 else 1.0
+def _unit(*parts: np.ndarray) -> float:
+    """Return the power of two below the largest entry: dividing by it rounds nothing."""
+    largest = 0.0
+    for X in parts:
+        largest = max(largest, float(X.max(initial=0)), -float(X.min(initial=0)))
+    if largest == 0:
+        return 1.0
+    return 2.0 ** np.floor(np.log2(largest))
 
 
-def _no_candidates(n, count):
-    """Empty lists: squared distances, references, and the last distance of each."""
-    width = count + SPARE if count else 0
-    # the limit of a list without room admits nothing
-    limit = np.full(n, np.inf if count else -np.inf, np.float32)
-    return np.full((n, width), np.inf, np.float32), np.full((n, width), -1, np.int32), limit
-
-
-def _search_in_numpy(query):
-    """Search with all distances in memory, without kernels: compiling them would take seconds."""
-    (X, y), (R, y_reference) = query[:2]
-    unit = _unit(X, R)  # a power of two: only sums of squares are rounded
-    distances = cdist(*(np.divide(part, unit, dtype=np.float64) for part in (X, R)))
-    itself = np.flatnonzero(query.own >= 0)
-    distances[itself, query.own[itself]] = np.inf
-    ties, numbers = tie_widths(X, R, unit), query.numbers(np.arange(len(R)))
-    differs = y[:, None] != y_reference
-    same, other = (
-        _rank_in_numpy(distances, left_out, numbers, count, *ties)
-        for left_out, count in ((differs, query.n_same), (~differs, query.n_other))
+def _no_candidates(n: int, count: int) -> kernels.Candidates:
+    """Return empty lists for the ``count`` nearest of n queries."""
+    width = count + SPARE_CANDIDATES
+    limit = np.inf
+    if count == 0:  # the limit of a list without room admits nothing
+        width = 0
+        limit = -np.inf
+    return kernels.Candidates(
+        squares=np.full((n, width), np.inf, np.float32),
+        references=np.full((n, width), -1, np.int32),
+        limits=np.full(n, limit, np.float32),
     )
+
+
+# ---- search without kernels
+
+
+def _search_in_numpy(query: SearchQuery) -> NearestByLabel:
+    """Search with all distances in memory, without kernels: compiling them would take seconds."""
+    X, y = query.queries
+    R, reference_y = query.references
+    unit = _unit(X, R)  # a power of two: only sums of squares are rounded
+    distances = cdist(np.divide(X, unit, dtype=np.float64), np.divide(R, unit, dtype=np.float64))
+    is_reference = np.flatnonzero(query.own >= 0)
+    distances[is_reference, query.own[is_reference]] = np.inf
+    ties = tie_widths(X, R, unit)
+    numbers = query.numbers(np.arange(len(R)))
+    same_label = y[:, None] == reference_y
+    nearest = []
+    for admitted, count in ((same_label, query.n_same), (~same_label, query.n_other)):
+        rows = _rank_in_numpy(distances, admitted, numbers, count, ties)
+        nearest.append(NearestRows(rows.numbers, rows.distances * unit))
     emit("search", done=1.0)
-    return Nearest(*(Found(found.numbers, found.distances * unit) for found in (same, other)))
+    return NearestByLabel(*nearest)
 
 
-def _rank_in_numpy(distances, left_out, numbers, count, tie, slope):
-    """The ``count`` nearest of each row: among a few candidates or, where ties leave doubt, all."""
-    distances = np.where(left_out, np.inf, distances) if count else distances
-    every, width = Found(np.broadcast_to(numbers, distances.shape), distances), count + SPARE
-    if count == 0 or width >= distances.shape[1]:
-        return rank_rows(every, count, tie, slope)[0]
-    candidates = np.argpartition(distances, width - 1, axis=1)[:, :width]
-    near = Found(*(np.take_along_axis(part, candidates, axis=1) for part in every))
-    found, farthest = rank_rows(near, count, tie, slope)
-    # more may belong there
-    unsure = near.distances.max(1) <= np.minimum(farthest, np.finfo(float).max)
-    if unsure.any():
-        again, _ = rank_rows(Found(*(part[unsure] for part in every)), count, tie[unsure], slope)
-        found.numbers[unsure], found.distances[unsure] = again
-    return found
+def _rank_in_numpy(
+    distances: np.ndarray, admitted: np.ndarray, numbers: np.ndarray, count: int, ties: Ties
+) -> NearestRows:
+    """Return the ``count`` nearest admitted references of each row.
+
+    They are ranked among a few candidates; where ties leave doubt, among all references.
+    """
+    references = NearestRows(np.broadcast_to(numbers, distances.shape), distances)
+    if count == 0:
+        return rank_rows(references, count, ties).nearest
+    references = references._replace(distances=np.where(admitted, distances, np.inf))
+    width = count + SPARE_CANDIDATES
+    if width >= distances.shape[1]:
+        return rank_rows(references, count, ties).nearest
+    nearest_columns = np.argpartition(references.distances, width - 1, axis=1)[:, :width]
+    candidates = NearestRows(
+        np.take_along_axis(references.numbers, nearest_columns, axis=1),
+        np.take_along_axis(references.distances, nearest_columns, axis=1),
+    )
+    nearest, farthest = rank_rows(candidates, count, ties)
+    # beyond the farthest candidate there may be more ties; infinitely far ones are none
+    farthest_candidate = candidates.distances.max(1)
+    doubtful = farthest_candidate <= np.minimum(farthest, np.finfo(float).max)
+    if doubtful.any():
+        of_doubtful = NearestRows(references.numbers[doubtful], references.distances[doubtful])
+        again = rank_rows(of_doubtful, count, ties.of(doubtful)).nearest
+        nearest.numbers[doubtful] = again.numbers
+        nearest.distances[doubtful] = again.distances
+    return nearest
