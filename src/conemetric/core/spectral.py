@@ -364,11 +364,13 @@ def leading_eigenpairs(S: Any, k: int, start: Array | None = None, tol: float = 
 
 
 def _leading_by_eigh(S: Array, k: int) -> Pair:
+    """Return the k leading eigenpairs of all."""
     values, vectors = eigh(S)
     return values[:k], vectors[:, :k]
 
 
 def _leading_by_lobpcg(S: "torch.Tensor", k: int, start: Array | None) -> Pair:
+    """Return the k leading eigenpairs of a tensor by products with blocks of vectors, on its device."""
     xp = namespace(S)
     block = like(np.random.default_rng(0).standard_normal((len(S), k)), S)
     if start is not None:
@@ -378,6 +380,7 @@ def _leading_by_lobpcg(S: "torch.Tensor", k: int, start: Array | None) -> Pair:
 
 
 def _leading_by_lanczos(S: Any, k: int, start: Array | None, tol: float) -> Pair:
+    """Return the k leading eigenpairs of a matrix or ``LinearOperator`` on the host, by ARPACK."""
     if start is None:
         start = np.asarray(np.random.default_rng(0).standard_normal(S.shape[0]), S.dtype)
     values, vectors = eigsh(S, k, which="LA", v0=start, tol=tol)

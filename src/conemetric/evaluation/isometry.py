@@ -20,7 +20,8 @@ from ..operators.secants import AllSecants, ListedSecants, Secants
 TIGHT_DELTA = 1e-9
 # Scaled to this largest singular value, an embedding has no distortion above a quarter.
 SINGULAR_VALUE_BELOW = 0.5
-# Scaled to this square root of a distortion, it has that one, and any larger, far above 1.
+# Scaled so that the largest distortion found has this square root, it has that one, and any that is
+# larger still, far above 1.
 ROOT_ABOVE = 2.0
 
 

@@ -147,8 +147,12 @@ def randomisation_test(differences: np.ndarray, n_resamples: int = 9999, seed: i
     n = len(differences)
     mean = differences.mean()
     all_signs = 2**n <= n_resamples
+    if all_signs:
+        batches = _all_flips(n)
+    else:
+        batches = _random_flips(n, n_resamples, seed)
     means = []
-    for flips in _all_flips(n) if all_signs else _random_flips(n, n_resamples, seed):
+    for flips in batches:
         means.append(np.where(flips, -differences, differences).mean(1))
     resampled = np.concatenate(means)
     rounding = ROUNDING_RTOL * abs(mean)

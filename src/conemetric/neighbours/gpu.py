@@ -105,7 +105,9 @@ class DeviceSearch:
         self.numbers = numbers[self.references.order]
         self.centre = R.mean(0)
         longest = max(float(_lengths(points - self.centre).max()) for points in (X, R))
-        self.unit = 2.0 ** np.ceil(np.log2(longest)) if longest > 0 else 1.0
+        self.unit = 1.0
+        if longest > 0:
+            self.unit = 2.0 ** np.ceil(np.log2(longest))
         self.ties = self._ties()
         self._max_measured = max(1, MAX_COORDINATES // X.shape[1])
 
@@ -161,7 +163,9 @@ class DeviceSearch:
 
     def _no_candidates(self, count: int) -> Candidates:
         """Return empty lists for the ``count`` nearest of every query."""
-        width = count + SPARE_CANDIDATES if count else 0
+        width = 0
+        if count:
+            width = count + SPARE_CANDIDATES
         references = self.own.new_full((len(self.own), width), -1)
         return Candidates(references, torch.full_like(self.ties.widths, torch.inf))
 
@@ -277,9 +281,8 @@ class DeviceSearch:
         n_found = 0
         # float64 takes four times the memory of half precision, and the products below are a second tile
         columns_at_a_time = max(1, MAX_DISTANCES // 8 // len(rows))
-        for columns in torch.arange(len(self.references.X), device=self.device).split(
-            columns_at_a_time
-        ):
+        every_column = torch.arange(len(self.references.X), device=self.device)
+        for columns in every_column.split(columns_at_a_time):
             Z_reference = self._centred(self.references.sorted(columns).double())
             tile = squares[:, None] + (Z_reference * Z_reference).sum(1)
             tile -= 2 * (Z @ Z_reference.T)

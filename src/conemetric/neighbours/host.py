@@ -167,11 +167,17 @@ class HostSearch:
                 emit("search", done=number / len(rounds))
 
     def rank(self, same: bool) -> NearestRows:
-        """Rank candidates by exact distances, and search again for queries that may miss
-        neighbours through rounding.
+        """Return the nearest references with the label of the query, or (not ``same``) with others.
+
+        Candidates are ranked by exact distances, and queries that may miss neighbours through rounding
+        are searched again.
         """
-        candidates = self.scan.same if same else self.scan.other
-        count = self.query.n_same if same else self.query.n_other
+        if same:
+            candidates = self.scan.same
+            count = self.query.n_same
+        else:
+            candidates = self.scan.other
+            count = self.query.n_other
         n = len(self.order)
         ranked = kernels.Ranked(
             numbers=np.full((n, count), -1),
@@ -180,27 +186,27 @@ class HostSearch:
         )
         if count == 0:
             return NearestRows(ranked.numbers, ranked.distances)
-        X = self.query.queries.X
+        # of all references, candidates alone need their number at first
         n_references = len(self.reference_order)
-        # of all references, candidates alone need their number
         numbers = np.empty(n_references, np.int64)
-        needed = np.zeros(n_references, bool)
-        needed[candidates.references] = True
-        numbers[needed] = self.query.numbers(self.reference_order[needed])
+        is_candidate = np.zeros(n_references, bool)
+        is_candidate[candidates.references] = True
+        numbers[is_candidate] = self.query.numbers(self.reference_order[is_candidate])
         originals = self._originals(numbers)
         rounding = self._rounding()
-        work = candidates.references.size * X.shape[1]
+        work = candidates.references.size * originals.X.shape[1]
         threaded(kernels.rank_candidates, n, work, candidates, originals, rounding, ranked)
         list_is_full = candidates.limits < np.inf
         misses_none = ranked.bounds < candidates.limits
         doubtful = np.flatnonzero(list_is_full & ~misses_none)
         if len(doubtful):
-            numbers[~needed] = self.query.numbers(self.reference_order[~needed])
+            rest = self.reference_order[~is_candidate]
+            numbers[~is_candidate] = self.query.numbers(rest)
         for part in slices(len(doubtful), n_references):
-            rows = self._doubtful(doubtful[part], same)
-            work = rows.tile.size * WORK_PER_DOUBTFUL_PAIR
-            rank_again = kernels.rank_within_bounds
-            threaded(rank_again, len(rows.rows), work, rows, originals, rounding, ranked)
+            again = self._doubtful(doubtful[part], same)
+            work = again.tile.size * WORK_PER_DOUBTFUL_PAIR
+            kernel = kernels.rank_within_bounds
+            threaded(kernel, len(again.rows), work, again, originals, rounding, ranked)
         place = np.argsort(self.order)
         return NearestRows(ranked.numbers[place], ranked.distances[place] * self.unit)
 

@@ -76,7 +76,9 @@ class _Grid(NamedTuple):
         if means is not None:  # in single precision, where units and origin do not show
             relative = ((means - least)[columns] / width[columns]).astype(np.float32)
             columns = columns[np.argsort(relative, kind="stable")]
-        digits = CELL_DIGITS["float32" if str(X.dtype).endswith("float32") else "float64"]
+        digits = CELL_DIGITS["float64"]
+        if str(X.dtype).endswith("float32"):  # "torch.float32" of a tensor
+            digits = CELL_DIGITS["float32"]
         # a sum has a product of cell and factor for each column, and must not exceed EXACT_DIGITS
         factor_digits = EXACT_DIGITS - 1 - digits - len(columns).bit_length()
         rng = np.random.default_rng(0)
