@@ -102,11 +102,12 @@ def parts(n, D, where):
     preparing = timed(state._factors, device=where)
     times["preparing"] = preparing.wall
     left, right = preparing.result
-    rows = slice(0, min(n, max(1, device.DISTANCES // len(right))))
+    rows = slice(0, min(n, max(1, device.MAX_DISTANCES // len(right))))
     tile = device._product(left[rows], right)
-    count = 10 + device.SPARE
-    lists = torch.full((n, count), -1, device=where), torch.full((n,), np.inf, device=where)
-    select = device._keep_least, tile, 0, rows, lists[0], lists[1].double()
+    count = 10 + device.SPARE_CANDIDATES
+    references = torch.full((n, count), -1, device=where)
+    limits = torch.full((n,), np.inf, device=where, dtype=torch.float64)
+    select = device._keep_least, tile, 0, rows, device.Candidates(references, limits)
     select[0](*select[1:])  # compile
     minima = tile.unflatten(1, (-1, device.CHUNK)).amin
     blocks = n / rows.stop
@@ -115,8 +116,8 @@ def parts(n, D, where):
     times["selection with these"] = blocks * timed(*select, device=where).wall
     listing = timed(state.candidates, device=where)
     times["all candidates"] = listing.wall
-    impostors = listing.result[1]
-    times["ranking of impostors"] = timed(state.rank, False, 10, *impostors, device=where).wall
+    near_other = listing.result[1]
+    times["ranking of impostors"] = timed(state.rank, False, near_other, device=where).wall
     print(f"parts of {n} x {D}: ", ", ".join(f"{name} {s:.2f} s" for name, s in times.items()))
 
 

@@ -37,7 +37,7 @@ import numpy as np
 from conemetric import FrobMetric
 from conemetric.core.threads import n_threads
 from conemetric.evaluation.knn import knn_error
-from conemetric.neighbours import exact
+from conemetric.neighbours import host
 from conemetric.neighbours.ranks import LabelledRows, SearchQuery
 from conemetric.neighbours.search import neighbours_by_label, sample_rows
 
@@ -101,7 +101,7 @@ def by_graphs(X, y):
         impostors[rows] = first(numbers, (numbers >= 0) & (y[numbers] != y[rows, None]), 10)
         rows = rows[impostors[rows, -1] < 0]
     if len(rows):
-        impostors[rows] = exact.search(search_query(X, y, rows, n_targets=0)).other.numbers
+        impostors[rows] = host.search(search_query(X, y, rows, n_targets=0)).other.numbers
     return targets, impostors, len(rows)
 
 
@@ -153,10 +153,10 @@ def searches(X, y):
 
     faiss.omp_set_num_threads(n_threads())
     small = search_query(X[:3000], y[:3000])
-    exact.search(small)  # compile the kernels
+    host.search(small)  # compile the kernels
     few = len(y) <= 200_000
     sample = np.random.default_rng(1).permutation(len(y))[:5000]
-    true = exact.search(search_query(X, y, sample))
+    true = host.search(search_query(X, y, sample))
 
     def show(name, wall, busy, found, more=""):
         targets = share(found[0][sample], true.same.numbers)
@@ -170,7 +170,7 @@ def searches(X, y):
     if few:
         wall, busy, _ = timed(flat, X)
         print(f"FAISS flat, 13 of any label: {wall:.2f} s ({busy:.2f} of processors)", flush=True)
-        wall, busy, found = timed(exact.search, search_query(X, y))
+        wall, busy, found = timed(host.search, search_query(X, y))
         lists = found.same.numbers, found.other.numbers
         show("exact", wall, busy, lists)
     wall, busy, (*found, n_left) = timed(by_graphs, X, y)

@@ -12,9 +12,17 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from ..constraints.block_rows import is_dask
 from ..core import spectral
-from ..core.arrays import as_array, float64, is_torch, like, refuse_masked, to_numpy, transposed
+from ..core.arrays import (
+    as_array,
+    float64,
+    is_dask,
+    is_torch,
+    like,
+    refuse_masked,
+    to_numpy,
+    transposed,
+)
 from ..core.sklearn_private import Interval
 from ..operators.span import Coordinates
 from ..problems.base import Problem

@@ -4,8 +4,7 @@ from dataclasses import KW_ONLY, dataclass, replace
 from numbers import Real
 from typing import Any, ClassVar, Self
 
-from ..constraints.block_rows import is_dask
-from ..core.arrays import like, to_index
+from ..core.arrays import is_dask, like, to_index
 from ..core.atomic import atomic_fit
 from ..core.sklearn_private import Interval
 from ..core.warn import warn_user

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 
 from ..constraints import block_labels, in_blocks, in_memory
-from ..constraints.block_rows import is_dask, read
+from ..constraints.block_rows import read
 from ..constraints.in_blocks import Constraints, ConstraintsInBlocks
 from ..constraints.labels import (
     LOWER_TARGETS,
@@ -18,7 +18,7 @@ from ..constraints.labels import (
     is_continuous,
     refuse_continuous,
 )
-from ..core.arrays import like, namespace, to_numpy
+from ..core.arrays import is_dask, like, namespace, to_numpy
 from ..core.atomic import atomic_fit
 from ..core.sklearn_private import Interval, StrOptions
 from ..core.warn import warn_user
