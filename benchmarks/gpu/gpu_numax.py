@@ -18,10 +18,10 @@ from functools import partial
 
 import numpy as np
 import torch
+from conemetric.engine.operators.secants import AllSecants
 
 from conemetric import NuMax
 from conemetric.evaluation.knn import knn_error
-from conemetric.operators.secants import AllSecants
 from conemetric.problems.isometry import SecantIsometryProgram
 from conemetric.solvers.secant_generation import SecantGeneration
 

@@ -13,8 +13,8 @@ import time
 
 import numpy as np
 
+from conemetric.engine.operators import from_triplets
 from conemetric.estimators.frobmetric import scaled_C
-from conemetric.operators import from_triplets
 from conemetric.problems.comparisons import ComparisonProgram
 from conemetric.solvers.dual_coordinate import RUN, DualCoordinate, dual_sweep
 

@@ -10,8 +10,8 @@ Minutes: 3
 
 import numpy as np
 
+from conemetric.engine.operators import from_triplets
 from conemetric.estimators.frobmetric import scaled_C
-from conemetric.operators import from_triplets
 from conemetric.problems.frobenius import FrobeniusProgram
 from conemetric.solvers.dual_quasi_newton import DualQuasiNewton
 

@@ -20,7 +20,7 @@ import time
 import numpy as np
 from scipy import sparse
 
-from conemetric.operators import from_triplets
+from conemetric.engine.operators import from_triplets
 from conemetric.problems.comparisons import ComparisonProgram
 from conemetric.solvers.base import relative_gap
 from conemetric.solvers.dual_coordinate import DualCoordinate

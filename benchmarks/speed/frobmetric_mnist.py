@@ -17,7 +17,7 @@ import numpy as np
 from sklearn.neighbors import KNeighborsClassifier
 
 from conemetric.constraints.in_memory import triplets_from_labels
-from conemetric.operators import from_triplets
+from conemetric.engine.operators import from_triplets
 from conemetric.problems.frobenius import FrobeniusProgram
 from conemetric.solvers.dual_quasi_newton import DualQuasiNewton
 

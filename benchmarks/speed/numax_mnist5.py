@@ -12,8 +12,8 @@ Minutes: 3 with --secants 50000 on an H200; hours on a processor, where plain AD
 """
 
 import numpy as np
+from conemetric.engine.operators.secants import ListedSecants
 
-from conemetric.operators.secants import ListedSecants
 from conemetric.problems.isometry import SecantIsometryProgram
 from conemetric.solvers.admm import ADMM
 from conemetric.solvers.secant_generation import SecantGeneration

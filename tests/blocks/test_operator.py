@@ -14,7 +14,7 @@ from conemetric.blocks.operator import BlockOperator
 from conemetric.blocks.threads import Store, usable_memory
 from conemetric.blocks.vectors import BlockSpace
 from conemetric.core.vectors import ARRAYS, greatest, total
-from conemetric.operators import from_triplets
+from conemetric.engine.operators import from_triplets
 from conemetric.problems.frobenius import FrobeniusProgram
 from conemetric.solvers.dual_quasi_newton import DualQuasiNewton
 

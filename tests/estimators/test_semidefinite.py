@@ -9,7 +9,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from conemetric import solve_frobenius_sdp
 from conemetric.core.arrays import to_numpy
-from conemetric.operators import from_pairs
+from conemetric.engine.operators import from_pairs
 
 
 def instance(redundant, seed):

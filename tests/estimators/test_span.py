@@ -2,15 +2,15 @@
 
 import numpy as np
 import pytest
+from conemetric.engine.operators.secants import AllSecants
 from instances import random_triplets
 from numpy.testing import assert_allclose
 
 from benchmarks.scale import wide
 from conemetric import BoostMetric, DMLEig, FrobMetric, LMNNEig, NuMax
 from conemetric.core.arrays import to_numpy
-from conemetric.operators import from_pairs, from_triplets
-from conemetric.operators.secants import AllSecants
-from conemetric.operators.whitening import similar_scatter
+from conemetric.engine.operators import from_pairs, from_triplets
+from conemetric.engine.operators.whitening import similar_scatter
 from conemetric.problems.eigenvalue import DMLEigProgram, LMNNEigProgram
 from conemetric.problems.frobenius import FrobeniusProgram
 from conemetric.problems.isometry import Multipliers, SecantIsometryProgram

@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
+from conemetric.engine.operators.secants import AllSecants, ListedSecants, Sweep
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.spatial.distance import pdist, squareform
 
 from conemetric.core.arrays import to_numpy
-from conemetric.operators import secant_tiles
-from conemetric.operators.secants import AllSecants, ListedSecants, Sweep
+from conemetric.engine.operators import secant_tiles
 
 
 @pytest.fixture

@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
+from conemetric.engine.operators.bilinear import from_comparisons
 from instances import JUDGED_KINDS, judged_instance
 from oracles import bilinear_optimum
 
 from conemetric.core.arrays import to_numpy
-from conemetric.operators.bilinear import from_comparisons
 from conemetric.problems.bilinear import BilinearProgram
 from conemetric.problems.losses import LOSSES
 from conemetric.solvers.dual_quasi_newton import DualQuasiNewton

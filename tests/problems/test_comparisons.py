@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from instances import BASES, KINDS, comparison_instance, comparison_rows
 from numpy.testing import assert_allclose, assert_array_equal
 
-from conemetric.operators import from_triplets
+from conemetric.engine.operators import from_triplets
 from conemetric.problems import comparisons as relative_comparisons
 from conemetric.problems.comparisons import ComparisonProgram
 

@@ -8,8 +8,8 @@ from oracles import dml_eig_optimum
 
 from conemetric import DMLEig
 from conemetric.core.arrays import to_numpy
-from conemetric.operators import from_pairs
-from conemetric.operators.whitening import similar_scatter, whiten
+from conemetric.engine.operators import from_pairs
+from conemetric.engine.operators.whitening import similar_scatter, whiten
 from conemetric.problems.eigenvalue import DMLEigProgram
 from conemetric.solvers.proximal_point import ProximalPoint
 

@@ -6,7 +6,7 @@ from instances import KINDS, triplet_instance
 from oracles import frobenius_optimum
 
 from conemetric.core.arrays import to_numpy
-from conemetric.operators import from_triplets
+from conemetric.engine.operators import from_triplets
 from conemetric.problems.frobenius import FrobeniusProgram
 from conemetric.problems.losses import LOSSES
 from conemetric.solvers.dual_quasi_newton import DualQuasiNewton

@@ -8,8 +8,8 @@ from instances import KINDS, triplet_instance, triplet_matrices
 from oracles import lmnn_eig_optimum
 
 from conemetric import LMNNEig
-from conemetric.operators import from_triplets
-from conemetric.operators.whitening import similar_scatter, whiten
+from conemetric.engine.operators import from_triplets
+from conemetric.engine.operators.whitening import similar_scatter, whiten
 from conemetric.problems.eigenvalue import LMNNEigProgram
 
 RIDGES = {"wide": 1e-4, "collinear": 1e-4}  # the conic solver needs a larger one there

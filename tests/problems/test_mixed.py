@@ -5,12 +5,12 @@ conic solver, for every W and for the cone, and its multipliers.
 import cvxpy as cp
 import numpy as np
 import pytest
+from conemetric.engine.operators.bilinear import from_comparisons
+from conemetric.engine.operators.columns import WithColumns, concatenated, partitioned
 from numpy.testing import assert_allclose
 
 from conemetric.core.arrays import to_numpy
-from conemetric.operators import from_triplets
-from conemetric.operators.bilinear import from_comparisons
-from conemetric.operators.columns import WithColumns, concatenated, partitioned
+from conemetric.engine.operators import from_triplets
 from conemetric.problems.bilinear import BilinearProgram
 from conemetric.problems.frobenius import FrobeniusProgram
 from conemetric.solvers.dual_quasi_newton import DualQuasiNewton

@@ -10,7 +10,7 @@ from instances import KINDS, triplet_instance
 from numpy.testing import assert_allclose
 from oracles import soft_margin_optimum
 
-from conemetric.operators import from_triplets
+from conemetric.engine.operators import from_triplets
 from conemetric.problems.soft_margin import SoftMarginProgram
 
 

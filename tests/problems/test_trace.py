@@ -13,7 +13,7 @@ from numpy.testing import assert_allclose
 from oracles import trace_optimum
 
 from conemetric.core.arrays import to_numpy
-from conemetric.operators import from_triplets
+from conemetric.engine.operators import from_triplets
 from conemetric.problems.losses import Logistic, LogSumExp, SquaredHinge
 from conemetric.problems.trace import TraceProgram
 

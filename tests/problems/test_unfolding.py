@@ -5,10 +5,10 @@ certificate claims.
 import mpmath as mp
 import numpy as np
 import pytest
+from conemetric.engine.operators.edges import EdgeOperator, ReducedEdges
 from oracles import unfolding_optimum
 from sklearn.neighbors import kneighbors_graph
 
-from conemetric.operators.edges import EdgeOperator, ReducedEdges
 from conemetric.problems.unfolding import UnfoldingProgram
 from conemetric.solvers.interior_point import InteriorPoint
 from conemetric.solvers.low_rank_lagrangian import LowRankLagrangian

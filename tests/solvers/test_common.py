@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from conemetric.engine.operators.edges import EdgeOperator
+from conemetric.engine.operators.secants import AllSecants
 from instances import triplet_instance
 from oracles import (
     comparison_optimum,
@@ -21,9 +23,7 @@ from oracles import (
 from sklearn.exceptions import ConvergenceWarning
 
 from conemetric.core.arrays import like, to_numpy
-from conemetric.operators import from_pairs, from_triplets
-from conemetric.operators.edges import EdgeOperator
-from conemetric.operators.secants import AllSecants
+from conemetric.engine.operators import from_pairs, from_triplets
 from conemetric.problems.comparisons import ComparisonProgram
 from conemetric.problems.eigenvalue import DMLEigProgram, MMMFProgram
 from conemetric.problems.frobenius import FrobeniusProgram

@@ -10,7 +10,7 @@ from oracles import comparison_optimum
 from scipy.optimize import lsq_linear
 from sklearn.exceptions import ConvergenceWarning
 
-from conemetric.operators import from_triplets
+from conemetric.engine.operators import from_triplets
 from conemetric.problems.comparisons import ComparisonProgram
 from conemetric.solvers import dual_coordinate, semismooth_newton
 from conemetric.solvers.dual_coordinate import DualCoordinate, dual_sweep

@@ -2,14 +2,14 @@
 
 import numpy as np
 import pytest
+from conemetric.engine.operators.bilinear import from_comparisons
 from instances import JUDGED_KINDS, KINDS, judged_instance, triplet_instance
 from oracles import bilinear_optimum, frobenius_optimum
 from sklearn.exceptions import ConvergenceWarning
 
 from conemetric.constraints.in_memory import triplets_from_labels
 from conemetric.core.arrays import to_numpy
-from conemetric.operators import from_triplets
-from conemetric.operators.bilinear import from_comparisons
+from conemetric.engine.operators import from_triplets
 from conemetric.problems.bilinear import BilinearProgram
 from conemetric.problems.frobenius import FrobeniusProgram
 from conemetric.problems.mixture import Mixture

@@ -4,14 +4,14 @@ without an interior.
 
 import numpy as np
 import pytest
+from conemetric.engine.operators.edges import EdgeOperator, ReducedEdges
 from oracles import semidefinite_optimum
 from sklearn.exceptions import ConvergenceWarning
 
 from conemetric.core.arrays import to_numpy
 from conemetric.core.cholesky import cholesky_solver
 from conemetric.core.spectral import NearProduct, psd_derivative
-from conemetric.operators import MatrixOperator
-from conemetric.operators.edges import EdgeOperator, ReducedEdges
+from conemetric.engine.operators import MatrixOperator
 from conemetric.problems.sdp import SemidefiniteProgram
 from conemetric.problems.unfolding import UnfoldingProgram
 from conemetric.solvers.interior_point import InteriorPoint, PathPoint, System

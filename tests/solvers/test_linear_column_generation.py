@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose
 from oracles import soft_margin_optimum
 
 from conemetric.constraints.in_memory import triplets_from_labels
-from conemetric.operators import from_triplets
+from conemetric.engine.operators import from_triplets
 from conemetric.problems.soft_margin import SoftMarginProgram
 from conemetric.solvers.linear_column_generation import LinearColumnGeneration
 

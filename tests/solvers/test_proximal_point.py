@@ -5,7 +5,7 @@ import pytest
 from instances import KINDS, triplet_instance
 from sklearn.exceptions import ConvergenceWarning
 
-from conemetric.operators import from_triplets
+from conemetric.engine.operators import from_triplets
 from conemetric.problems.eigenvalue import EigenvalueProgram, ProximalDual
 from conemetric.solvers.base import Status
 from conemetric.solvers.proximal_point import ProximalPoint

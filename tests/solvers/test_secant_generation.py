@@ -4,6 +4,7 @@ do at the edges.
 
 import numpy as np
 import pytest
+from conemetric.engine.operators.secants import ONCE, AllSecants, ListedSecants
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
@@ -12,7 +13,6 @@ from sklearn.datasets import load_iris
 
 from conemetric import NuMax
 from conemetric.core.arrays import to_numpy
-from conemetric.operators.secants import ONCE, AllSecants, ListedSecants
 from conemetric.problems.isometry import Multipliers, SecantIsometryProgram
 from conemetric.solvers import admm, secant_generation
 from conemetric.solvers.admm import ADMM, CG_TOL
@@ -247,7 +247,7 @@ def test_stationarity_and_complementarity():
 
 def test_scans_stop_early_go_round_and_end_with_every_pair_in_double_precision(monkeypatch):
     monkeypatch.setattr("conemetric.solvers.secant_generation.SINGLE_FROM", 30)
-    monkeypatch.setattr("conemetric.operators.secant_tiles.CPU_TILE", (32, 32))
+    monkeypatch.setattr("conemetric.engine.operators.secant_tiles.CPU_TILE", (32, 32))
     X = np.random.default_rng(0).normal(size=(150, 4))
     problem = SecantIsometryProgram(AllSecants(X), 0.3)
     seen = []

@@ -14,11 +14,11 @@ import numpy as np
 from ..core.arrays import arange, like, namespace, refuse_masked, to_numpy, unique_rows
 from ..core.sparse_rows import SparseRows
 from ..core.vectors import ARRAYS, VectorSpace
+from ..engine.operators.base import Operator
+from ..engine.operators.span import Coordinates, in_span
+from ..engine.operators.whitening import similar_scatter, whiten
 from ..neighbours.search import MIN_IMPOSTORS, nearest, neighbours_by_label
 from ..neighbours.ties import row_keys
-from ..operators.base import Operator
-from ..operators.span import Coordinates, in_span
-from ..operators.whitening import similar_scatter, whiten
 from .labels import encode_labels
 
 # neighbours among which a quantity y chooses targets and impostors, relative to the number of
@@ -60,7 +60,7 @@ class ConstraintsInMemory:
         return self.index if self.rows is None else self.rows[self.index]
 
     def coordinates(self, spanned: bool = False) -> Coordinates:
-        """The points as they are, or in the span of their differences (`operators.span`)."""
+        """The points as they are, or in the span of their differences (`engine.operators.span`)."""
         return in_span(self.points) if spanned else Coordinates(self.points)
 
     def whitened(self, similar_pairs: Callable, ridge: float) -> tuple[Coordinates, Any]:

@@ -24,7 +24,7 @@ from ..core.arrays import (
     transposed,
 )
 from ..core.sklearn_private import Interval
-from ..operators.span import Coordinates
+from ..engine.operators.span import Coordinates
 from ..problems.base import Problem
 from ..solvers.base import SHORT_OF_TOL, Solver, SolveResult
 from .tuples import TupleMethods, look_up

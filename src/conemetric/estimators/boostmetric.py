@@ -15,8 +15,8 @@ from ..core import spectral
 from ..core.arrays import float64, like, to_numpy
 from ..core.sklearn_private import Interval, StrOptions
 from ..core.vectors import total
-from ..operators import from_triplets
-from ..operators.span import Coordinates, Matrix
+from ..engine.operators import from_triplets
+from ..engine.operators.span import Coordinates, Matrix
 from ..problems.losses import Logistic, LogSumExp, weighted_sum
 from ..problems.soft_margin import SoftMarginProgram
 from ..problems.trace import TraceProgram

@@ -8,8 +8,8 @@ from ..core.arrays import is_dask, like, to_index
 from ..core.atomic import atomic_fit
 from ..core.sklearn_private import Interval
 from ..core.warn import warn_user
+from ..engine.operators import from_pairs
 from ..evaluation.thresholds import PROMISES
-from ..operators import from_pairs
 from ..problems.base import Bounds
 from ..problems.eigenvalue import DMLEigProgram
 from ..problems.losses import weighted_sum

@@ -8,7 +8,7 @@ from typing import Self
 from ..constraints.in_blocks import Constraints
 from ..core.arrays import like, namespace, zeros
 from ..core.sklearn_private import Interval
-from ..operators import from_triplets
+from ..engine.operators import from_triplets
 from ..problems.eigenvalue import LMNNEigProgram
 from .dml_eig import EigenvalueMetric
 from .supervised import TripletMetric

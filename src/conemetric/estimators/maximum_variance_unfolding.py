@@ -15,8 +15,8 @@ from ..core.arrays import float64, like, namespace, to_numpy, zeros
 from ..core.atomic import atomic_fit
 from ..core.blas import blas_threads_for
 from ..core.sklearn_private import Interval, StrOptions, barycenter_weights
+from ..engine.operators.base import Operator
 from ..neighbours.search import nearest
-from ..operators.base import Operator
 from ..operators.edges import EdgeOperator, ReducedEdges
 from ..problems.rigidity import nearly_coincident, rigid_face
 from ..problems.unfolding import UnfoldingOnFace, UnfoldingProgram

@@ -15,8 +15,8 @@ from ..core.atomic import atomic_fit
 from ..core.progress import all_or_nothing
 from ..core.sklearn_private import Interval
 from ..core.warn import warn_user
+from ..engine.operators.span import Coordinates, in_span
 from ..operators.secants import DUPLICATE, AllSecants, ListedSecants, Secants
-from ..operators.span import Coordinates, in_span
 from ..problems.isometry import SecantIsometryProgram
 from ..solvers.base import Certificate, Status
 from ..solvers.secant_generation import SecantGeneration

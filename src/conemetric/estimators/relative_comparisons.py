@@ -16,8 +16,8 @@ from ..constraints.in_blocks import Constraints
 from ..core import spectral
 from ..core.arrays import Array, like, namespace, take, to_numpy, zeros
 from ..core.sklearn_private import Interval, StrOptions
-from ..operators import from_triplets
-from ..operators.span import Coordinates
+from ..engine.operators import from_triplets
+from ..engine.operators.span import Coordinates
 from ..problems.comparisons import MeasuredComparisonProgram
 from ..solvers.dual_coordinate import DualCoordinate
 from .frobmetric import scaled_C

@@ -10,7 +10,7 @@ from scipy import sparse
 
 from ..core.arrays import float64, is_torch, to_numpy
 from ..core.sklearn_private import Interval, validate_params
-from ..operators import MatrixOperator, Operator
+from ..engine.operators import MatrixOperator, Operator
 from ..problems.sdp import SemidefiniteProgram
 from ..solvers.base import Certificate
 from ..solvers.dual_quasi_newton import DualQuasiNewton
@@ -72,7 +72,7 @@ def solve_frobenius_sdp(
     C : array (D, D)
         Objective; only its symmetric part matters.
     A : array (m, D, D), sequence of dense or SciPy sparse (D, D) matrices, or Operator
-        Constraint matrices. `conemetric.operators.from_pairs` makes the operator of
+        Constraint matrices. `conemetric.engine.operators.from_pairs` makes the operator of
         sums of weighted pairs, which never forms a matrix.
     b : array (m,)
     sigma : float

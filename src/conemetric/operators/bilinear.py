@@ -16,7 +16,7 @@ from typing import Any, Self
 import numpy as np
 
 from ..core.arrays import like, namespace, zeros
-from .base import Operator, kernels_of, starts
+from ..engine.operators.base import Operator, kernels_of, starts
 
 
 class BilinearOperator(Operator):

@@ -11,7 +11,7 @@ so that whatever holds for a matrix holds for both together.
 from typing import Any
 
 from ..core.arrays import like, zeros
-from .base import Operator
+from ..engine.operators.base import Operator
 
 
 class WithColumns(Operator):

@@ -21,7 +21,7 @@ from ..core.arrays import Array
 from ..core.compiled import jit, jit_sums
 from ..core.slices import slices
 from ..core.threads import threaded
-from ..operators.base import DifferenceOperator
+from ..engine.operators.base import DifferenceOperator
 from .base import Bounds, Point, Problem
 
 ENTRIES = 1 << 21  # of Z processed at a time

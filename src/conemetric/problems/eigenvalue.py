@@ -21,7 +21,7 @@ import numpy as np
 from ..core import spectral
 from ..core.arrays import Array, Arrays, DType, Values, float64, identity, zeros
 from ..core.vectors import Reduction, clipped, greatest, minus_least, total
-from ..operators.base import DifferenceOperator, Operator
+from ..engine.operators.base import DifferenceOperator, Operator
 from ..operators.entries import EntryOperator
 from .base import Bounds, Point, Primal, Problem, SpectralDual, missed_trace
 from .losses import weighted_sum

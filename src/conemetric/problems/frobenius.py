@@ -24,7 +24,7 @@ from typing import Any, Self
 from ..core import spectral
 from ..core.arrays import Array, Values, float64, like
 from ..core.vectors import ARRAYS, Reduction, clipped, total
-from ..operators.base import Operator
+from ..engine.operators.base import Operator
 from .base import Evaluation, Primal, SpectralProgram
 from .losses import LOSSES, weighted_sum
 

@@ -15,7 +15,7 @@ from functools import cached_property
 from ..core import spectral
 from ..core.arrays import Array, float64, identity, like, namespace
 from ..core.vectors import Reduction, greatest, magnitude
-from ..operators.base import Operator
+from ..engine.operators.base import Operator
 from .base import Evaluation, Primal, SpectralProgram
 from .losses import weighted_sum
 

@@ -16,7 +16,7 @@ from scipy import optimize
 
 from ..core import spectral
 from ..core.arrays import Array, float64, to_numpy
-from ..operators.base import Operator
+from ..engine.operators.base import Operator
 from .base import Bounds, Point, Problem, missed_trace
 from .frobenius import EIGH_ERROR
 

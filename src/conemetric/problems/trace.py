@@ -16,7 +16,7 @@ from scipy import optimize
 from ..core import spectral
 from ..core.arrays import Array, Pair, Values, float64, like, namespace
 from ..core.vectors import greatest, minus_least, total
-from ..operators.base import Operator
+from ..engine.operators.base import Operator
 from .base import Bounds, Point, Problem
 from .losses import LogSumExp, Loss, weighted_sum
 

@@ -14,9 +14,10 @@ import numpy as np
 
 from ..core import spectral
 from ..core.arrays import float64, like, namespace, transposed
+from ..engine.operators import from_triplets
+from ..engine.operators.base import Operator
 from ..estimators.prior import prior_matrix
-from ..operators import columns, from_triplets
-from ..operators.base import Operator
+from ..operators import columns
 from ..operators.bilinear import from_comparisons
 from ..problems.bilinear import BilinearProgram
 from ..problems.frobenius import FrobeniusProgram

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..core.arrays import float64, like, to_numpy
-from ..operators.base import Operator
+from ..engine.operators.base import Operator
 from ..operators.columns import WithColumns, concatenated
 from ..problems.frobenius import FrobeniusProgram
 from .candidates import Setting

@@ -7,7 +7,7 @@ import numpy as np
 from ..blocks.checkpoint import REMEDY
 from ..core import spectral
 from ..core.arrays import Array, like, namespace, take, to_numpy, zeros
-from ..operators.base import Operator
+from ..engine.operators.base import Operator
 from ..problems.trace import TraceProgram, combined_rows
 
 FEWEST = 32  # learners whose margins are held, also in few dimensions

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..core.arrays import Array, Arrays, like, to_numpy
-from ..operators.base import Operator
+from ..engine.operators.base import Operator
 from ..problems.soft_margin import SoftMarginProgram
 from .base import Iterate, Solver, Steps
 from .ensemble import Ensemble

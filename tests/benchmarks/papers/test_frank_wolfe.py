@@ -7,8 +7,8 @@ import pytest
 from instances import triplet_instance
 
 from benchmarks.papers.frank_wolfe import FrankWolfe
-from conemetric.operators import from_pairs, from_triplets
-from conemetric.operators.whitening import whiten
+from conemetric.engine.operators import from_pairs, from_triplets
+from conemetric.engine.operators.whitening import whiten
 from conemetric.problems.eigenvalue import DMLEigProgram, LMNNEigProgram
 from conemetric.solvers.proximal_point import ProximalPoint
 

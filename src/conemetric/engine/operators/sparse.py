@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from ..core.compiled import jit
-from ..core.slices import slices
-from ..core.sparse_rows import SparseRows
-from ..core.threads import threaded
-from .numpy import PairOperator, degrees
+from ...core.compiled import jit
+from ...core.slices import slices
+from ...core.sparse_rows import SparseRows
+from ...core.threads import threaded
+from .numpy_pairs import PairOperator, degrees
 
 
 class SparseOperator(PairOperator):

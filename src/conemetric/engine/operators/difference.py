@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from ..core.arrays import like, namespace
-from ..core.sparse_rows import SparseRows
+from ...core.arrays import like, namespace
+from ...core.sparse_rows import SparseRows
 from .base import DifferenceOperator, kernels_of
 from .sparse import SparseOperator
 

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from ..core.blas import half_the_cores
-from ..core.compiled import jit, jit_allocating
-from ..core.spectral import by_scipy
-from ..core.threads import threaded
+from ...core.blas import half_the_cores
+from ...core.compiled import jit, jit_allocating
+from ...core.spectral import by_scipy
+from ...core.threads import threaded
 from .base import DifferenceOperator, starts
 
 MOST_TOUCHED = 0.9  # share of points with a multiplier above which copying these does not pay

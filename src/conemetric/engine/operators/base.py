@@ -14,11 +14,11 @@ from functools import cached_property
 from importlib import import_module
 from typing import Any, Self
 
-from ..core.arrays import arange, is_torch, like, namespace, zeros
-from ..core.slices import slices
-from ..core.sparse_rows import SparseRows
-from ..core.spectral import NearProduct
-from ..core.vectors import ARRAYS, Reduction, VectorSpace
+from ...core.arrays import arange, is_torch, like, namespace, zeros
+from ...core.slices import slices
+from ...core.sparse_rows import SparseRows
+from ...core.spectral import NearProduct
+from ...core.vectors import ARRAYS, Reduction, VectorSpace
 
 DIFFERENCES = 1 << 20  # numbers of pairs' differences held at a time
 
@@ -115,8 +115,8 @@ class Operator(ABC):
 
 
 def kernels_of(X: Any) -> Any:
-    """What the library of X does to pairs of rows: `operators.numpy`, or `torch` on first use."""
-    return import_module(".torch" if is_torch(X) else ".numpy", __package__)
+    """What the library of X does to pairs of rows: `engine.operators.numpy_pairs`, or `torch` on first use."""
+    return import_module(".torch_pairs" if is_torch(X) else ".numpy_pairs", __package__)
 
 
 def starts(sorted_numbers: Any, n: int) -> Any:

@@ -8,8 +8,8 @@ from scipy import sparse
 
 from conemetric.core import slices
 from conemetric.core.sparse_rows import SparseRows
-from conemetric.operators import from_pairs, from_triplets
-from conemetric.operators.span import in_span
+from conemetric.engine.operators import from_pairs, from_triplets
+from conemetric.engine.operators.span import in_span
 
 
 def rows(n, D, dtype=np.float64, seed=0):

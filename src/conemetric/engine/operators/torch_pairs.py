@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch.nn.functional import embedding_bag
 
-from ..core.slices import slices
+from ...core.slices import slices
 from .base import DifferenceOperator, starts
 
 

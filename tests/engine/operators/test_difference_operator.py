@@ -12,8 +12,8 @@ from scipy import sparse
 
 from conemetric.core import threads
 from conemetric.core.arrays import to_numpy
-from conemetric.operators import MatrixOperator, from_pairs, from_triplets
-from conemetric.operators import numpy as numpy_operator
+from conemetric.engine.operators import MatrixOperator, from_pairs, from_triplets
+from conemetric.engine.operators import numpy_pairs as numpy_operator
 
 
 def symmetric(rng, D, dtype):

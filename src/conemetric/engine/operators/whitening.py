@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from ..core.arrays import float64, identity, namespace, to_index
-from ..core.sparse_rows import SparseRows
+from ...core.arrays import float64, identity, namespace, to_index
+from ...core.sparse_rows import SparseRows
 from .difference import from_pairs
 from .span import Coordinates, Diagonal, Matrix, centred_in_span
 
@@ -15,7 +15,7 @@ def whiten(X: Any, similar_pairs: Any, ridge: float, weights: Any = None) -> Coo
 
     The scatter is X_S = sum of w d d' over the pairs, plus a ridge. With features divided by the
     square root of the ridge, that ridge is the identity, so at given distances <X_S, M> is smallest
-    in the span of the rows (`operators.span`), where the scatter is whitened.
+    in the span of the rows (`engine.operators.span`), where the scatter is whitened.
     """
     scale = ridge_diagonal(X, amount(similar_pairs, weights), ridge) ** 0.5
     if isinstance(X, SparseRows):

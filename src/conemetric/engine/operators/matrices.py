@@ -6,8 +6,8 @@ from typing import Any, Self
 import numpy as np
 from scipy import sparse
 
-from ..core.arrays import like, namespace, zeros
-from ..core.spectral import NearProduct
+from ...core.arrays import like, namespace, zeros
+from ...core.spectral import NearProduct
 from .base import Operator
 
 

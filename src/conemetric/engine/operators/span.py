@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from ..core.arrays import float64, identity, is_torch, like, namespace, to_index, zeros
-from ..core.blas import blas_threads_for
-from ..core.slices import slices
-from ..core.sparse_rows import SparseRows
-from ..core.spectral import definite_part, eigh
+from ...core.arrays import float64, identity, is_torch, like, namespace, to_index, zeros
+from ...core.blas import blas_threads_for
+from ...core.slices import slices
+from ...core.sparse_rows import SparseRows
+from ...core.spectral import definite_part, eigh
 
 # rank, as a share of the features, above which solving in the span does not pay for finding
 # it: a QR factorisation in float64 costs as much as three to six evaluations of the dual

@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from conemetric.core.arrays import to_numpy
-from conemetric.operators.span import centred_in_span, in_span
+from conemetric.engine.operators.span import centred_in_span, in_span
 
 
 def basis(span, asarray):
