@@ -18,9 +18,9 @@ from typing import ClassVar
 from conemetric import DMLEig
 from conemetric.core import spectral
 from conemetric.core.arrays import like
+from conemetric.engine.losses import LogSumExp
+from conemetric.engine.solver import Iterate, Solver
 from conemetric.problems.eigenvalue import DMLEigProgram, EigenvalueProgram
-from conemetric.problems.losses import LogSumExp
-from conemetric.solvers.base import Iterate, Solver
 
 
 @dataclass(frozen=True)

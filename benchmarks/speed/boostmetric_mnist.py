@@ -18,8 +18,8 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from conemetric.constraints.in_memory import triplets_from_labels
+from conemetric.engine.losses import Logistic, LogSumExp
 from conemetric.engine.operators import from_triplets
-from conemetric.problems.losses import Logistic, LogSumExp
 from conemetric.problems.trace import TraceProgram
 from conemetric.solvers.column_generation import ColumnGeneration
 

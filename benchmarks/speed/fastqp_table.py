@@ -21,8 +21,8 @@ import numpy as np
 from scipy import sparse
 
 from conemetric.engine.operators import from_triplets
+from conemetric.engine.solver import relative_gap
 from conemetric.problems.comparisons import ComparisonProgram
-from conemetric.solvers.base import relative_gap
 from conemetric.solvers.dual_coordinate import DualCoordinate
 
 from ..command import command_parser

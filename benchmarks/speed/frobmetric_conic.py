@@ -18,10 +18,10 @@ from sklearn.preprocessing import StandardScaler
 
 from conemetric.constraints.in_memory import triplets_from_labels
 from conemetric.core import spectral
+from conemetric.engine.dual_quasi_newton import DualQuasiNewton
+from conemetric.engine.frobenius import FrobeniusProgram
 from conemetric.engine.operators import from_triplets
 from conemetric.estimators.frobmetric import scaled_C
-from conemetric.problems.frobenius import FrobeniusProgram
-from conemetric.solvers.dual_quasi_newton import DualQuasiNewton
 
 from ..command import command_parser
 from ..data import load

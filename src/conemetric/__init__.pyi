@@ -3,6 +3,8 @@
 from .core.progress import watching as watching
 from .decisions.classifier import MetricClassifier as MetricClassifier
 from .decisions.regressor import MetricRegressor as MetricRegressor
+from .engine.solver import Certificate as Certificate
+from .engine.solver import Status as Status
 from .estimators.automatic import AutoMetric as AutoMetric
 from .estimators.boostmetric import BoostMetric as BoostMetric
 from .estimators.checks import expected_failed_checks as expected_failed_checks
@@ -29,8 +31,6 @@ from .ranking.adapter import QueryAdapter as QueryAdapter
 from .ranking.adapter import RelevanceMetric as RelevanceMetric
 from .ranking.cutoff import calibrate_cutoff as calibrate_cutoff
 from .ranking.fusion import fuse as fuse
-from .solvers.base import Certificate as Certificate
-from .solvers.base import Status as Status
 from .storage import LearnedAdapter as LearnedAdapter
 from .storage import LearnedMetric as LearnedMetric
 from .storage import blend as blend

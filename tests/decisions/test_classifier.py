@@ -22,10 +22,10 @@ from conemetric.decisions import candidates
 from conemetric.decisions.neighbors import NeighborVote
 from conemetric.decisions.rule import Training
 from conemetric.decisions.rules import RULES
+from conemetric.engine import kernel_ridge
 from conemetric.estimators.automatic import PooledDiscriminant
 from conemetric.estimators.folds import CrossFitted, stratified_folds
 from conemetric.estimators.gradient_metric import GradientRound, gradient_rounds
-from conemetric.solvers import kernel_ridge
 
 LDA = LinearDiscriminantAnalysis()
 every_rule = pytest.mark.parametrize("rule", RULES)

@@ -15,9 +15,9 @@ from conemetric.decisions.held_out import Candidate, HeldOut
 from conemetric.decisions.kernel import KernelRule, _scorer
 from conemetric.decisions.neighbors import NeighborVote
 from conemetric.decisions.rule import Judge, Training
+from conemetric.engine.kernel_ridge import KERNELS, KernelSetting
 from conemetric.estimators.folds import CrossFitted, Fold
 from conemetric.neighbours.ties import row_keys
-from conemetric.solvers.kernel_ridge import KERNELS, KernelSetting
 
 N, D = 40, 4
 

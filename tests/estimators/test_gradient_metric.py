@@ -7,9 +7,9 @@ from numpy.testing import assert_allclose
 
 from conemetric import GradientMetric, load_metric, save_metric
 from conemetric.core.arrays import to_numpy
+from conemetric.engine.kernel_ridge import KernelSetting, fit_exactly
 from conemetric.estimators import gradient_metric
 from conemetric.estimators.gradient_metric import gradient_rounds
-from conemetric.solvers.kernel_ridge import KernelSetting, fit_exactly
 
 every_kernel = pytest.mark.parametrize("kernel", ["gaussian", "laplacian", "city block"])
 

@@ -9,16 +9,16 @@ from numpy.testing import assert_allclose
 from benchmarks.scale import wide
 from conemetric import BoostMetric, DMLEig, FrobMetric, LMNNEig, NuMax
 from conemetric.core.arrays import to_numpy
+from conemetric.engine.dual_quasi_newton import DualQuasiNewton
+from conemetric.engine.frobenius import FrobeniusProgram
+from conemetric.engine.losses import Logistic, LogSumExp
 from conemetric.engine.operators import from_pairs, from_triplets
 from conemetric.engine.operators.whitening import similar_scatter
 from conemetric.problems.eigenvalue import DMLEigProgram, LMNNEigProgram
-from conemetric.problems.frobenius import FrobeniusProgram
 from conemetric.problems.isometry import Multipliers, SecantIsometryProgram
-from conemetric.problems.losses import Logistic, LogSumExp
 from conemetric.problems.soft_margin import SoftMarginProgram
 from conemetric.problems.trace import TraceProgram
 from conemetric.solvers.column_generation import ColumnGeneration
-from conemetric.solvers.dual_quasi_newton import DualQuasiNewton
 from conemetric.solvers.linear_column_generation import LinearColumnGeneration
 from conemetric.solvers.proximal_point import ProximalPoint
 from conemetric.solvers.secant_generation import SecantGeneration

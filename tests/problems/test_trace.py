@@ -13,8 +13,8 @@ from numpy.testing import assert_allclose
 from oracles import trace_optimum
 
 from conemetric.core.arrays import to_numpy
+from conemetric.engine.losses import Logistic, LogSumExp, SquaredHinge
 from conemetric.engine.operators import from_triplets
-from conemetric.problems.losses import Logistic, LogSumExp, SquaredHinge
 from conemetric.problems.trace import TraceProgram
 
 ExponentialTrace = partial(TraceProgram, loss=LogSumExp())

@@ -10,12 +10,12 @@ from scipy import sparse
 
 from conemetric import QueryAdapter, RelevanceMetric, watching
 from conemetric.core.arrays import float64, to_numpy
+from conemetric.engine.dual_quasi_newton import DualQuasiNewton
 from conemetric.ranking import choice
 from conemetric.ranking.candidates import Setting, crossed_mix, tuned_mix
 from conemetric.ranking.choice import Choice
 from conemetric.ranking.forms import BilinearForm
 from conemetric.ranking.program import RankingProgram
-from conemetric.solvers.dual_quasi_newton import DualQuasiNewton
 
 BOTH = pytest.mark.parametrize("kind", [QueryAdapter, RelevanceMetric])
 D = 40  # more than twice the queries of a fold

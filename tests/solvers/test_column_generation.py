@@ -13,10 +13,10 @@ from numpy.testing import assert_allclose, assert_array_equal
 from oracles import trace_optimum
 
 from conemetric.core.arrays import to_numpy
+from conemetric.engine.losses import Logistic, LogSumExp
 from conemetric.engine.operators import from_triplets
-from conemetric.problems.losses import Logistic, LogSumExp
+from conemetric.engine.solver import Status
 from conemetric.problems.trace import TraceProgram
-from conemetric.solvers.base import Status
 from conemetric.solvers.column_generation import ColumnGeneration, positive_root
 from conemetric.solvers.ensemble import Ensemble, LearnerMargins
 

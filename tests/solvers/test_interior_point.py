@@ -12,7 +12,7 @@ from conemetric.core.arrays import to_numpy
 from conemetric.core.cholesky import cholesky_solver
 from conemetric.core.spectral import NearProduct, psd_derivative
 from conemetric.engine.operators import MatrixOperator
-from conemetric.problems.sdp import SemidefiniteProgram
+from conemetric.engine.sdp import SemidefiniteProgram
 from conemetric.problems.unfolding import UnfoldingProgram
 from conemetric.solvers.interior_point import InteriorPoint, PathPoint, System
 

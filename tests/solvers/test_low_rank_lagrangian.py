@@ -5,8 +5,8 @@ import pytest
 from conemetric.engine.operators.edges import EdgeOperator
 from sklearn.exceptions import ConvergenceWarning
 
+from conemetric.engine.dual_quasi_newton import DualQuasiNewton, two_loop
 from conemetric.problems.unfolding import UnfoldingProgram
-from conemetric.solvers.dual_quasi_newton import DualQuasiNewton, two_loop
 from conemetric.solvers.low_rank_lagrangian import MEMORY, Line, LowRankLagrangian, Memory
 
 

@@ -6,8 +6,8 @@ from instances import KINDS, triplet_instance
 from sklearn.exceptions import ConvergenceWarning
 
 from conemetric.engine.operators import from_triplets
+from conemetric.engine.solver import Status
 from conemetric.problems.eigenvalue import EigenvalueProgram, ProximalDual
-from conemetric.solvers.base import Status
 from conemetric.solvers.proximal_point import ProximalPoint
 
 

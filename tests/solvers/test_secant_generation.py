@@ -13,10 +13,10 @@ from sklearn.datasets import load_iris
 
 from conemetric import NuMax
 from conemetric.core.arrays import to_numpy
+from conemetric.engine.solver import Status
 from conemetric.problems.isometry import Multipliers, SecantIsometryProgram
 from conemetric.solvers import admm, secant_generation
 from conemetric.solvers.admm import ADMM, CG_TOL
-from conemetric.solvers.base import Status
 from conemetric.solvers.isometry_path import IsometryPath
 from conemetric.solvers.secant_generation import SecantGeneration, _cut
 

@@ -26,13 +26,13 @@ from ..core.sklearn_private import Interval, StrOptions
 from ..core.sparse_rows import SparseRows
 from ..core.warn import collected_warnings
 from ..core.weights import check_weights, class_factors
+from ..engine.solver import Certificate
 from ..estimators.base import CertifiedEstimator, MahalanobisMetric, Seed
 from ..estimators.checks import WEIGHTS, because
 from ..estimators.folds import CrossFitted, Fold, fitted_with_map
 from ..estimators.validation import LARGEST_EXTENT, dense, refuse_unusable, validate_points
 from ..evaluation.thresholds import check_share
 from ..neighbours.ties import symmetric_keys
-from ..solvers.base import Certificate
 from ..tables.columns import frame_of
 from ..tables.encoder import TableEncoder
 from .blend import Blended

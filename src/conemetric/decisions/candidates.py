@@ -12,9 +12,9 @@ from itertools import islice
 import numpy as np
 
 from ..core.arrays import like, namespace, take, to_numpy
+from ..engine.kernel_ridge import CITY_BLOCK, EUCLIDEAN
 from ..estimators.folds import CrossFitted
 from ..estimators.gradient_metric import gradient_rounds
-from ..solvers.kernel_ridge import CITY_BLOCK, EUCLIDEAN
 from .held_out import Candidate
 from .rule import Training
 

@@ -17,8 +17,8 @@ import numpy as np
 from ..core.arrays import Array, namespace, take
 from ..core.blas import side_by_side
 from ..core.threads import n_threads
+from ..engine.kernel_ridge import KERNELS, in_blocks
 from ..estimators.folds import Fold
-from ..solvers.kernel_ridge import KERNELS, in_blocks
 from .rule import Judge, Rule, Training, Trial, mapped
 
 MOST_ROWS = 2000  # rows of each fold that a rule learns from in the search

@@ -31,7 +31,7 @@ from ..core.clock import stopwatch
 from ..core.progress import is_all_or_nothing, labelled
 from ..core.sklearn_private import Interval, StrOptions
 from ..core.threads import MIN_PARALLEL_WORK
-from ..solvers.base import Certificate
+from ..engine.solver import Certificate
 from .base import SOLVER_PARAMETERS, MahalanobisMetric
 from .boostmetric import BoostMetric
 from .folds import (

@@ -25,8 +25,8 @@ from ..core.arrays import (
 )
 from ..core.sklearn_private import Interval
 from ..engine.operators.span import Coordinates
-from ..problems.base import Problem
-from ..solvers.base import SHORT_OF_TOL, Solver, SolveResult
+from ..engine.program import Problem
+from ..engine.solver import SHORT_OF_TOL, Solver, SolveResult
 from .tuples import TupleMethods, look_up
 from .validation import FLOATS, check_tensor, validate_points
 from .warnings import warn_if_collapsed

@@ -15,12 +15,12 @@ from ..core import spectral
 from ..core.arrays import float64, like, to_numpy
 from ..core.sklearn_private import Interval, StrOptions
 from ..core.vectors import total
+from ..engine.losses import Logistic, LogSumExp, weighted_sum
 from ..engine.operators import from_triplets
 from ..engine.operators.span import Coordinates, Matrix
-from ..problems.losses import Logistic, LogSumExp, weighted_sum
+from ..engine.solver import Solver, SolveResult, Status, relative_gap
 from ..problems.soft_margin import SoftMarginProgram
 from ..problems.trace import TraceProgram
-from ..solvers.base import Solver, SolveResult, Status, relative_gap
 from ..solvers.column_generation import ColumnGeneration
 from ..solvers.linear_column_generation import LinearColumnGeneration
 from .supervised import TripletMetric

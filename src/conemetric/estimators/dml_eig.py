@@ -8,12 +8,12 @@ from ..core.arrays import is_dask, like, to_index
 from ..core.atomic import atomic_fit
 from ..core.sklearn_private import Interval
 from ..core.warn import warn_user
+from ..engine.losses import weighted_sum
 from ..engine.operators import from_pairs
+from ..engine.program import Bounds
+from ..engine.solver import Certificate
 from ..evaluation.thresholds import PROMISES
-from ..problems.base import Bounds
 from ..problems.eigenvalue import DMLEigProgram
-from ..problems.losses import weighted_sum
-from ..solvers.base import Certificate
 from ..solvers.proximal_point import ProximalPoint
 from .supervised import SupervisedMetric, Supervision
 from .tuples import check_calibration

@@ -10,9 +10,9 @@ from ..core import spectral
 from ..core.advice import AdviceError
 from ..core.arrays import float64, like, namespace
 from ..core.sklearn_private import Interval, StrOptions
+from ..engine.dual_quasi_newton import DualQuasiNewton
+from ..engine.frobenius import FrobeniusProgram
 from ..engine.operators import from_triplets
-from ..problems.frobenius import FrobeniusProgram
-from ..solvers.dual_quasi_newton import DualQuasiNewton
 from .prior import PRIOR_PARAMETERS, prior_matrix
 from .supervised import TripletMetric
 

@@ -14,9 +14,9 @@ from ..core.atomic import atomic_fit
 from ..core.progress import all_or_nothing
 from ..core.sklearn_private import Interval
 from ..core.weights import check_weights, class_factors
+from ..engine.solver import Status
 from ..evaluation.knn import knn_predict
 from ..neighbours.ties import canonical_order, labelled_keys
-from ..solvers.base import Status
 from .frobmetric import FrobMetric, mean_impostor_distance
 from .supervised import Supervision
 from .tuples import n_in_tuple

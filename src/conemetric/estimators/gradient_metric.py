@@ -1,6 +1,6 @@
 """GradientMetric: the mean outer product of the gradients of a kernel ridge fit, iterated.
 
-    f = the kernel ridge fit of the targets in the metric M        (`solvers.kernel_ridge`)
+    f = the kernel ridge fit of the targets in the metric M        (`engine.kernel_ridge`)
     M <- mean over rows, sum over targets, of grad f(x_i) grad f(x_i)',    scaled to trace one
 
 from the Euclidean distance on (docs/mathematics.md): two matrix products per target, and one Cholesky
@@ -24,10 +24,10 @@ from ..core.blas import blas_threads_for
 from ..core.sklearn_private import Interval, StrOptions
 from ..core.slices import slices
 from ..core.weights import check_range, check_weights
+from ..engine.kernel_ridge import CITY_BLOCK, KERNELS, KernelSetting, KernelSum, solve_exactly
+from ..engine.solver import Certificate
 from ..evaluation.knn import evenly_by_class
 from ..neighbours.ties import canonical_order
-from ..solvers.base import Certificate
-from ..solvers.kernel_ridge import CITY_BLOCK, KERNELS, KernelSetting, KernelSum, solve_exactly
 from .base import SOLVER_PARAMETERS, MahalanobisMetric, Seed
 from .checks import WEIGHTS, because
 from .tuples import TUPLES

@@ -12,8 +12,8 @@ from sklearn.utils.validation import check_array, check_is_fitted
 
 from ..core.atomic import atomic_fit
 from ..core.sklearn_private import Interval
+from ..engine.solver import Solver
 from ..problems.eigenvalue import MMMFProgram
-from ..solvers.base import Solver
 from ..solvers.factored_descent import FactoredDescent
 from ..solvers.proximal_point import ProximalPoint
 from .base import SOLVER_PARAMETERS, CertifiedEstimator

@@ -16,11 +16,11 @@ from ..core.atomic import atomic_fit
 from ..core.blas import blas_threads_for
 from ..core.sklearn_private import Interval, StrOptions, barycenter_weights
 from ..engine.operators.base import Operator
+from ..engine.solver import SHORT_OF_TOL, Certificate, Status
 from ..neighbours.search import nearest
 from ..operators.edges import EdgeOperator, ReducedEdges
 from ..problems.rigidity import nearly_coincident, rigid_face
 from ..problems.unfolding import UnfoldingOnFace, UnfoldingProgram
-from ..solvers.base import SHORT_OF_TOL, Certificate, Status
 from ..solvers.interior_point import InteriorPoint
 from ..solvers.low_rank_lagrangian import LowRankLagrangian
 from . import neighbour_graph

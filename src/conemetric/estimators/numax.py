@@ -16,9 +16,9 @@ from ..core.progress import all_or_nothing
 from ..core.sklearn_private import Interval
 from ..core.warn import warn_user
 from ..engine.operators.span import Coordinates, in_span
+from ..engine.solver import Certificate, Status
 from ..operators.secants import DUPLICATE, AllSecants, ListedSecants, Secants
 from ..problems.isometry import SecantIsometryProgram
-from ..solvers.base import Certificate, Status
 from ..solvers.secant_generation import SecantGeneration
 from .base import SOLVER_PARAMETERS, MahalanobisMetric, Seed
 from .validation import ascending, dense, rows_coincide, validate_labelled_points, validate_points

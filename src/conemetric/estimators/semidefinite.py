@@ -10,10 +10,10 @@ from scipy import sparse
 
 from ..core.arrays import float64, is_torch, to_numpy
 from ..core.sklearn_private import Interval, validate_params
+from ..engine.dual_quasi_newton import DualQuasiNewton
 from ..engine.operators import MatrixOperator, Operator
-from ..problems.sdp import SemidefiniteProgram
-from ..solvers.base import Certificate
-from ..solvers.dual_quasi_newton import DualQuasiNewton
+from ..engine.sdp import SemidefiniteProgram
+from ..engine.solver import Certificate
 from .base import LARGEST_PARAMETER, SMALLEST_PARAMETER
 
 

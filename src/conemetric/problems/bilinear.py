@@ -6,17 +6,17 @@ and of columns of other scores, whose weights v are not negative.
            + 1/2 ||v0||^2 - 1/2 ||[v0 + S'u]_+||^2
     W(u) = W0 + A*(u)        v(u) = [v0 + S'u]_+        multipliers of v >= 0: v(u) - v0 - S'u
 
-with A(W)_r = q_r' W (b_r - w_r): the dual of `problems.frobenius` with the positive part replaced by
+with A(W)_r = q_r' W (b_r - w_r): the dual of `engine.frobenius` with the positive part replaced by
 the identity, except on the columns of `operators.columns`, if there are any. c_r = C w_r / sum(w), l
-and g as in `problems.losses`. A weight w with the regulariser rho/2 (w - w0)^2 is v = sqrt(rho) w.
+and g as in `engine.losses`. A weight w with the regulariser rho/2 (w - w0)^2 is v = sqrt(rho) w.
 """
 
 from functools import cached_property
 
 from ..core.arrays import Array, float64
 from ..core.vectors import Reduction
-from .base import Evaluation, Primal
-from .frobenius import FrobeniusProgram
+from ..engine.frobenius import FrobeniusProgram
+from ..engine.program import Evaluation, Primal
 
 
 class BilinearProgram(FrobeniusProgram):

@@ -22,7 +22,7 @@ from ..core.compiled import jit, jit_sums
 from ..core.slices import slices
 from ..core.threads import threaded
 from ..engine.operators.base import DifferenceOperator
-from .base import Bounds, Point, Problem
+from ..engine.program import Bounds, Point, Problem
 
 ENTRIES = 1 << 21  # of Z processed at a time
 

@@ -16,9 +16,9 @@ from scipy import optimize
 
 from ..core import spectral
 from ..core.arrays import Array, float64, to_numpy
+from ..engine.frobenius import EIGH_ERROR
 from ..engine.operators.base import Operator
-from .base import Bounds, Point, Problem, missed_trace
-from .frobenius import EIGH_ERROR
+from ..engine.program import Bounds, Point, Problem, missed_trace
 
 # the smallest that HiGHS accepts
 ACCURACY = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}

@@ -30,10 +30,10 @@ from ..core import spectral
 from ..core.arrays import Array, Pair, float64, identity, like, to_numpy
 from ..core.cholesky import cholesky_solver
 from ..core.vectors import Reduction
+from ..engine.program import Bounds, Evaluation, Point, Primal
+from ..engine.sdp import ConstrainedProgram
 from ..operators.edges import EdgeOperator, ReducedEdges, symmetric_solver
-from .base import Bounds, Evaluation, Point, Primal
 from .rigidity import Face
-from .sdp import ConstrainedProgram
 
 REPAIRS = 12  # Levenberg-Marquardt steps, at most
 FIRST_DAMPING = 1e-6  # relative to the diagonal

@@ -14,13 +14,13 @@ import numpy as np
 
 from ..core import spectral
 from ..core.arrays import float64, like, namespace, transposed
+from ..engine.frobenius import FrobeniusProgram
 from ..engine.operators import from_triplets
 from ..engine.operators.base import Operator
 from ..estimators.prior import prior_matrix
 from ..operators import columns
 from ..operators.bilinear import from_comparisons
 from ..problems.bilinear import BilinearProgram
-from ..problems.frobenius import FrobeniusProgram
 from .comparisons import Remembered, TrainingData
 from .top_k import search, unit_rows
 

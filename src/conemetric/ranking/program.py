@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from ..core.arrays import float64, like, to_numpy
+from ..engine.frobenius import FrobeniusProgram
 from ..engine.operators.base import Operator
 from ..operators.columns import WithColumns, concatenated
-from ..problems.frobenius import FrobeniusProgram
 from .candidates import Setting
 from .columns import Columns, Pool
 from .comparisons import STRETCH, Comparisons, Remembered, TrainingData, query_weights

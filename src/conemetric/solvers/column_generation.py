@@ -26,8 +26,8 @@ import numpy as np
 from ..core import spectral
 from ..core.arrays import Array
 from ..core.vectors import magnitude
+from ..engine.solver import SAVE_EVERY, Iterate, Solver, Steps
 from ..problems.trace import MARGIN_LIMIT, TraceProgram
-from .base import SAVE_EVERY, Iterate, Solver, Steps
 from .ensemble import Ensemble, LearnerMargins
 
 SLOPE_TOL = 1e-4  # share of the first slope at which a weight is found

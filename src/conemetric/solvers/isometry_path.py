@@ -17,10 +17,10 @@ from typing import NamedTuple, Self
 import numpy as np
 
 from ..core.arrays import like, to_numpy
+from ..engine.solver import Iterate, Solver, Steps
 from ..operators.secants import SecantOperator
 from ..problems.isometry import NearIsometryProgram
 from .admm import factorised
-from .base import Iterate, Solver, Steps
 
 SHORT = 0.9  # share of the way to the boundary
 CENTRING = 1e-6  # smallest share of t that a step aims at

@@ -17,8 +17,8 @@ import numpy as np
 
 from ..core.arrays import Array, Arrays, like, to_numpy
 from ..engine.operators.base import Operator
+from ..engine.solver import Iterate, Solver, Steps
 from ..problems.soft_margin import SoftMarginProgram
-from .base import Iterate, Solver, Steps
 from .ensemble import Ensemble
 
 PATIENCE = 10  # iterations that a column without weight is kept: it may come back

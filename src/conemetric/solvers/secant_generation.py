@@ -35,10 +35,10 @@ from numpy.random import Generator
 from ..core import spectral
 from ..core.arrays import Array, like, to_index, zeros
 from ..core.blas import blas_threads_for
+from ..engine.solver import Iterate, Solver, Steps, relative_gap
 from ..operators.secants import Scan, Sweep
 from ..problems.isometry import Multipliers, SecantIsometryProgram
 from .admm import ADMM
-from .base import Iterate, Solver, Steps, relative_gap
 from .isometry_path import IsometryPath
 
 INNER = 0.2  # accuracy of a round, relative to the worst violation elsewhere

@@ -22,13 +22,13 @@ from ..core.fields import (
     expect,
 )
 from ..core.warn import warn_user
+from ..engine.solver import Certificate
 from ..estimators.base import CertifiedEstimator, MahalanobisMetric
 from ..estimators.checks import FIT_AND_TRANSFORM, FIT_AND_USE, because
 from ..estimators.validation import validate_points
 from ..evaluation.thresholds import ThresholdPromise
 from ..ranking.model import RankingModel
 from ..ranking.top_k import Ranking
-from ..solvers.base import Certificate
 from ..tables import TableEncoder
 from ..tables.columns import positions
 from .folding import METRICS, folded

@@ -53,8 +53,8 @@ def compress(given: Compress) -> None:
     import numpy as np
     from sklearn.pipeline import make_pipeline
 
+    from ...engine.solver import Status
     from ...estimators.numax import NuMax
-    from ...solvers.base import Status
     from ...storage import LearnedMetric, save_metric
     from ..studies.task import table_encoder
     from .loading import load_rows

@@ -15,8 +15,8 @@ from rich.table import Table
 from ...core.wording import first_few, listed, plural  # noqa: F401
 
 if TYPE_CHECKING:
+    from ...engine.solver import Certificate
     from ...evaluation.thresholds import ThresholdPromise
-    from ...solvers.base import Certificate
 
 
 def all_of_them(n: int, complete: bool) -> list[str]:

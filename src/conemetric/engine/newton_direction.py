@@ -9,7 +9,7 @@ is the diagonal of H, with the identity for W.
 """
 
 from ..core.arrays import Array, Pair, Values, namespace
-from ..problems.base import Evaluation, SpectralDual
+from .program import Evaluation, SpectralDual
 
 ACCURACY = 0.1  # residual of a Newton direction, relative to the gradient
 MOST = 60  # products with H for one direction

@@ -15,9 +15,9 @@ from functools import cached_property
 from ..core import spectral
 from ..core.arrays import Array, float64, identity, like, namespace
 from ..core.vectors import Reduction, greatest, magnitude
-from ..engine.operators.base import Operator
-from .base import Evaluation, Primal, SpectralProgram
 from .losses import weighted_sum
+from .operators.base import Operator
+from .program import Evaluation, Primal, SpectralProgram
 
 OUT_OF_REACH = 1e8  # size of a feasible point, relative to the data, that counts as infinite
 

@@ -28,7 +28,7 @@ from ..core.fields import Number, Text, check, expect
 from ..core.notebooks import html_table
 from ..core.progress import emit, is_all_or_nothing
 from ..core.warn import warn_user
-from ..problems.base import Bounds, Problem
+from .program import Bounds, Problem
 
 SAVE_EVERY = 20  # iterations between checkpoints of vectors in blocks (`VectorSpace.save_state`)
 

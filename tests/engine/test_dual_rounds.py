@@ -9,12 +9,12 @@ from sklearn.exceptions import ConvergenceWarning
 
 from conemetric.constraints.in_memory import triplets_from_labels
 from conemetric.core.arrays import to_numpy
+from conemetric.engine import dual_rounds
+from conemetric.engine.dual_quasi_newton import DualQuasiNewton
+from conemetric.engine.frobenius import FrobeniusProgram
+from conemetric.engine.mixture import Mixture
 from conemetric.engine.operators import from_triplets
 from conemetric.problems.bilinear import BilinearProgram
-from conemetric.problems.frobenius import FrobeniusProgram
-from conemetric.problems.mixture import Mixture
-from conemetric.solvers import dual_rounds
-from conemetric.solvers.dual_quasi_newton import DualQuasiNewton
 
 
 @pytest.fixture

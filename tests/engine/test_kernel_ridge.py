@@ -8,8 +8,8 @@ from sklearn.kernel_ridge import KernelRidge
 
 from conemetric.core.arrays import to_numpy
 from conemetric.core.blas import side_by_side
-from conemetric.solvers import kernel_ridge
-from conemetric.solvers.kernel_ridge import (
+from conemetric.engine import kernel_ridge
+from conemetric.engine.kernel_ridge import (
     JITTER,
     KERNELS,
     KernelSetting,

@@ -5,7 +5,7 @@ the program restricted to the multipliers that are free or nearly so, with the o
 bounds (`FrobeniusProgram.restricted`; a few percent of the triplets of a large set), of the program
 in single precision, or of both. It ends when the gap of that program is a small share of the gap of
 the whole. Then the program itself is evaluated, on which all claims rest, and the next round is
-chosen. On the few multipliers of a round the primal points met are mixed (`problems.mixture`).
+chosen. On the few multipliers of a round the primal points met are mixed (`engine.mixture`).
 """
 
 from collections.abc import Generator
@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 
 from ..core.arrays import Array, Values, is_torch, like, namespace, on_device, to_index
-from ..problems.base import Evaluation
-from ..problems.frobenius import FrobeniusProgram
-from ..problems.mixture import Mixture
-from .base import Iterate, relative_gap
+from .frobenius import FrobeniusProgram
+from .mixture import Mixture
+from .program import Evaluation
+from .solver import Iterate, relative_gap
 
 MIN_CONSTRAINTS = 10_000  # constraints below which no round pays for its setup
 MAX_FREE_SHARE = 0.1  # share of free multipliers up to which only they, and as many more, move

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple, Self
 from ..core import spectral
 from ..core.arrays import Array, Values, float64, is_float
 from ..core.vectors import Reduction, clipped, total
-from ..engine.operators.base import Operator
 from .losses import weighted_sum
+from .operators.base import Operator
 
 Point = Array | tuple[Array, ...]  # primal or dual, as the program has it
 Primal = tuple[float, float]  # objective and relative violation

@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose
 from scipy.optimize import minimize_scalar
 
 from conemetric.core.arrays import to_numpy
-from conemetric.problems.losses import LOSSES
+from conemetric.engine.losses import LOSSES
 
 SMOOTH = [name for name, loss in LOSSES.items() if not loss.linear]
 

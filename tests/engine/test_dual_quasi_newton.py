@@ -5,10 +5,10 @@ import pytest
 from instances import KINDS, triplet_instance
 
 from conemetric.core.arrays import to_numpy
+from conemetric.engine.dual_quasi_newton import Box, CurvatureMemory, DualQuasiNewton, two_loop
+from conemetric.engine.frobenius import FrobeniusProgram
+from conemetric.engine.newton_direction import ACCURACY, newton_direction
 from conemetric.engine.operators import from_triplets
-from conemetric.problems.frobenius import FrobeniusProgram
-from conemetric.solvers.dual_quasi_newton import Box, CurvatureMemory, DualQuasiNewton, two_loop
-from conemetric.solvers.newton_direction import ACCURACY, newton_direction
 
 
 def dense_hessian(problem, point, m, asarray):

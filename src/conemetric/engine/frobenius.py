@@ -4,7 +4,7 @@
     D(u) = sum_r c_r g(u_r / c_r) + 1/2 ||M0||_F^2 - 1/2 ||[M0 + A*(u)]_+||_F^2,  u_r / c_r in the domain of g
     M(u) = [M0 + A*(u)]_+        grad D(u)_r = g'(u_r / c_r) - A(M(u))_r
 
-with c_r = C w_r / sum(w) and l, g a loss and its gain (`problems.losses`). For the hinge without
+with c_r = C w_r / sum(w) and l, g a loss and its gain (`engine.losses`). For the hinge without
 prior and weights: D(u) = 1'u - 1/2 ||[A*(u)]_+||_F^2 on 0 <= u <= C/m.
 
 If M0 is large against what is learned, both values are differences of large numbers. So P is
@@ -24,9 +24,9 @@ from typing import Any, Self
 from ..core import spectral
 from ..core.arrays import Array, Values, float64, like
 from ..core.vectors import ARRAYS, Reduction, clipped, total
-from ..engine.operators.base import Operator
-from .base import Evaluation, Primal, SpectralProgram
 from .losses import LOSSES, weighted_sum
+from .operators.base import Operator
+from .program import Evaluation, Primal, SpectralProgram
 
 UNEVEN = 0.1  # smallest size of a constraint that counts, relative to the mean
 EIGH_ERROR = 8.0  # error of an eigendecomposition on any device, in units of D eps

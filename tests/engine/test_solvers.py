@@ -23,20 +23,20 @@ from oracles import (
 from sklearn.exceptions import ConvergenceWarning
 
 from conemetric.core.arrays import like, to_numpy
+from conemetric.engine.dual_quasi_newton import DualQuasiNewton
+from conemetric.engine.frobenius import FrobeniusProgram
+from conemetric.engine.losses import Logistic
 from conemetric.engine.operators import from_pairs, from_triplets
+from conemetric.engine.solver import Solver, Status, relative_gap
 from conemetric.problems.comparisons import ComparisonProgram
 from conemetric.problems.eigenvalue import DMLEigProgram, MMMFProgram
-from conemetric.problems.frobenius import FrobeniusProgram
 from conemetric.problems.isometry import SecantIsometryProgram
-from conemetric.problems.losses import Logistic
 from conemetric.problems.soft_margin import SoftMarginProgram
 from conemetric.problems.trace import TraceProgram
 from conemetric.problems.unfolding import UnfoldingProgram
 from conemetric.solvers.admm import ADMM
-from conemetric.solvers.base import Solver, Status, relative_gap
 from conemetric.solvers.column_generation import ColumnGeneration
 from conemetric.solvers.dual_coordinate import DualCoordinate
-from conemetric.solvers.dual_quasi_newton import DualQuasiNewton
 from conemetric.solvers.factored_descent import FactoredDescent
 from conemetric.solvers.isometry_path import IsometryPath
 from conemetric.solvers.linear_column_generation import LinearColumnGeneration

@@ -10,10 +10,10 @@ from conemetric.engine.operators.columns import WithColumns, concatenated, parti
 from numpy.testing import assert_allclose
 
 from conemetric.core.arrays import to_numpy
+from conemetric.engine.dual_quasi_newton import DualQuasiNewton
+from conemetric.engine.frobenius import FrobeniusProgram
 from conemetric.engine.operators import from_triplets
 from conemetric.problems.bilinear import BilinearProgram
-from conemetric.problems.frobenius import FrobeniusProgram
-from conemetric.solvers.dual_quasi_newton import DualQuasiNewton
 
 D = 3
 KINDS = ("plain", "useless column", "opposed column", "far prior", "one dominates")

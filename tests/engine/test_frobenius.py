@@ -6,10 +6,10 @@ from instances import KINDS, triplet_instance
 from oracles import frobenius_optimum
 
 from conemetric.core.arrays import to_numpy
+from conemetric.engine.dual_quasi_newton import DualQuasiNewton
+from conemetric.engine.frobenius import FrobeniusProgram
+from conemetric.engine.losses import LOSSES
 from conemetric.engine.operators import from_triplets
-from conemetric.problems.frobenius import FrobeniusProgram
-from conemetric.problems.losses import LOSSES
-from conemetric.solvers.dual_quasi_newton import DualQuasiNewton
 
 
 @pytest.mark.parametrize("C", [1e-2, 1.0, 1e3])

@@ -10,8 +10,8 @@ from threadpoolctl import ThreadpoolController
 
 from conemetric.core.blas import WORK_PER_THREAD
 from conemetric.core.progress import all_or_nothing
-from conemetric.problems.base import Bounds, Problem, SpectralDual
-from conemetric.solvers.base import (
+from conemetric.engine.program import Bounds, Problem, SpectralDual
+from conemetric.engine.solver import (
     Certificate,
     Infeasible,
     Iterate,

@@ -14,8 +14,8 @@ from typing import Self
 
 from ..core.arrays import Array, float64, like, namespace
 from ..core.vectors import on_host
-from .base import Evaluation
 from .frobenius import FrobeniusProgram
+from .program import Evaluation
 
 SHARES = [0.7**k for k in range(10)]  # of a new point: from all of it to 4 %
 

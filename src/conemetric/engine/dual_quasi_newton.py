@@ -27,10 +27,10 @@ import numpy as np
 
 from ..core.arrays import Array, Arrays, Pair, Values, is_torch, like, namespace
 from ..core.vectors import Reduction, VectorSpace, magnitude, total
-from ..problems.base import Evaluation, SpectralDual
-from .base import SAVE_EVERY, Infeasible, Solver, Steps
 from .dual_rounds import Rounds, as_iterate, placed, unbound
 from .newton_direction import dot, newton_direction
+from .program import Evaluation, SpectralDual
+from .solver import SAVE_EVERY, Infeasible, Solver, Steps
 
 ARMIJO = 1e-4  # share of the predicted rise that a step must reach (Nocedal & Wright, 3.1)
 LEAST_COSINE = 1e-2  # between the two vectors of a curvature pair that is used
