@@ -14,7 +14,7 @@ import time
 import numpy as np
 
 from conemetric.engine.operators import from_triplets
-from conemetric.estimators.frobmetric import scaled_C
+from conemetric.papers.frobmetric.frobmetric import scaled_C
 from conemetric.problems.comparisons import ComparisonProgram
 from conemetric.solvers.dual_coordinate import RUN, DualCoordinate, dual_sweep
 

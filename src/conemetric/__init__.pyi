@@ -9,9 +9,6 @@ from .estimators.automatic import AutoMetric as AutoMetric
 from .estimators.boostmetric import BoostMetric as BoostMetric
 from .estimators.checks import expected_failed_checks as expected_failed_checks
 from .estimators.dml_eig import DMLEig as DMLEig
-from .estimators.frobmetric import FrobMetric as FrobMetric
-from .estimators.frobmetric_cv import FrobMetricCV as FrobMetricCV
-from .estimators.frobmetric_cv import frobmetric_path as frobmetric_path
 from .estimators.gradient_metric import GradientMetric as GradientMetric
 from .estimators.lmnn_eig import LMNNEig as LMNNEig
 from .estimators.matrix_factorization import (
@@ -23,10 +20,13 @@ from .estimators.maximum_variance_unfolding import (
 from .estimators.numax import NuMax as NuMax
 from .estimators.numax import numax_path as numax_path
 from .estimators.relative_comparisons import RelativeComparisons as RelativeComparisons
-from .estimators.semidefinite import FrobeniusSDPResult as FrobeniusSDPResult
-from .estimators.semidefinite import solve_frobenius_sdp as solve_frobenius_sdp
 from .estimators.warnings import CollapsedMetricWarning as CollapsedMetricWarning
 from .estimators.warnings import ScaleWarning as ScaleWarning
+from .papers.frobmetric.frobmetric import FrobMetric as FrobMetric
+from .papers.frobmetric.frobmetric_cv import FrobMetricCV as FrobMetricCV
+from .papers.frobmetric.frobmetric_cv import frobmetric_path as frobmetric_path
+from .papers.frobmetric.semidefinite import FrobeniusSDPResult as FrobeniusSDPResult
+from .papers.frobmetric.semidefinite import solve_frobenius_sdp as solve_frobenius_sdp
 from .ranking.adapter import QueryAdapter as QueryAdapter
 from .ranking.adapter import RelevanceMetric as RelevanceMetric
 from .ranking.cutoff import calibrate_cutoff as calibrate_cutoff

@@ -22,9 +22,9 @@ from ..estimators.folds import (
     group_folds,
     n_folds_for,
 )
-from ..estimators.frobmetric import FrobMetric
 from ..estimators.validation import check_size, rows_coincide
 from ..neighbours.ties import canonical_order
+from ..papers.frobmetric.frobmetric import FrobMetric
 from .base import DECISION_PARAMETERS, OF_RULES, MetricDecision
 from .blend import Blended
 

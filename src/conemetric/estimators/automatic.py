@@ -32,6 +32,7 @@ from ..core.progress import is_all_or_nothing, labelled
 from ..core.sklearn_private import Interval, StrOptions
 from ..core.threads import MIN_PARALLEL_WORK
 from ..engine.solver import Certificate
+from ..papers.frobmetric.frobmetric import FrobMetric
 from .base import SOLVER_PARAMETERS, MahalanobisMetric
 from .boostmetric import BoostMetric
 from .folds import (
@@ -44,7 +45,6 @@ from .folds import (
     check_groups,
     fit_linear_map,
 )
-from .frobmetric import FrobMetric
 from .relative_comparisons import RelativeComparisons
 from .validation import validate_labelled_points
 

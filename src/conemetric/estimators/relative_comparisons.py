@@ -18,9 +18,9 @@ from ..core.arrays import Array, like, namespace, take, to_numpy, zeros
 from ..core.sklearn_private import Interval, StrOptions
 from ..engine.operators import from_triplets
 from ..engine.operators.span import Coordinates
+from ..papers.frobmetric.frobmetric import scaled_C
 from ..problems.comparisons import MeasuredComparisonProgram
 from ..solvers.dual_coordinate import DualCoordinate
-from .frobmetric import scaled_C
 from .supervised import TripletMetric
 from .validation import dense, rows_coincide
 

@@ -4,17 +4,17 @@ from dataclasses import KW_ONLY, dataclass
 from numbers import Real
 from typing import Any, NamedTuple, Self
 
-from ..constraints.in_blocks import Constraints
-from ..constraints.in_memory import find_rows
-from ..core import spectral
-from ..core.advice import AdviceError
-from ..core.arrays import float64, like, namespace
-from ..core.sklearn_private import Interval, StrOptions
-from ..engine.dual_quasi_newton import DualQuasiNewton
-from ..engine.frobenius import FrobeniusProgram
-from ..engine.operators import from_triplets
-from .prior import PRIOR_PARAMETERS, prior_matrix
-from .supervised import TripletMetric
+from ...constraints.in_blocks import Constraints
+from ...constraints.in_memory import find_rows
+from ...core import spectral
+from ...core.advice import AdviceError
+from ...core.arrays import float64, like, namespace
+from ...core.sklearn_private import Interval, StrOptions
+from ...engine.dual_quasi_newton import DualQuasiNewton
+from ...engine.frobenius import FrobeniusProgram
+from ...engine.operators import from_triplets
+from ...estimators.prior import PRIOR_PARAMETERS, prior_matrix
+from ...estimators.supervised import TripletMetric
 
 # chosen over 14 data sets from D = 4 to 384; see docs/defaults.md
 SCALE_FREE_C_PER_FEATURE = 30.0

@@ -9,18 +9,18 @@ import numpy as np
 from sklearn.model_selection import check_cv
 from sklearn.utils import check_random_state
 
-from ..core.arrays import take, to_numpy
-from ..core.atomic import atomic_fit
-from ..core.progress import all_or_nothing
-from ..core.sklearn_private import Interval
-from ..core.weights import check_weights, class_factors
-from ..engine.solver import Status
-from ..evaluation.knn import knn_predict
-from ..neighbours.ties import canonical_order, labelled_keys
+from ...core.arrays import take, to_numpy
+from ...core.atomic import atomic_fit
+from ...core.progress import all_or_nothing
+from ...core.sklearn_private import Interval
+from ...core.weights import check_weights, class_factors
+from ...engine.solver import Status
+from ...estimators.supervised import Supervision
+from ...estimators.tuples import n_in_tuple
+from ...estimators.validation import ascending
+from ...evaluation.knn import knn_predict
+from ...neighbours.ties import canonical_order, labelled_keys
 from .frobmetric import FrobMetric, mean_impostor_distance
-from .supervised import Supervision
-from .tuples import n_in_tuple
-from .validation import ascending
 
 # Default grid of C s^4: about the default of `FrobMetric`, 30 per feature.
 GRID = (1, 1e5)
