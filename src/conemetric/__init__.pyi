@@ -6,7 +6,6 @@ from .decisions.regressor import MetricRegressor as MetricRegressor
 from .engine.solver import Certificate as Certificate
 from .engine.solver import Status as Status
 from .estimators.automatic import AutoMetric as AutoMetric
-from .estimators.boostmetric import BoostMetric as BoostMetric
 from .estimators.checks import expected_failed_checks as expected_failed_checks
 from .estimators.dml_eig import DMLEig as DMLEig
 from .estimators.gradient_metric import GradientMetric as GradientMetric
@@ -22,6 +21,7 @@ from .estimators.numax import numax_path as numax_path
 from .estimators.relative_comparisons import RelativeComparisons as RelativeComparisons
 from .estimators.warnings import CollapsedMetricWarning as CollapsedMetricWarning
 from .estimators.warnings import ScaleWarning as ScaleWarning
+from .papers.boostmetric.boostmetric import BoostMetric as BoostMetric
 from .papers.frobmetric.frobmetric import FrobMetric as FrobMetric
 from .papers.frobmetric.frobmetric_cv import FrobMetricCV as FrobMetricCV
 from .papers.frobmetric.frobmetric_cv import frobmetric_path as frobmetric_path

@@ -14,12 +14,12 @@ from conemetric.engine.frobenius import FrobeniusProgram
 from conemetric.engine.losses import Logistic, LogSumExp
 from conemetric.engine.operators import from_pairs, from_triplets
 from conemetric.engine.operators.whitening import similar_scatter
+from conemetric.papers.boostmetric.column_generation import ColumnGeneration
+from conemetric.papers.boostmetric.linear_column_generation import LinearColumnGeneration
+from conemetric.papers.boostmetric.program import TraceProgram
+from conemetric.papers.boostmetric.soft_margin import SoftMarginProgram
 from conemetric.problems.eigenvalue import DMLEigProgram, LMNNEigProgram
 from conemetric.problems.isometry import Multipliers, SecantIsometryProgram
-from conemetric.problems.soft_margin import SoftMarginProgram
-from conemetric.problems.trace import TraceProgram
-from conemetric.solvers.column_generation import ColumnGeneration
-from conemetric.solvers.linear_column_generation import LinearColumnGeneration
 from conemetric.solvers.proximal_point import ProximalPoint
 from conemetric.solvers.secant_generation import SecantGeneration
 

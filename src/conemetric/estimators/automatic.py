@@ -32,9 +32,9 @@ from ..core.progress import is_all_or_nothing, labelled
 from ..core.sklearn_private import Interval, StrOptions
 from ..core.threads import MIN_PARALLEL_WORK
 from ..engine.solver import Certificate
+from ..papers.boostmetric.boostmetric import BoostMetric
 from ..papers.frobmetric.frobmetric import FrobMetric
 from .base import SOLVER_PARAMETERS, MahalanobisMetric
-from .boostmetric import BoostMetric
 from .folds import (
     BLEND,
     PLAIN,

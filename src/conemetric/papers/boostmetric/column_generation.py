@@ -23,12 +23,12 @@ from itertools import count
 
 import numpy as np
 
-from ..core import spectral
-from ..core.arrays import Array
-from ..core.vectors import magnitude
-from ..engine.solver import SAVE_EVERY, Iterate, Solver, Steps
-from ..problems.trace import MARGIN_LIMIT, TraceProgram
+from ...core import spectral
+from ...core.arrays import Array
+from ...core.vectors import magnitude
+from ...engine.solver import SAVE_EVERY, Iterate, Solver, Steps
 from .ensemble import Ensemble, LearnerMargins
+from .program import MARGIN_LIMIT, TraceProgram
 
 SLOPE_TOL = 1e-4  # share of the first slope at which a weight is found
 # gap, in units of tol, below which the tighter bound is worth its logarithms: from 10 on iterations

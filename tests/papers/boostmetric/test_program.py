@@ -15,7 +15,7 @@ from oracles import trace_optimum
 from conemetric.core.arrays import to_numpy
 from conemetric.engine.losses import Logistic, LogSumExp, SquaredHinge
 from conemetric.engine.operators import from_triplets
-from conemetric.problems.trace import TraceProgram
+from conemetric.papers.boostmetric.program import TraceProgram
 
 ExponentialTrace = partial(TraceProgram, loss=LogSumExp())
 LogisticTrace = partial(TraceProgram, loss=Logistic())

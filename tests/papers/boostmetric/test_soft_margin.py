@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose
 from oracles import soft_margin_optimum
 
 from conemetric.engine.operators import from_triplets
-from conemetric.problems.soft_margin import SoftMarginProgram
+from conemetric.papers.boostmetric.soft_margin import SoftMarginProgram
 
 
 @given(st.lists(st.floats(-10, 10), min_size=2, max_size=30), st.floats(0.0, 1.0))

@@ -4,11 +4,11 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from ..blocks.checkpoint import REMEDY
-from ..core import spectral
-from ..core.arrays import Array, like, namespace, take, to_numpy, zeros
-from ..engine.operators.base import Operator
-from ..problems.trace import TraceProgram, combined_rows
+from ...blocks.checkpoint import REMEDY
+from ...core import spectral
+from ...core.arrays import Array, like, namespace, take, to_numpy, zeros
+from ...engine.operators.base import Operator
+from .program import TraceProgram, combined_rows
 
 FEWEST = 32  # learners whose margins are held, also in few dimensions
 

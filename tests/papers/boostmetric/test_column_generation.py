@@ -16,9 +16,9 @@ from conemetric.core.arrays import to_numpy
 from conemetric.engine.losses import Logistic, LogSumExp
 from conemetric.engine.operators import from_triplets
 from conemetric.engine.solver import Status
-from conemetric.problems.trace import TraceProgram
-from conemetric.solvers.column_generation import ColumnGeneration, positive_root
-from conemetric.solvers.ensemble import Ensemble, LearnerMargins
+from conemetric.papers.boostmetric.column_generation import ColumnGeneration, positive_root
+from conemetric.papers.boostmetric.ensemble import Ensemble, LearnerMargins
+from conemetric.papers.boostmetric.program import TraceProgram
 
 ExponentialTrace = partial(TraceProgram, loss=LogSumExp())
 LogisticTrace = partial(TraceProgram, loss=Logistic())

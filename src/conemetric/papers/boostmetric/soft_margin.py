@@ -14,11 +14,11 @@ from functools import cached_property
 import numpy as np
 from scipy import optimize
 
-from ..core import spectral
-from ..core.arrays import Array, float64, to_numpy
-from ..engine.frobenius import EIGH_ERROR
-from ..engine.operators.base import Operator
-from ..engine.program import Bounds, Point, Problem, missed_trace
+from ...core import spectral
+from ...core.arrays import Array, float64, to_numpy
+from ...engine.frobenius import EIGH_ERROR
+from ...engine.operators.base import Operator
+from ...engine.program import Bounds, Point, Problem, missed_trace
 
 # the smallest that HiGHS accepts
 ACCURACY = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}

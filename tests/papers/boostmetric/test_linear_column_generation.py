@@ -8,8 +8,8 @@ from oracles import soft_margin_optimum
 
 from conemetric.constraints.in_memory import triplets_from_labels
 from conemetric.engine.operators import from_triplets
-from conemetric.problems.soft_margin import SoftMarginProgram
-from conemetric.solvers.linear_column_generation import LinearColumnGeneration
+from conemetric.papers.boostmetric.linear_column_generation import LinearColumnGeneration
+from conemetric.papers.boostmetric.soft_margin import SoftMarginProgram
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 

@@ -9,21 +9,21 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from ..constraints.in_blocks import Constraints
-from ..constraints.in_memory import ConstraintsInMemory, triplets_from_neighbours
-from ..core import spectral
-from ..core.arrays import float64, like, to_numpy
-from ..core.sklearn_private import Interval, StrOptions
-from ..core.vectors import total
-from ..engine.losses import Logistic, LogSumExp, weighted_sum
-from ..engine.operators import from_triplets
-from ..engine.operators.span import Coordinates, Matrix
-from ..engine.solver import Solver, SolveResult, Status, relative_gap
-from ..problems.soft_margin import SoftMarginProgram
-from ..problems.trace import TraceProgram
-from ..solvers.column_generation import ColumnGeneration
-from ..solvers.linear_column_generation import LinearColumnGeneration
-from .supervised import TripletMetric
+from ...constraints.in_blocks import Constraints
+from ...constraints.in_memory import ConstraintsInMemory, triplets_from_neighbours
+from ...core import spectral
+from ...core.arrays import float64, like, to_numpy
+from ...core.sklearn_private import Interval, StrOptions
+from ...core.vectors import total
+from ...engine.losses import Logistic, LogSumExp, weighted_sum
+from ...engine.operators import from_triplets
+from ...engine.operators.span import Coordinates, Matrix
+from ...engine.solver import Solver, SolveResult, Status, relative_gap
+from ...estimators.supervised import TripletMetric
+from .column_generation import ColumnGeneration
+from .linear_column_generation import LinearColumnGeneration
+from .program import TraceProgram
+from .soft_margin import SoftMarginProgram
 
 PROGRAMS: dict[str, Callable] = {
     "exponential": partial(TraceProgram, loss=LogSumExp()),

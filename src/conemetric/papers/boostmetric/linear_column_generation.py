@@ -15,11 +15,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..core.arrays import Array, Arrays, like, to_numpy
-from ..engine.operators.base import Operator
-from ..engine.solver import Iterate, Solver, Steps
-from ..problems.soft_margin import SoftMarginProgram
+from ...core.arrays import Array, Arrays, like, to_numpy
+from ...engine.operators.base import Operator
+from ...engine.solver import Iterate, Solver, Steps
 from .ensemble import Ensemble
+from .soft_margin import SoftMarginProgram
 
 PATIENCE = 10  # iterations that a column without weight is kept: it may come back
 STALL_WINDOW, STALL_RATIO = 20, 0.99  # iterations in which the gap must fall to this share
