@@ -7,12 +7,7 @@ from .engine.solver import Certificate as Certificate
 from .engine.solver import Status as Status
 from .estimators.automatic import AutoMetric as AutoMetric
 from .estimators.checks import expected_failed_checks as expected_failed_checks
-from .estimators.dml_eig import DMLEig as DMLEig
 from .estimators.gradient_metric import GradientMetric as GradientMetric
-from .estimators.lmnn_eig import LMNNEig as LMNNEig
-from .estimators.matrix_factorization import (
-    MaxMarginMatrixFactorization as MaxMarginMatrixFactorization,
-)
 from .estimators.maximum_variance_unfolding import (
     MaximumVarianceUnfolding as MaximumVarianceUnfolding,
 )
@@ -22,6 +17,11 @@ from .estimators.relative_comparisons import RelativeComparisons as RelativeComp
 from .estimators.warnings import CollapsedMetricWarning as CollapsedMetricWarning
 from .estimators.warnings import ScaleWarning as ScaleWarning
 from .papers.boostmetric.boostmetric import BoostMetric as BoostMetric
+from .papers.eigenvalue.dml_eig import DMLEig as DMLEig
+from .papers.eigenvalue.lmnn_eig import LMNNEig as LMNNEig
+from .papers.eigenvalue.matrix_factorization import (
+    MaxMarginMatrixFactorization as MaxMarginMatrixFactorization,
+)
 from .papers.frobmetric.frobmetric import FrobMetric as FrobMetric
 from .papers.frobmetric.frobmetric_cv import FrobMetricCV as FrobMetricCV
 from .papers.frobmetric.frobmetric_cv import frobmetric_path as frobmetric_path

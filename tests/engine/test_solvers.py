@@ -32,16 +32,16 @@ from conemetric.papers.boostmetric.column_generation import ColumnGeneration
 from conemetric.papers.boostmetric.linear_column_generation import LinearColumnGeneration
 from conemetric.papers.boostmetric.program import TraceProgram
 from conemetric.papers.boostmetric.soft_margin import SoftMarginProgram
+from conemetric.papers.eigenvalue.factored_descent import FactoredDescent
+from conemetric.papers.eigenvalue.program import DMLEigProgram, MMMFProgram
+from conemetric.papers.eigenvalue.proximal_point import ProximalPoint
 from conemetric.problems.comparisons import ComparisonProgram
-from conemetric.problems.eigenvalue import DMLEigProgram, MMMFProgram
 from conemetric.problems.isometry import SecantIsometryProgram
 from conemetric.problems.unfolding import UnfoldingProgram
 from conemetric.solvers.admm import ADMM
 from conemetric.solvers.dual_coordinate import DualCoordinate
-from conemetric.solvers.factored_descent import FactoredDescent
 from conemetric.solvers.isometry_path import IsometryPath
 from conemetric.solvers.low_rank_lagrangian import LowRankLagrangian
-from conemetric.solvers.proximal_point import ProximalPoint
 from conemetric.solvers.secant_generation import SecantGeneration
 from conemetric.solvers.semismooth_newton import SemismoothNewton
 

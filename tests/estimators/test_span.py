@@ -18,9 +18,9 @@ from conemetric.papers.boostmetric.column_generation import ColumnGeneration
 from conemetric.papers.boostmetric.linear_column_generation import LinearColumnGeneration
 from conemetric.papers.boostmetric.program import TraceProgram
 from conemetric.papers.boostmetric.soft_margin import SoftMarginProgram
-from conemetric.problems.eigenvalue import DMLEigProgram, LMNNEigProgram
+from conemetric.papers.eigenvalue.program import DMLEigProgram, LMNNEigProgram
+from conemetric.papers.eigenvalue.proximal_point import ProximalPoint
 from conemetric.problems.isometry import Multipliers, SecantIsometryProgram
-from conemetric.solvers.proximal_point import ProximalPoint
 from conemetric.solvers.secant_generation import SecantGeneration
 
 pytestmark = pytest.mark.filterwarnings(

@@ -9,8 +9,8 @@ from oracles import mmmf_optimum
 from scipy import sparse
 
 from conemetric import MaxMarginMatrixFactorization
-from conemetric.problems.eigenvalue import MMMFProgram
-from conemetric.solvers.factored_descent import FactoredDescent
+from conemetric.papers.eigenvalue.factored_descent import FactoredDescent
+from conemetric.papers.eigenvalue.program import MMMFProgram
 
 LEVELS = pytest.mark.parametrize("n_levels", [2, 3, 4])
 

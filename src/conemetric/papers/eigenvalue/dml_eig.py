@@ -4,19 +4,19 @@ from dataclasses import KW_ONLY, dataclass, replace
 from numbers import Real
 from typing import Any, ClassVar, Self
 
-from ..core.arrays import is_dask, like, to_index
-from ..core.atomic import atomic_fit
-from ..core.sklearn_private import Interval
-from ..core.warn import warn_user
-from ..engine.losses import weighted_sum
-from ..engine.operators import from_pairs
-from ..engine.program import Bounds
-from ..engine.solver import Certificate
-from ..evaluation.thresholds import PROMISES
-from ..problems.eigenvalue import DMLEigProgram
-from ..solvers.proximal_point import ProximalPoint
-from .supervised import SupervisedMetric, Supervision
-from .tuples import check_calibration
+from ...core.arrays import is_dask, like, to_index
+from ...core.atomic import atomic_fit
+from ...core.sklearn_private import Interval
+from ...core.warn import warn_user
+from ...engine.losses import weighted_sum
+from ...engine.operators import from_pairs
+from ...engine.program import Bounds
+from ...engine.solver import Certificate
+from ...estimators.supervised import SupervisedMetric, Supervision
+from ...estimators.tuples import check_calibration
+from ...evaluation.thresholds import PROMISES
+from .program import DMLEigProgram
+from .proximal_point import ProximalPoint
 
 
 @dataclass(eq=False, repr=False)

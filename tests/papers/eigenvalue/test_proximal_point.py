@@ -7,8 +7,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 from conemetric.engine.operators import from_triplets
 from conemetric.engine.solver import Status
-from conemetric.problems.eigenvalue import EigenvalueProgram, ProximalDual
-from conemetric.solvers.proximal_point import ProximalPoint
+from conemetric.papers.eigenvalue.program import EigenvalueProgram, ProximalDual
+from conemetric.papers.eigenvalue.proximal_point import ProximalPoint
 
 
 def program(kind="labels", seed=0, dtype=None, loss_weight=1.0, trace_weight=5.0):

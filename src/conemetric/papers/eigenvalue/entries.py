@@ -12,8 +12,8 @@ from typing import Any, Self
 import numpy as np
 from scipy import sparse
 
-from ..engine.operators.base import Operator
-from ..engine.operators.numpy_pairs import inner_products
+from ...engine.operators.base import Operator
+from ...engine.operators.numpy_pairs import inner_products
 
 MOST_DENSE = 120  # order of the adjoint up to which dense products are faster
 

@@ -22,10 +22,10 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import minimize
 
-from ..core import spectral
-from ..core.arrays import Array
-from ..engine.solver import Iterate, Solver, Steps, relative_gap
-from ..problems.eigenvalue import EigenvalueProgram
+from ...core import spectral
+from ...core.arrays import Array
+from ...engine.solver import Iterate, Solver, Steps, relative_gap
+from .program import EigenvalueProgram
 
 MU = 0.3  # curvature of the multiplier term, for constraints b - A(M) of order one
 DESCENT = 30  # quasi-Newton steps of the first descent

@@ -5,8 +5,8 @@ the rank grow.
 import numpy as np
 import pytest
 
-from conemetric.problems.eigenvalue import MMMFProgram
-from conemetric.solvers.factored_descent import FactoredDescent, _augmented
+from conemetric.papers.eigenvalue.factored_descent import FactoredDescent, _augmented
+from conemetric.papers.eigenvalue.program import MMMFProgram
 
 
 def program(gamma=1.0, shape=(12, 9), rank=3):
@@ -32,7 +32,7 @@ def test_gradient_is_the_derivative():
 
 def test_the_rank_grows_until_the_bounds_meet(monkeypatch):
     """One new column at a time suffices."""
-    monkeypatch.setattr("conemetric.solvers.factored_descent.ESCAPES", 1)
+    monkeypatch.setattr("conemetric.papers.eigenvalue.factored_descent.ESCAPES", 1)
     result = FactoredDescent(tol=1e-3).solve(program())
     assert result.history["rank"][1] == 1
     assert result.history["rank"].max() > 2

@@ -10,7 +10,7 @@ from oracles import lmnn_eig_optimum
 from conemetric import LMNNEig
 from conemetric.engine.operators import from_triplets
 from conemetric.engine.operators.whitening import similar_scatter, whiten
-from conemetric.problems.eigenvalue import LMNNEigProgram
+from conemetric.papers.eigenvalue.program import LMNNEigProgram
 
 RIDGES = {"wide": 1e-4, "collinear": 1e-4}  # the conic solver needs a larger one there
 

@@ -5,13 +5,13 @@ from functools import partial
 from numbers import Real
 from typing import Self
 
-from ..constraints.in_blocks import Constraints
-from ..core.arrays import like, namespace, zeros
-from ..core.sklearn_private import Interval
-from ..engine.operators import from_triplets
-from ..problems.eigenvalue import LMNNEigProgram
+from ...constraints.in_blocks import Constraints
+from ...core.arrays import like, namespace, zeros
+from ...core.sklearn_private import Interval
+from ...engine.operators import from_triplets
+from ...estimators.supervised import TripletMetric
 from .dml_eig import EigenvalueMetric
-from .supervised import TripletMetric
+from .program import LMNNEigProgram
 
 
 @dataclass(eq=False, repr=False)

@@ -18,11 +18,11 @@ evaluation of the bounds.
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ..core.arrays import Array
-from ..engine.dual_quasi_newton import DualQuasiNewton
-from ..engine.program import Bounds
-from ..engine.solver import Iterate, Solver, Steps, relative_gap
-from ..problems.eigenvalue import EigenvalueProgram, ProximalDual
+from ...core.arrays import Array
+from ...engine.dual_quasi_newton import DualQuasiNewton
+from ...engine.program import Bounds
+from ...engine.solver import Iterate, Solver, Steps, relative_gap
+from .program import EigenvalueProgram, ProximalDual
 
 CHECK = 5  # quasi-Newton steps between two evaluations of the bounds
 QUICK, LIMIT = 20, 60  # steps up to which sigma grows; after which a subproblem is abandoned
