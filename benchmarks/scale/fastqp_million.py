@@ -15,8 +15,8 @@ import numpy as np
 
 from conemetric.engine.operators import from_triplets
 from conemetric.papers.frobmetric.frobmetric import scaled_C
-from conemetric.problems.comparisons import ComparisonProgram
-from conemetric.solvers.dual_coordinate import RUN, DualCoordinate, dual_sweep
+from conemetric.papers.relative_comparisons.dual_coordinate import RUN, DualCoordinate, dual_sweep
+from conemetric.papers.relative_comparisons.program import ComparisonProgram
 
 from ..command import command_parser
 from ..measuring import peak_memory

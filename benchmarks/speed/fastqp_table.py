@@ -22,8 +22,8 @@ from scipy import sparse
 
 from conemetric.engine.operators import from_triplets
 from conemetric.engine.solver import relative_gap
-from conemetric.problems.comparisons import ComparisonProgram
-from conemetric.solvers.dual_coordinate import DualCoordinate
+from conemetric.papers.relative_comparisons.dual_coordinate import DualCoordinate
+from conemetric.papers.relative_comparisons.program import ComparisonProgram
 
 from ..command import command_parser
 from ..data import load

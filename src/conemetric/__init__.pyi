@@ -13,7 +13,6 @@ from .estimators.maximum_variance_unfolding import (
 )
 from .estimators.numax import NuMax as NuMax
 from .estimators.numax import numax_path as numax_path
-from .estimators.relative_comparisons import RelativeComparisons as RelativeComparisons
 from .estimators.warnings import CollapsedMetricWarning as CollapsedMetricWarning
 from .estimators.warnings import ScaleWarning as ScaleWarning
 from .papers.boostmetric.boostmetric import BoostMetric as BoostMetric
@@ -27,6 +26,9 @@ from .papers.frobmetric.frobmetric_cv import FrobMetricCV as FrobMetricCV
 from .papers.frobmetric.frobmetric_cv import frobmetric_path as frobmetric_path
 from .papers.frobmetric.semidefinite import FrobeniusSDPResult as FrobeniusSDPResult
 from .papers.frobmetric.semidefinite import solve_frobenius_sdp as solve_frobenius_sdp
+from .papers.relative_comparisons.relative_comparisons import (
+    RelativeComparisons as RelativeComparisons,
+)
 from .ranking.adapter import QueryAdapter as QueryAdapter
 from .ranking.adapter import RelevanceMetric as RelevanceMetric
 from .ranking.cutoff import calibrate_cutoff as calibrate_cutoff

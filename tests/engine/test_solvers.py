@@ -35,15 +35,15 @@ from conemetric.papers.boostmetric.soft_margin import SoftMarginProgram
 from conemetric.papers.eigenvalue.factored_descent import FactoredDescent
 from conemetric.papers.eigenvalue.program import DMLEigProgram, MMMFProgram
 from conemetric.papers.eigenvalue.proximal_point import ProximalPoint
-from conemetric.problems.comparisons import ComparisonProgram
+from conemetric.papers.relative_comparisons.dual_coordinate import DualCoordinate
+from conemetric.papers.relative_comparisons.program import ComparisonProgram
+from conemetric.papers.relative_comparisons.semismooth_newton import SemismoothNewton
 from conemetric.problems.isometry import SecantIsometryProgram
 from conemetric.problems.unfolding import UnfoldingProgram
 from conemetric.solvers.admm import ADMM
-from conemetric.solvers.dual_coordinate import DualCoordinate
 from conemetric.solvers.isometry_path import IsometryPath
 from conemetric.solvers.low_rank_lagrangian import LowRankLagrangian
 from conemetric.solvers.secant_generation import SecantGeneration
-from conemetric.solvers.semismooth_newton import SemismoothNewton
 
 X, T = triplet_instance("labels")
 V = 0.5

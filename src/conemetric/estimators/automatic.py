@@ -34,6 +34,7 @@ from ..core.threads import MIN_PARALLEL_WORK
 from ..engine.solver import Certificate
 from ..papers.boostmetric.boostmetric import BoostMetric
 from ..papers.frobmetric.frobmetric import FrobMetric
+from ..papers.relative_comparisons.relative_comparisons import RelativeComparisons
 from .base import SOLVER_PARAMETERS, MahalanobisMetric
 from .folds import (
     BLEND,
@@ -45,7 +46,6 @@ from .folds import (
     check_groups,
     fit_linear_map,
 )
-from .relative_comparisons import RelativeComparisons
 from .validation import validate_labelled_points
 
 # a step of NCA is quadratic in rows and features, BoostMetric adds a direction per step (100 take 0.1

@@ -11,17 +11,17 @@ from scipy.optimize import lsq_linear
 from sklearn.exceptions import ConvergenceWarning
 
 from conemetric.engine.operators import from_triplets
-from conemetric.problems.comparisons import ComparisonProgram
-from conemetric.solvers import dual_coordinate, semismooth_newton
-from conemetric.solvers.dual_coordinate import DualCoordinate, dual_sweep
-from conemetric.solvers.newton_kernels import (
+from conemetric.papers.relative_comparisons import dual_coordinate, semismooth_newton
+from conemetric.papers.relative_comparisons.dual_coordinate import DualCoordinate, dual_sweep
+from conemetric.papers.relative_comparisons.newton_kernels import (
     NARROW,
     advance,
     compile_kernels,
     nonnegative_quadratic,
     workspace,
 )
-from conemetric.solvers.semismooth_newton import SemismoothNewton
+from conemetric.papers.relative_comparisons.program import ComparisonProgram
+from conemetric.papers.relative_comparisons.semismooth_newton import SemismoothNewton
 
 
 def make(X, T, A, C, **options):

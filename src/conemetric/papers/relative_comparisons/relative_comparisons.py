@@ -12,17 +12,17 @@ from sklearn import get_config
 from sklearn.decomposition import PCA
 from sklearn.utils import check_array, check_random_state
 
-from ..constraints.in_blocks import Constraints
-from ..core import spectral
-from ..core.arrays import Array, like, namespace, take, to_numpy, zeros
-from ..core.sklearn_private import Interval, StrOptions
-from ..engine.operators import from_triplets
-from ..engine.operators.span import Coordinates
-from ..papers.frobmetric.frobmetric import scaled_C
-from ..problems.comparisons import MeasuredComparisonProgram
-from ..solvers.dual_coordinate import DualCoordinate
-from .supervised import TripletMetric
-from .validation import dense, rows_coincide
+from ...constraints.in_blocks import Constraints
+from ...core import spectral
+from ...core.arrays import Array, like, namespace, take, to_numpy, zeros
+from ...core.sklearn_private import Interval, StrOptions
+from ...engine.operators import from_triplets
+from ...engine.operators.span import Coordinates
+from ...estimators.supervised import TripletMetric
+from ...estimators.validation import dense, rows_coincide
+from ..frobmetric.frobmetric import scaled_C
+from .dual_coordinate import DualCoordinate
+from .program import MeasuredComparisonProgram
 
 # Asymmetry of a kernel matrix, relative to an entry and to the largest: what rounding leaves
 # of a symmetric kernel.

@@ -17,12 +17,12 @@ from typing import Any
 
 import numpy as np
 
-from ..core.arrays import Array
-from ..core.compiled import jit, jit_sums
-from ..core.slices import slices
-from ..core.threads import threaded
-from ..engine.operators.base import DifferenceOperator
-from ..engine.program import Bounds, Point, Problem
+from ...core.arrays import Array
+from ...core.compiled import jit, jit_sums
+from ...core.slices import slices
+from ...core.threads import threaded
+from ...engine.operators.base import DifferenceOperator
+from ...engine.program import Bounds, Point, Problem
 
 ENTRIES = 1 << 21  # of Z processed at a time
 

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..core.ahead import wait_for_kernels
-from ..core.arrays import Pair
-from ..engine.solver import Iterate, Solver, Steps
-from ..problems.comparisons import ComparisonProgram
+from ...core.ahead import wait_for_kernels
+from ...core.arrays import Pair
+from ...engine.solver import Iterate, Solver, Steps
 from . import newton_kernels as kernels
+from .program import ComparisonProgram
 
 LARGEST = 1e8  # sigma / mean of c beyond which the Hessian has no digits left for L
 WORK = 1 << 20  # entries of Z that one iteration may read: small problems take many steps in one

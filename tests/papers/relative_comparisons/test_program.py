@@ -8,8 +8,8 @@ from instances import BASES, KINDS, comparison_instance, comparison_rows
 from numpy.testing import assert_allclose, assert_array_equal
 
 from conemetric.engine.operators import from_triplets
-from conemetric.problems import comparisons as relative_comparisons
-from conemetric.problems.comparisons import ComparisonProgram
+from conemetric.papers.relative_comparisons import program as relative_comparisons
+from conemetric.papers.relative_comparisons.program import ComparisonProgram
 
 
 def make(X, T, A, C, **options):

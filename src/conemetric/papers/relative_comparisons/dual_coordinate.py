@@ -24,10 +24,10 @@ from typing import Any
 
 import numpy as np
 
-from ..core.arrays import Array, Arrays, Pair
-from ..core.compiled import jit_sums
-from ..engine.solver import Iterate, Solver, Steps, relative_gap
-from ..problems.comparisons import ComparisonProgram
+from ...core.arrays import Array, Arrays, Pair
+from ...core.compiled import jit_sums
+from ...engine.solver import Iterate, Solver, Steps, relative_gap
+from .program import ComparisonProgram
 from .semismooth_newton import SemismoothNewton
 
 WORTHWHILE = 4.0  # factor by which a sweep must divide the gap before Newton steps take over

@@ -4,9 +4,9 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-from ..core.arrays import Array, Arrays
-from ..core.compiled import ZERO, jit, jit_inner, jit_inner_sums
-from ..problems.comparisons import add_combined, row_products
+from ...core.arrays import Array, Arrays
+from ...core.compiled import ZERO, jit, jit_inner, jit_inner_sums
+from .program import add_combined, row_products
 
 MAX_STEP_RATIO = 5.0  # the steps' part of the gap that is small enough, over the multipliers' part
 GROWTH = 10.0  # of sigma, each time the multipliers are updated
