@@ -22,8 +22,8 @@ from conemetric.engine.operators.secants import AllSecants
 
 from conemetric import NuMax
 from conemetric.evaluation.knn import knn_error
-from conemetric.problems.isometry import SecantIsometryProgram
-from conemetric.solvers.secant_generation import SecantGeneration
+from conemetric.papers.numax.program import SecantIsometryProgram
+from conemetric.papers.numax.secant_generation import SecantGeneration
 
 from ..command import add_device, command_parser
 from ..data import mnist_centre

@@ -58,7 +58,7 @@ EXACT = {
 }
 PLACES = (
     "conemetric.constraints.in_memory.in_span",
-    "conemetric.estimators.numax.in_span",
+    "conemetric.papers.numax.numax.in_span",
     "conemetric.engine.operators.whitening.centred_in_span",
 )
 

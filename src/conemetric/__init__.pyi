@@ -11,8 +11,6 @@ from .estimators.gradient_metric import GradientMetric as GradientMetric
 from .estimators.maximum_variance_unfolding import (
     MaximumVarianceUnfolding as MaximumVarianceUnfolding,
 )
-from .estimators.numax import NuMax as NuMax
-from .estimators.numax import numax_path as numax_path
 from .estimators.warnings import CollapsedMetricWarning as CollapsedMetricWarning
 from .estimators.warnings import ScaleWarning as ScaleWarning
 from .papers.boostmetric.boostmetric import BoostMetric as BoostMetric
@@ -26,6 +24,8 @@ from .papers.frobmetric.frobmetric_cv import FrobMetricCV as FrobMetricCV
 from .papers.frobmetric.frobmetric_cv import frobmetric_path as frobmetric_path
 from .papers.frobmetric.semidefinite import FrobeniusSDPResult as FrobeniusSDPResult
 from .papers.frobmetric.semidefinite import solve_frobenius_sdp as solve_frobenius_sdp
+from .papers.numax.numax import NuMax as NuMax
+from .papers.numax.numax import numax_path as numax_path
 from .papers.relative_comparisons.relative_comparisons import (
     RelativeComparisons as RelativeComparisons,
 )

@@ -35,15 +35,15 @@ from conemetric.papers.boostmetric.soft_margin import SoftMarginProgram
 from conemetric.papers.eigenvalue.factored_descent import FactoredDescent
 from conemetric.papers.eigenvalue.program import DMLEigProgram, MMMFProgram
 from conemetric.papers.eigenvalue.proximal_point import ProximalPoint
+from conemetric.papers.numax.admm import ADMM
+from conemetric.papers.numax.interior_point import IsometryPath
+from conemetric.papers.numax.program import SecantIsometryProgram
+from conemetric.papers.numax.secant_generation import SecantGeneration
 from conemetric.papers.relative_comparisons.dual_coordinate import DualCoordinate
 from conemetric.papers.relative_comparisons.program import ComparisonProgram
 from conemetric.papers.relative_comparisons.semismooth_newton import SemismoothNewton
-from conemetric.problems.isometry import SecantIsometryProgram
 from conemetric.problems.unfolding import UnfoldingProgram
-from conemetric.solvers.admm import ADMM
-from conemetric.solvers.isometry_path import IsometryPath
 from conemetric.solvers.low_rank_lagrangian import LowRankLagrangian
-from conemetric.solvers.secant_generation import SecantGeneration
 
 X, T = triplet_instance("labels")
 V = 0.5

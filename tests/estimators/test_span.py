@@ -20,8 +20,8 @@ from conemetric.papers.boostmetric.program import TraceProgram
 from conemetric.papers.boostmetric.soft_margin import SoftMarginProgram
 from conemetric.papers.eigenvalue.program import DMLEigProgram, LMNNEigProgram
 from conemetric.papers.eigenvalue.proximal_point import ProximalPoint
-from conemetric.problems.isometry import Multipliers, SecantIsometryProgram
-from conemetric.solvers.secant_generation import SecantGeneration
+from conemetric.papers.numax.program import Multipliers, SecantIsometryProgram
+from conemetric.papers.numax.secant_generation import SecantGeneration
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::sklearn.exceptions.ConvergenceWarning",

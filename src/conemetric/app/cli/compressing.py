@@ -54,7 +54,7 @@ def compress(given: Compress) -> None:
     from sklearn.pipeline import make_pipeline
 
     from ...engine.solver import Status
-    from ...estimators.numax import NuMax
+    from ...papers.numax.numax import NuMax
     from ...storage import LearnedMetric, save_metric
     from ..studies.task import table_encoder
     from .loading import load_rows

@@ -14,11 +14,11 @@ from sklearn.datasets import load_iris
 from conemetric import NuMax
 from conemetric.core.arrays import to_numpy
 from conemetric.engine.solver import Status
-from conemetric.problems.isometry import Multipliers, SecantIsometryProgram
-from conemetric.solvers import admm, secant_generation
-from conemetric.solvers.admm import ADMM, CG_TOL
-from conemetric.solvers.isometry_path import IsometryPath
-from conemetric.solvers.secant_generation import SecantGeneration, _cut
+from conemetric.papers.numax import admm, secant_generation
+from conemetric.papers.numax.admm import ADMM, CG_TOL
+from conemetric.papers.numax.interior_point import IsometryPath
+from conemetric.papers.numax.program import Multipliers, SecantIsometryProgram
+from conemetric.papers.numax.secant_generation import SecantGeneration, _cut
 
 KINDS = ("generic", "scaled", "duplicates", "collinear", "wide")
 
@@ -246,7 +246,7 @@ def test_stationarity_and_complementarity():
 
 
 def test_scans_stop_early_go_round_and_end_with_every_pair_in_double_precision(monkeypatch):
-    monkeypatch.setattr("conemetric.solvers.secant_generation.SINGLE_FROM", 30)
+    monkeypatch.setattr("conemetric.papers.numax.secant_generation.SINGLE_FROM", 30)
     monkeypatch.setattr("conemetric.engine.operators.secant_tiles.CPU_TILE", (32, 32))
     X = np.random.default_rng(0).normal(size=(150, 4))
     problem = SecantIsometryProgram(AllSecants(X), 0.3)

@@ -14,9 +14,9 @@ any y gives a bound. The violation is how far v'Pv is outside its bounds, in uni
 
 from typing import Any, NamedTuple
 
-from ..core.arrays import Array, DType, float64, like
-from ..engine.program import Bounds, Point, Problem
-from ..operators.secants import SecantOperator, Secants
+from ...core.arrays import Array, DType, float64, like
+from ...engine.program import Bounds, Point, Problem
+from .secants import SecantOperator, Secants
 
 
 class NearIsometryProgram(Problem):

@@ -15,9 +15,9 @@ from sklearn.exceptions import ConvergenceWarning
 from conemetric import NuMax, numax_path
 from conemetric.core.arrays import to_numpy
 from conemetric.core.progress import watching
-from conemetric.estimators.numax import LARGEST_DELTA
-from conemetric.evaluation.isometry import isometry_constant
-from conemetric.solvers.secant_generation import SecantGeneration
+from conemetric.papers.numax.measures import isometry_constant
+from conemetric.papers.numax.numax import LARGEST_DELTA
+from conemetric.papers.numax.secant_generation import SecantGeneration
 
 
 @pytest.fixture(scope="module")
@@ -209,7 +209,8 @@ def test_a_seed_decides_the_bits(X):
 def test_too_few_rounds_warn_and_still_certify(monkeypatch):
     X = load_digits().data[:50, ::4] + np.arange(50)[:, None] * 1e-3
     monkeypatch.setattr(
-        "conemetric.estimators.numax.SecantGeneration", partial(SecantGeneration, first=100, add=20)
+        "conemetric.papers.numax.numax.SecantGeneration",
+        partial(SecantGeneration, first=100, add=20),
     )
     with pytest.warns(ConvergenceWarning, match="max_iter"):
         model = NuMax(0.2, max_iter=1).fit(X)

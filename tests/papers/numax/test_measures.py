@@ -8,7 +8,7 @@ from sklearn.decomposition import PCA
 from sklearn.random_projection import GaussianRandomProjection
 
 from conemetric import NuMax
-from conemetric.evaluation.isometry import distortions, isometry_constant
+from conemetric.papers.numax.measures import distortions, isometry_constant
 
 
 @pytest.fixture(scope="module")

@@ -32,11 +32,21 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
-from ..core import spectral
-from ..core.arrays import Array, Pair, arange, identity, is_torch, like, namespace, on_device, zeros
-from ..engine.solver import Iterate, Solver, Steps
-from ..operators.secants import SecantOperator
-from ..problems.isometry import NearIsometryProgram
+from ...core import spectral
+from ...core.arrays import (
+    Array,
+    Pair,
+    arange,
+    identity,
+    is_torch,
+    like,
+    namespace,
+    on_device,
+    zeros,
+)
+from ...engine.solver import Iterate, Solver, Steps
+from .program import NearIsometryProgram
+from .secants import SecantOperator
 
 # steps between changes of beta, and the last to change it: the theory needs a fixed beta in the end
 BALANCE_EVERY, BALANCE_UNTIL = 5, 500

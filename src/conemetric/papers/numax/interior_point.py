@@ -16,11 +16,11 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-from ..core.arrays import like, to_numpy
-from ..engine.solver import Iterate, Solver, Steps
-from ..operators.secants import SecantOperator
-from ..problems.isometry import NearIsometryProgram
+from ...core.arrays import like, to_numpy
+from ...engine.solver import Iterate, Solver, Steps
 from .admm import factorised
+from .program import NearIsometryProgram
+from .secants import SecantOperator
 
 SHORT = 0.9  # share of the way to the boundary
 CENTRING = 1e-6  # smallest share of t that a step aims at

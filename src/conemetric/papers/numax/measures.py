@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_array
 
-from ..constraints.in_memory import check_pairs
-from ..core.arrays import Array, is_torch, like, to_numpy
-from ..core.slices import slices
-from ..operators.secants import AllSecants, ListedSecants, Secants
+from ...constraints.in_memory import check_pairs
+from ...core.arrays import Array, is_torch, like, to_numpy
+from ...core.slices import slices
+from .secants import AllSecants, ListedSecants, Secants
 
 # Bounds on distortions so tight that a scan returns the extreme secants of every row.
 TIGHT_DELTA = 1e-9
@@ -55,7 +55,7 @@ def isometry_constant(embedding: Any, X: Any) -> IsometryConstant:
     --------
     >>> import numpy as np
     >>> from sklearn.decomposition import PCA
-    >>> from conemetric.evaluation.isometry import isometry_constant
+    >>> from conemetric.papers.numax.measures import isometry_constant
     >>> X = np.array([[0.0, 0.0], [2.0, 0.0], [2.0, 1.0]])
     >>> isometry_constant(PCA(2).fit(X), X).worst < 1e-9
     True
@@ -104,7 +104,7 @@ def distortions(
     --------
     >>> import numpy as np
     >>> from sklearn.decomposition import PCA
-    >>> from conemetric.evaluation.isometry import distortions
+    >>> from conemetric.papers.numax.measures import distortions
     >>> X = np.random.default_rng(0).normal(size=(20, 5))
     >>> values = distortions(PCA(3).fit(X), X)
     >>> len(values), bool(values.max() <= 1 + 1e-12)

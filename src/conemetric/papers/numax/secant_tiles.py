@@ -4,9 +4,9 @@ from typing import Any
 
 import numpy as np
 
-from ..core.arrays import arange, is_torch, like, namespace, on_device
-from ..core.compiled import jit
-from ..core.threads import threaded
+from ...core.arrays import arange, is_torch, like, namespace, on_device
+from ...core.compiled import jit
+from ...core.threads import threaded
 
 CPU_TILE, GPU_TILE = (2048, 4096), (8192, 8192)  # rows x columns of pairs held at a time
 

@@ -7,7 +7,7 @@ The program has one constraint per pair of points, of which a few thousand matte
        penalties falls if the gap closed before the violations, and grows if it closed after them.
        If that takes long, and there are few features, an interior-point method goes on;
     2. scans: of every row of every tile of pairs, the worst secant at either bound
-       (`operators.secants`), tile by tile until it has twice the offenders it needs, and goes on
+       (`papers.numax.secants`), tile by tile until it has twice the offenders it needs, and goes on
        from there in the next round;
     3. drops active secants far from their bounds and without weight, if the dual bound rose, and
        adds offenders: half the worst, half drawn from the rest, since the worst are similar.
@@ -32,14 +32,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.random import Generator
 
-from ..core import spectral
-from ..core.arrays import Array, like, to_index, zeros
-from ..core.blas import blas_threads_for
-from ..engine.solver import Iterate, Solver, Steps, relative_gap
-from ..operators.secants import Scan, Sweep
-from ..problems.isometry import Multipliers, SecantIsometryProgram
+from ...core import spectral
+from ...core.arrays import Array, like, to_index, zeros
+from ...core.blas import blas_threads_for
+from ...engine.solver import Iterate, Solver, Steps, relative_gap
 from .admm import ADMM
-from .isometry_path import IsometryPath
+from .interior_point import IsometryPath
+from .program import Multipliers, SecantIsometryProgram
+from .secants import Scan, Sweep
 
 INNER = 0.2  # accuracy of a round, relative to the worst violation elsewhere
 NEGLIGIBLE = 0.1  # share of the largest multiplier up to which a secant may be dropped

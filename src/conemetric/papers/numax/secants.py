@@ -17,9 +17,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..core.arrays import arange, float64, like, namespace, to_index, zeros
-from ..core.slices import slices
-from ..engine.operators.base import Operator
+from ...core.arrays import arange, float64, like, namespace, to_index, zeros
+from ...core.slices import slices
+from ...engine.operators.base import Operator
 from .secant_tiles import Tiles
 
 # squared length, relative to the largest squared distance from the mean: 1e-5 of the radius,

@@ -8,20 +8,26 @@ from typing import Any, Self
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 
-from ..constraints.in_memory import check_pairs, check_similar
-from ..constraints.labels import encode_labels, refuse_continuous
-from ..core.arrays import on_device
-from ..core.atomic import atomic_fit
-from ..core.progress import all_or_nothing
-from ..core.sklearn_private import Interval
-from ..core.warn import warn_user
-from ..engine.operators.span import Coordinates, in_span
-from ..engine.solver import Certificate, Status
-from ..operators.secants import DUPLICATE, AllSecants, ListedSecants, Secants
-from ..problems.isometry import SecantIsometryProgram
-from ..solvers.secant_generation import SecantGeneration
-from .base import SOLVER_PARAMETERS, MahalanobisMetric, Seed
-from .validation import ascending, dense, rows_coincide, validate_labelled_points, validate_points
+from ...constraints.in_memory import check_pairs, check_similar
+from ...constraints.labels import encode_labels, refuse_continuous
+from ...core.arrays import on_device
+from ...core.atomic import atomic_fit
+from ...core.progress import all_or_nothing
+from ...core.sklearn_private import Interval
+from ...core.warn import warn_user
+from ...engine.operators.span import Coordinates, in_span
+from ...engine.solver import Certificate, Status
+from ...estimators.base import SOLVER_PARAMETERS, MahalanobisMetric, Seed
+from ...estimators.validation import (
+    ascending,
+    dense,
+    rows_coincide,
+    validate_labelled_points,
+    validate_points,
+)
+from .program import SecantIsometryProgram
+from .secant_generation import SecantGeneration
+from .secants import DUPLICATE, AllSecants, ListedSecants, Secants
 
 # secants to begin with and to add in a round: small where factorisations are slow
 BATCH_ON_CPU, BATCH_ON_GPU = 1000, 4000
