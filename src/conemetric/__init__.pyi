@@ -8,9 +8,6 @@ from .engine.solver import Status as Status
 from .estimators.automatic import AutoMetric as AutoMetric
 from .estimators.checks import expected_failed_checks as expected_failed_checks
 from .estimators.gradient_metric import GradientMetric as GradientMetric
-from .estimators.maximum_variance_unfolding import (
-    MaximumVarianceUnfolding as MaximumVarianceUnfolding,
-)
 from .estimators.warnings import CollapsedMetricWarning as CollapsedMetricWarning
 from .estimators.warnings import ScaleWarning as ScaleWarning
 from .papers.boostmetric.boostmetric import BoostMetric as BoostMetric
@@ -28,6 +25,9 @@ from .papers.numax.numax import NuMax as NuMax
 from .papers.numax.numax import numax_path as numax_path
 from .papers.relative_comparisons.relative_comparisons import (
     RelativeComparisons as RelativeComparisons,
+)
+from .papers.unfolding.maximum_variance_unfolding import (
+    MaximumVarianceUnfolding as MaximumVarianceUnfolding,
 )
 from .ranking.adapter import QueryAdapter as QueryAdapter
 from .ranking.adapter import RelevanceMetric as RelevanceMetric

@@ -42,8 +42,8 @@ from conemetric.papers.numax.secant_generation import SecantGeneration
 from conemetric.papers.relative_comparisons.dual_coordinate import DualCoordinate
 from conemetric.papers.relative_comparisons.program import ComparisonProgram
 from conemetric.papers.relative_comparisons.semismooth_newton import SemismoothNewton
-from conemetric.problems.unfolding import UnfoldingProgram
-from conemetric.solvers.low_rank_lagrangian import LowRankLagrangian
+from conemetric.papers.unfolding.low_rank_lagrangian import LowRankLagrangian
+from conemetric.papers.unfolding.program import UnfoldingProgram
 
 X, T = triplet_instance("labels")
 V = 0.5

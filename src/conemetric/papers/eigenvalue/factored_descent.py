@@ -10,7 +10,7 @@ bounds the optimum wherever the descent ends, and shows if L has too few columns
 lambda_max(A*(u)) > w, and the eigenvectors above w, found by Lanczos, are directions of descent
 that become new columns. Columns that vanish are dropped.
 
-`solvers.low_rank_lagrangian` is the same idea for constraints that must hold: there the multipliers
+`papers.unfolding.low_rank_lagrangian` is the same idea for constraints that must hold: there the multipliers
 have no bound, and the penalty grows. Here a loss bounds them, mu is fixed, and L-BFGS is enough.
 
 Stops when (P - D) / max(|P|, |D|) <= tol. An iteration is one descent, of `DESCENT` quasi-Newton

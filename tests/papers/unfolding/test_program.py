@@ -9,9 +9,9 @@ from conemetric.engine.operators.edges import EdgeOperator, ReducedEdges
 from oracles import unfolding_optimum
 from sklearn.neighbors import kneighbors_graph
 
-from conemetric.problems.unfolding import UnfoldingProgram
-from conemetric.solvers.interior_point import InteriorPoint
-from conemetric.solvers.low_rank_lagrangian import LowRankLagrangian
+from conemetric.papers.unfolding.interior_point import InteriorPoint
+from conemetric.papers.unfolding.low_rank_lagrangian import LowRankLagrangian
+from conemetric.papers.unfolding.program import UnfoldingProgram
 
 SIGMAS = (0.3, 3.0, 100.0)  # in units of the variance
 GRAPHS = ("chain", "neighbours", "line")

@@ -23,11 +23,11 @@ from typing import Any
 
 import numpy as np
 
-from ..core.arrays import Array, is_torch, like, to_numpy, zeros
-from ..engine.dual_quasi_newton import MAX_TRIALS, two_loop
-from ..engine.program import Evaluation
-from ..engine.solver import Iterate, Solver, Steps, relative_gap
-from ..problems.unfolding import UnfoldingProgram
+from ...core.arrays import Array, is_torch, like, to_numpy, zeros
+from ...engine.dual_quasi_newton import MAX_TRIALS, two_loop
+from ...engine.program import Evaluation
+from ...engine.solver import Iterate, Solver, Steps, relative_gap
+from .program import UnfoldingProgram
 
 INNER_ITER, MEMORY = 2000, 20  # of L-BFGS: the most iterations per outer one, curvature pairs
 GROWTH = 5.0  # of the penalty, if neither violation nor gap halved

@@ -15,10 +15,10 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse.linalg import splu
 
-from ..core.arrays import identity, like, zeros
-from ..core.cholesky import cholesky_solver
-from ..core.spectral import NearProduct
-from ..engine.operators.base import Operator, kernels_of
+from ...core.arrays import identity, like, zeros
+from ...core.cholesky import cholesky_solver
+from ...core.spectral import NearProduct
+from ...engine.operators.base import Operator, kernels_of
 
 AT_ONCE = 16  # matrices of the size of the kernel that a Newton matrix holds
 LEAST_DAMPING = 1e-14  # keeps a system with redundant edges regular

@@ -7,11 +7,11 @@ from scipy import sparse
 from scipy.sparse.csgraph import connected_components, dijkstra
 from scipy.sparse.linalg import splu
 
-from ..core.sklearn_private import barycenter_weights, fix_connected_components
-from ..core.warn import warn_user
-from ..neighbours.search import nearest
-from ..neighbours.ties import row_keys
-from ..problems.rigidity import Face, nearly_coincident
+from ...core.sklearn_private import barycenter_weights, fix_connected_components
+from ...core.warn import warn_user
+from ...neighbours.search import nearest
+from ...neighbours.ties import row_keys
+from .rigidity import Face, nearly_coincident
 
 SOURCES = 64  # points from which geodesic distances are measured for sigma="auto"
 RIDGE = 1e-3  # of the reconstruction weights, relative, scikit-learn's default for LLE

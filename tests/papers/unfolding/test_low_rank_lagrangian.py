@@ -6,8 +6,8 @@ from conemetric.engine.operators.edges import EdgeOperator
 from sklearn.exceptions import ConvergenceWarning
 
 from conemetric.engine.dual_quasi_newton import DualQuasiNewton, two_loop
-from conemetric.problems.unfolding import UnfoldingProgram
-from conemetric.solvers.low_rank_lagrangian import MEMORY, Line, LowRankLagrangian, Memory
+from conemetric.papers.unfolding.low_rank_lagrangian import MEMORY, Line, LowRankLagrangian, Memory
+from conemetric.papers.unfolding.program import UnfoldingProgram
 
 
 def ring(n, sigma, equality=False):

@@ -10,22 +10,22 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from ..core import spectral
-from ..core.arrays import float64, like, namespace, to_numpy, zeros
-from ..core.atomic import atomic_fit
-from ..core.blas import blas_threads_for
-from ..core.sklearn_private import Interval, StrOptions, barycenter_weights
-from ..engine.operators.base import Operator
-from ..engine.solver import SHORT_OF_TOL, Certificate, Status
-from ..neighbours.search import nearest
-from ..operators.edges import EdgeOperator, ReducedEdges
-from ..problems.rigidity import nearly_coincident, rigid_face
-from ..problems.unfolding import UnfoldingOnFace, UnfoldingProgram
-from ..solvers.interior_point import InteriorPoint
-from ..solvers.low_rank_lagrangian import LowRankLagrangian
+from ...core import spectral
+from ...core.arrays import float64, like, namespace, to_numpy, zeros
+from ...core.atomic import atomic_fit
+from ...core.blas import blas_threads_for
+from ...core.sklearn_private import Interval, StrOptions, barycenter_weights
+from ...engine.operators.base import Operator
+from ...engine.solver import SHORT_OF_TOL, Certificate, Status
+from ...estimators.base import SOLVER_PARAMETERS, CertifiedEstimator, Seed
+from ...estimators.validation import rows_coincide, validate_points
+from ...neighbours.search import nearest
 from . import neighbour_graph
-from .base import SOLVER_PARAMETERS, CertifiedEstimator, Seed
-from .validation import rows_coincide, validate_points
+from .edges import EdgeOperator, ReducedEdges
+from .interior_point import InteriorPoint
+from .low_rank_lagrangian import LowRankLagrangian
+from .program import UnfoldingOnFace, UnfoldingProgram
+from .rigidity import nearly_coincident, rigid_face
 
 ROUNDINGS = 8  # of a squared distance, at most, beside one per feature
 SIGMA_FACTOR = 10.0  # sigma="auto" costs at most 1 / (2 * SIGMA_FACTOR) of the variance

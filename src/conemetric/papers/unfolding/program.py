@@ -13,7 +13,7 @@ Rounding is part of the bound: D(u) is lowered by what forming A*(u), the decomp
 lose, so a bound is loose, not false, where u is large. With <= a point is scaled until no distance is
 exceeded; with = Gauss-Newton steps make distances right to rounding where the edges allow it, and
 what is left is the violation. With equalities and flat cliques no kernel of full rank is feasible:
-`UnfoldingOnFace` is the program on the face that holds all feasible kernels (`problems.rigidity`).
+`UnfoldingOnFace` is the program on the face that holds all feasible kernels (`papers.unfolding.rigidity`).
 What is certified is still D, at multipliers of the original program (docs/mathematics.md).
 """
 
@@ -26,13 +26,13 @@ import numpy as np
 from scipy.sparse import eye_array
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator
 
-from ..core import spectral
-from ..core.arrays import Array, Pair, float64, identity, like, to_numpy
-from ..core.cholesky import cholesky_solver
-from ..core.vectors import Reduction
-from ..engine.program import Bounds, Evaluation, Point, Primal
-from ..engine.sdp import ConstrainedProgram
-from ..operators.edges import EdgeOperator, ReducedEdges, symmetric_solver
+from ...core import spectral
+from ...core.arrays import Array, Pair, float64, identity, like, to_numpy
+from ...core.cholesky import cholesky_solver
+from ...core.vectors import Reduction
+from ...engine.program import Bounds, Evaluation, Point, Primal
+from ...engine.sdp import ConstrainedProgram
+from .edges import EdgeOperator, ReducedEdges, symmetric_solver
 from .rigidity import Face
 
 REPAIRS = 12  # Levenberg-Marquardt steps, at most

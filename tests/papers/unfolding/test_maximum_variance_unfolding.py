@@ -9,13 +9,13 @@ from sklearn.datasets import make_blobs, make_swiss_roll
 
 from conemetric import MaximumVarianceUnfolding
 from conemetric.core.arrays import to_numpy
-from conemetric.estimators import maximum_variance_unfolding
-from conemetric.estimators.neighbour_graph import (
+from conemetric.papers.unfolding import maximum_variance_unfolding
+from conemetric.papers.unfolding.neighbour_graph import (
     landmark_basis,
     neighbour_edges,
     variance_bound,
 )
-from conemetric.problems.unfolding import UnfoldingOnFace
+from conemetric.papers.unfolding.program import UnfoldingOnFace
 
 
 @pytest.fixture

@@ -13,8 +13,8 @@ from conemetric.core.cholesky import cholesky_solver
 from conemetric.core.spectral import NearProduct, psd_derivative
 from conemetric.engine.operators import MatrixOperator
 from conemetric.engine.sdp import SemidefiniteProgram
-from conemetric.problems.unfolding import UnfoldingProgram
-from conemetric.solvers.interior_point import InteriorPoint, PathPoint, System
+from conemetric.papers.unfolding.interior_point import InteriorPoint, PathPoint, System
+from conemetric.papers.unfolding.program import UnfoldingProgram
 
 
 def instance(redundant, seed):
@@ -168,7 +168,7 @@ def test_far_from_the_optimum_a_bound_is_rough_and_below_the_sharp_one(
     while state is not None and len(found) < 12:
         point, duals = problem.evaluate(problem.project(state.u)), []
         for far in (-1.0, np.inf):
-            monkeypatch.setattr("conemetric.solvers.interior_point.FAR", far)
+            monkeypatch.setattr("conemetric.papers.unfolding.interior_point.FAR", far)
             duals.append(state.iterate(point).dual)
         found.append(duals)
         state = state.advanced()

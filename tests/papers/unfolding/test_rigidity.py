@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from conemetric.engine.operators.edges import EdgeOperator
 
-from conemetric.problems.rigidity import clique_stress, independent, rigid_face
+from conemetric.papers.unfolding.rigidity import clique_stress, independent, rigid_face
 
 
 def all_pairs(n, *left_out):
