@@ -7,7 +7,6 @@ from .engine.solver import Certificate as Certificate
 from .engine.solver import Status as Status
 from .estimators.automatic import AutoMetric as AutoMetric
 from .estimators.checks import expected_failed_checks as expected_failed_checks
-from .estimators.gradient_metric import GradientMetric as GradientMetric
 from .estimators.warnings import CollapsedMetricWarning as CollapsedMetricWarning
 from .estimators.warnings import ScaleWarning as ScaleWarning
 from .papers.boostmetric.boostmetric import BoostMetric as BoostMetric
@@ -21,6 +20,7 @@ from .papers.frobmetric.frobmetric_cv import FrobMetricCV as FrobMetricCV
 from .papers.frobmetric.frobmetric_cv import frobmetric_path as frobmetric_path
 from .papers.frobmetric.semidefinite import FrobeniusSDPResult as FrobeniusSDPResult
 from .papers.frobmetric.semidefinite import solve_frobenius_sdp as solve_frobenius_sdp
+from .papers.gradients.gradient_metric import GradientMetric as GradientMetric
 from .papers.numax.numax import NuMax as NuMax
 from .papers.numax.numax import numax_path as numax_path
 from .papers.relative_comparisons.relative_comparisons import (

@@ -25,7 +25,7 @@ from conemetric.decisions.rules import RULES
 from conemetric.engine import kernel_ridge
 from conemetric.estimators.automatic import PooledDiscriminant
 from conemetric.estimators.folds import CrossFitted, stratified_folds
-from conemetric.estimators.gradient_metric import GradientRound, gradient_rounds
+from conemetric.papers.gradients.gradient_metric import GradientRound, gradient_rounds
 
 LDA = LinearDiscriminantAnalysis()
 every_rule = pytest.mark.parametrize("rule", RULES)

@@ -14,7 +14,7 @@ import numpy as np
 from ..core.arrays import like, namespace, take, to_numpy
 from ..engine.kernel_ridge import CITY_BLOCK, EUCLIDEAN
 from ..estimators.folds import CrossFitted
-from ..estimators.gradient_metric import gradient_rounds
+from ..papers.gradients.gradient_metric import gradient_rounds
 from .held_out import Candidate
 from .rule import Training
 

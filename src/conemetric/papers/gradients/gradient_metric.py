@@ -16,23 +16,23 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from sklearn.utils import check_random_state
 
-from ..constraints.labels import check_labels, is_continuous
-from ..core import spectral
-from ..core.arrays import float64, identity, like, namespace, on_device, take, transposed, zeros
-from ..core.atomic import atomic_fit
-from ..core.blas import blas_threads_for
-from ..core.sklearn_private import Interval, StrOptions
-from ..core.slices import slices
-from ..core.weights import check_range, check_weights
-from ..engine.kernel_ridge import CITY_BLOCK, KERNELS, KernelSetting, KernelSum, solve_exactly
-from ..engine.solver import Certificate
-from ..evaluation.knn import evenly_by_class
-from ..neighbours.ties import canonical_order
-from .base import SOLVER_PARAMETERS, MahalanobisMetric, Seed
-from .checks import WEIGHTS, because
-from .tuples import TUPLES
-from .validation import rows_coincide, validate_labelled_points
-from .warnings import warn_if_unscaled
+from ...constraints.labels import check_labels, is_continuous
+from ...core import spectral
+from ...core.arrays import float64, identity, like, namespace, on_device, take, transposed, zeros
+from ...core.atomic import atomic_fit
+from ...core.blas import blas_threads_for
+from ...core.sklearn_private import Interval, StrOptions
+from ...core.slices import slices
+from ...core.weights import check_range, check_weights
+from ...engine.kernel_ridge import CITY_BLOCK, KERNELS, KernelSetting, KernelSum, solve_exactly
+from ...engine.solver import Certificate
+from ...estimators.base import SOLVER_PARAMETERS, MahalanobisMetric, Seed
+from ...estimators.checks import WEIGHTS, because
+from ...estimators.tuples import TUPLES
+from ...estimators.validation import rows_coincide, validate_labelled_points
+from ...estimators.warnings import warn_if_unscaled
+from ...evaluation.knn import evenly_by_class
+from ...neighbours.ties import canonical_order
 
 # rows that the metric is learned from: four matrices of this order, 0.5 GB on the host
 MAX_ROWS, MAX_ROWS_ON_GPU = 4000, 20_000
