@@ -14,7 +14,7 @@ from conemetric.engine.dual_quasi_newton import DualQuasiNewton
 from conemetric.engine.frobenius import FrobeniusProgram
 from conemetric.engine.mixture import Mixture
 from conemetric.engine.operators import from_triplets
-from conemetric.problems.bilinear import BilinearProgram
+from conemetric.ranking.bilinear_program import BilinearProgram
 
 
 @pytest.fixture

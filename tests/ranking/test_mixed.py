@@ -13,7 +13,7 @@ from conemetric.core.arrays import to_numpy
 from conemetric.engine.dual_quasi_newton import DualQuasiNewton
 from conemetric.engine.frobenius import FrobeniusProgram
 from conemetric.engine.operators import from_triplets
-from conemetric.problems.bilinear import BilinearProgram
+from conemetric.ranking.bilinear_program import BilinearProgram
 
 D = 3
 KINDS = ("plain", "useless column", "opposed column", "far prior", "one dominates")

@@ -18,9 +18,9 @@ from ..engine.frobenius import FrobeniusProgram
 from ..engine.operators import from_triplets
 from ..engine.operators.base import Operator
 from ..estimators.prior import prior_matrix
-from ..operators import columns
-from ..operators.bilinear import from_comparisons
-from ..problems.bilinear import BilinearProgram
+from . import column_operator as columns
+from .bilinear_operator import from_comparisons
+from .bilinear_program import BilinearProgram
 from .comparisons import Remembered, TrainingData
 from .top_k import search, unit_rows
 

@@ -28,7 +28,7 @@ class Operator(ABC):
 
     n_constraints: int
     n_features: int
-    n_columns: int = 0  # numbers beside the matrix (`operators.columns`)
+    n_columns: int = 0  # numbers beside the matrix (`ranking.column_operator`)
     reference: Any  # an empty vector in the library, dtype and on the device of D x D matrices
 
     @abstractmethod

@@ -9,7 +9,7 @@ from oracles import bilinear_optimum
 from conemetric.core.arrays import to_numpy
 from conemetric.engine.dual_quasi_newton import DualQuasiNewton
 from conemetric.engine.losses import LOSSES
-from conemetric.problems.bilinear import BilinearProgram
+from conemetric.ranking.bilinear_program import BilinearProgram
 
 PRIORS = ("none", "identity", "any")
 VARIED = [(prior, weighted) for prior in PRIORS for weighted in (False, True)]

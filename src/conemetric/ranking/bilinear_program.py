@@ -7,7 +7,7 @@ and of columns of other scores, whose weights v are not negative.
     W(u) = W0 + A*(u)        v(u) = [v0 + S'u]_+        multipliers of v >= 0: v(u) - v0 - S'u
 
 with A(W)_r = q_r' W (b_r - w_r): the dual of `engine.frobenius` with the positive part replaced by
-the identity, except on the columns of `operators.columns`, if there are any. c_r = C w_r / sum(w), l
+the identity, except on the columns of `ranking.column_operator`, if there are any. c_r = C w_r / sum(w), l
 and g as in `engine.losses`. A weight w with the regulariser rho/2 (w - w0)^2 is v = sqrt(rho) w.
 """
 
