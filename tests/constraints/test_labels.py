@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from conemetric.constraints.block_labels import _times_factor
-from conemetric.constraints.block_rows import Partition
+from conemetric.blocks.labels import _times_factor
+from conemetric.blocks.rows import Partition
 from conemetric.constraints.labels import (
     check_labels,
     encode_labels,

@@ -8,9 +8,11 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
-from ..constraints import block_labels, in_blocks, in_memory
-from ..constraints.block_rows import read
-from ..constraints.in_blocks import Constraints, ConstraintsInBlocks
+from ..blocks import constraints as in_blocks
+from ..blocks import labels as block_labels
+from ..blocks.constraints import Constraints, ConstraintsInBlocks
+from ..blocks.rows import read
+from ..constraints import in_memory
 from ..constraints.labels import (
     LOWER_TARGETS,
     check_labels,

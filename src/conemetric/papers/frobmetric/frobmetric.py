@@ -4,7 +4,7 @@ from dataclasses import KW_ONLY, dataclass
 from numbers import Real
 from typing import Any, NamedTuple, Self
 
-from ...constraints.in_blocks import Constraints
+from ...blocks.constraints import Constraints
 from ...constraints.in_memory import find_rows
 from ...core import spectral
 from ...core.advice import AdviceError

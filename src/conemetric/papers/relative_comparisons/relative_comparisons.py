@@ -12,7 +12,7 @@ from sklearn import get_config
 from sklearn.decomposition import PCA
 from sklearn.utils import check_array, check_random_state
 
-from ...constraints.in_blocks import Constraints
+from ...blocks.constraints import Constraints
 from ...core import spectral
 from ...core.arrays import Array, like, namespace, take, to_numpy, zeros
 from ...core.sklearn_private import Interval, StrOptions

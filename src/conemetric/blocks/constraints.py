@@ -13,15 +13,15 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..blocks.operator import BlockOperator
-from ..blocks.vectors import BlockSpace, BlockVector
+from ..constraints.in_memory import ConstraintsInMemory, check_pairs, check_similar, check_triplets
 from ..core.arrays import float64, is_dask, like
 from ..core.extras import require
 from ..core.vectors import same
 from ..engine.operators.span import Coordinates, Matrix
 from ..engine.operators.whitening import amount, ridge_of_spread, scatter, whitening
-from .block_rows import BlockRows, checked_partitions, without_zeros
-from .in_memory import ConstraintsInMemory, check_pairs, check_similar, check_triplets
+from .operator import BlockOperator
+from .rows import BlockRows, checked_partitions, without_zeros
+from .vectors import BlockSpace, BlockVector
 
 
 @dataclass(frozen=True)

@@ -9,15 +9,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..blocks.program import Engine
-from ..blocks.threads import Threads
-from ..blocks.vectors import BlockSpace, BlockVector
+from ..constraints.labels import refuse_missing_labels
 from ..core.arrays import is_dask
 from ..core.dates import refuse_dates
 from ..core.extras import require
 from ..core.vectors import same
 from ..core.weights import check_range
-from .labels import refuse_missing_labels
+from .program import Engine
+from .threads import Threads
+from .vectors import BlockSpace, BlockVector
 
 CHUNK = 1 << 12  # rows converted to float64 at a time
 # rows of each block, so that 20 blocks give the 1000 of all by which `estimators.warnings` judges a
@@ -34,7 +34,7 @@ def engine_in_use() -> Engine:
         return chosen
     distributed = sys.modules.get("distributed")
     if distributed is not None:
-        from ..blocks.cluster import Cluster
+        from .cluster import Cluster
 
         with suppress(ValueError):  # there is no client
             return Cluster(distributed.default_client())

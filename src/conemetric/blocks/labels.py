@@ -10,14 +10,14 @@ from typing import Any
 
 import numpy as np
 
+from ..constraints.in_memory import pairs_from_neighbours, triplets_from_neighbours
+from ..constraints.labels import LOWER_TARGETS, check_class_sizes, first_means_none
 from ..core.weights import check_range, factors_of_classes
 from ..neighbours import search
 from ..neighbours.ranks import LabelledRows, SearchQuery, merge
 from ..neighbours.ties import column_extent, row_keys, rows_of, tie_numbers
-from .block_rows import BlockRows, Partition, summarised
-from .in_blocks import ConstraintsInBlocks, localised
-from .in_memory import pairs_from_neighbours, triplets_from_neighbours
-from .labels import LOWER_TARGETS, check_class_sizes, first_means_none
+from .constraints import ConstraintsInBlocks, localised
+from .rows import BlockRows, Partition, summarised
 
 
 def from_labels(
