@@ -7,8 +7,8 @@ from .engine.solver import Certificate as Certificate
 from .engine.solver import Status as Status
 from .estimators.automatic import AutoMetric as AutoMetric
 from .estimators.checks import expected_failed_checks as expected_failed_checks
-from .estimators.warnings import CollapsedMetricWarning as CollapsedMetricWarning
-from .estimators.warnings import ScaleWarning as ScaleWarning
+from .estimators.fit_warnings import CollapsedMetricWarning as CollapsedMetricWarning
+from .estimators.fit_warnings import ScaleWarning as ScaleWarning
 from .papers.boostmetric.boostmetric import BoostMetric as BoostMetric
 from .papers.eigenvalue.dml_eig import DMLEig as DMLEig
 from .papers.eigenvalue.lmnn_eig import LMNNEig as LMNNEig

@@ -20,7 +20,7 @@ from .threads import Threads
 from .vectors import BlockSpace, BlockVector
 
 CHUNK = 1 << 12  # rows converted to float64 at a time
-# rows of each block, so that 20 blocks give the 1000 of all by which `estimators.warnings` judges a
+# rows of each block, so that 20 blocks give the 1000 of all by which `estimators.fit_warnings` judges a
 # metric in memory: a share of 0.1 of them, its limit, then has a standard error of 0.01
 SAMPLED, MOST_SAMPLED = 50, 1000
 

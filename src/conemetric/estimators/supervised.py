@@ -29,9 +29,9 @@ from ..neighbours.precomputed import precomputed_neighbours
 from ..neighbours.search import neighbours_by_label, sample_rows, sample_size
 from .base import SOLVER_PARAMETERS, MahalanobisMetric, Seed
 from .checks import WEIGHTS, because
+from .fit_warnings import warn_if_unscaled
 from .tuples import NAMES, TUPLES, look_up, n_in_tuple, unfold
 from .validation import refuse_dask, validate_labelled_points, validate_points
-from .warnings import warn_if_unscaled
 
 
 class Supervision(NamedTuple):

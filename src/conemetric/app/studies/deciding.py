@@ -25,7 +25,7 @@ from ...decisions.classifier import MetricClassifier
 from ...decisions.parts import Explanation
 from ...decisions.regressor import MetricRegressor
 from ...estimators.automatic import AutoMetric
-from ...estimators.warnings import CollapsedMetricWarning
+from ...estimators.fit_warnings import CollapsedMetricWarning
 from ...tables import TableEncoder
 from ...tables.columns import date_formats, seconds_of_word
 from ..advice import in_options

@@ -17,7 +17,7 @@ from ...core.clock import seconds_compiling, timed_stage
 from ...core.progress import all_or_nothing, labelled
 from ...core.warn import collected_warnings
 from ...engine.solver import Status
-from ...estimators.warnings import CollapsedMetricWarning, ScaleWarning
+from ...estimators.fit_warnings import CollapsedMetricWarning, ScaleWarning
 from ...storage import LearnedMetric
 from ...tables import TableEncoder
 from ..advice import in_options

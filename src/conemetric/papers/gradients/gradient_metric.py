@@ -28,9 +28,9 @@ from ...engine.kernel_ridge import CITY_BLOCK, KERNELS, KernelSetting, KernelSum
 from ...engine.solver import Certificate
 from ...estimators.base import SOLVER_PARAMETERS, MahalanobisMetric, Seed
 from ...estimators.checks import WEIGHTS, because
+from ...estimators.fit_warnings import warn_if_unscaled
 from ...estimators.tuples import TUPLES
 from ...estimators.validation import rows_coincide, validate_labelled_points
-from ...estimators.warnings import warn_if_unscaled
 from ...evaluation.knn import evenly_by_class
 from ...neighbours.ties import canonical_order
 
