@@ -17,14 +17,14 @@ from sklearn.preprocessing import PolynomialFeatures
 from sklearn.utils.validation import check_is_fitted
 
 from conemetric import AutoMetric, FrobMetric, MetricClassifier, MetricRegressor
+from conemetric.automatic.automatic import PooledDiscriminant
+from conemetric.automatic.folds import CrossFitted, stratified_folds
 from conemetric.core.arrays import to_numpy
 from conemetric.decisions import candidates
 from conemetric.decisions.neighbors import NeighborVote
 from conemetric.decisions.rule import Training
 from conemetric.decisions.rules import RULES
 from conemetric.engine import kernel_ridge
-from conemetric.estimators.automatic import PooledDiscriminant
-from conemetric.estimators.folds import CrossFitted, stratified_folds
 from conemetric.papers.gradients.gradient_metric import GradientRound, gradient_rounds
 
 LDA = LinearDiscriminantAnalysis()

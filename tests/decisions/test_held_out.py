@@ -9,6 +9,7 @@ import pytest
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.neighbors import KNeighborsRegressor
 
+from conemetric.automatic.folds import CrossFitted, Fold
 from conemetric.decisions.candidates import Family
 from conemetric.decisions.choice import _best_metrics
 from conemetric.decisions.held_out import Candidate, HeldOut
@@ -16,7 +17,6 @@ from conemetric.decisions.kernel import KernelRule, _scorer
 from conemetric.decisions.neighbors import NeighborVote
 from conemetric.decisions.rule import Judge, Training
 from conemetric.engine.kernel_ridge import KERNELS, KernelSetting
-from conemetric.estimators.folds import CrossFitted, Fold
 from conemetric.neighbours.ties import row_keys
 
 N, D = 40, 4

@@ -15,6 +15,7 @@ from scipy.sparse import issparse
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
+from ..automatic.folds import CrossFitted, Fold, fitted_with_map
 from ..constraints.labels import refuse_missing_labels
 from ..core import arrays, fields
 from ..core.advice import AdviceError
@@ -29,7 +30,6 @@ from ..core.weights import check_weights, class_factors
 from ..engine.solver import Certificate
 from ..estimators.base import CertifiedEstimator, MahalanobisMetric, Seed
 from ..estimators.checks import WEIGHTS, because
-from ..estimators.folds import CrossFitted, Fold, fitted_with_map
 from ..estimators.validation import LARGEST_EXTENT, dense, refuse_unusable, validate_points
 from ..evaluation.thresholds import check_share
 from ..neighbours.ties import symmetric_keys

@@ -11,9 +11,9 @@ from itertools import islice
 
 import numpy as np
 
+from ..automatic.folds import CrossFitted
 from ..core.arrays import like, namespace, take, to_numpy
 from ..engine.kernel_ridge import CITY_BLOCK, EUCLIDEAN
-from ..estimators.folds import CrossFitted
 from ..papers.gradients.gradient_metric import gradient_rounds
 from .held_out import Candidate
 from .rule import Training

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from ..automatic.folds import Fold
 from ..core.blas import side_by_side
 from ..core.progress import emit
-from ..estimators.folds import Fold
 from .blend import Blended, blend_trials
 from .candidates import Family
 from .held_out import MOST_ROWS, Candidate, HeldOut, MappedFold, in_folds

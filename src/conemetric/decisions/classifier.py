@@ -13,6 +13,8 @@ from sklearn.utils import assert_all_finite
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
+from ..automatic.automatic import AutoMetric
+from ..automatic.folds import CrossFitted, check_groups, excess, n_folds_for, stratified_folds
 from ..constraints.labels import first_means_none
 from ..core import fields
 from ..core.arrays import Array, Labels, Rows
@@ -21,8 +23,6 @@ from ..core.dates import holds_times
 from ..core.sklearn_private import StrOptions
 from ..core.warn import warn_user
 from ..core.weights import ClassWeight
-from ..estimators.automatic import AutoMetric
-from ..estimators.folds import CrossFitted, check_groups, excess, n_folds_for, stratified_folds
 from ..evaluation.knn import evenly_by_class
 from ..evaluation.statistics import mcnemar
 from ..neighbours.ties import canonical_order

@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
+from ..automatic.folds import Fold
 from ..core.arrays import Array, namespace, take
 from ..core.blas import side_by_side
 from ..core.threads import n_threads
 from ..engine.kernel_ridge import KERNELS, in_blocks
-from ..estimators.folds import Fold
 from .rule import Judge, Rule, Training, Trial, mapped
 
 MOST_ROWS = 2000  # rows of each fold that a rule learns from in the search

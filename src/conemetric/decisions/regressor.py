@@ -9,11 +9,7 @@ from numpy.random import RandomState
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from ..core.arrays import Array, Labels, Rows
-from ..core.atomic import atomic_fit
-from ..core.dates import holds_times
-from ..core.fields import Named, Number, Stored, Text
-from ..estimators.folds import (
+from ..automatic.folds import (
     MOST_JUDGED,
     TOL,
     CrossFitted,
@@ -22,6 +18,10 @@ from ..estimators.folds import (
     group_folds,
     n_folds_for,
 )
+from ..core.arrays import Array, Labels, Rows
+from ..core.atomic import atomic_fit
+from ..core.dates import holds_times
+from ..core.fields import Named, Number, Stored, Text
 from ..estimators.validation import check_size, rows_coincide
 from ..neighbours.ties import canonical_order
 from ..papers.frobmetric.frobmetric import FrobMetric

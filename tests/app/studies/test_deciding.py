@@ -22,7 +22,7 @@ from conemetric.app.report.table import table_rows
 from conemetric.app.studies import Options, deciding, run_study
 from conemetric.app.studies.supervision import Labelled, Measured
 from conemetric.app.studies.task import Deviation, Judgement
-from conemetric.estimators import automatic
+from conemetric.automatic import automatic
 
 X, y = load_wine(return_X_y=True)
 

@@ -21,7 +21,7 @@ from conemetric.app.studies.supervision import (
     sample_by_class,
 )
 from conemetric.app.studies.task import Judgement, data_id
-from conemetric.estimators import automatic
+from conemetric.automatic import automatic
 from conemetric.evaluation.knn import knn_error
 
 X, y = load_iris(return_X_y=True)

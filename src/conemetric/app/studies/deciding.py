@@ -16,6 +16,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, OrdinalEncoder, StandardScaler
 from threadpoolctl import threadpool_limits
 
+from ...automatic.automatic import AutoMetric
 from ...core.clock import timed_stage
 from ...core.extras import require
 from ...core.progress import is_all_or_nothing
@@ -24,7 +25,6 @@ from ...core.warn import collected_warnings
 from ...decisions.classifier import MetricClassifier
 from ...decisions.parts import Explanation
 from ...decisions.regressor import MetricRegressor
-from ...estimators.automatic import AutoMetric
 from ...estimators.fit_warnings import CollapsedMetricWarning
 from ...tables import TableEncoder
 from ...tables.columns import date_formats, seconds_of_word

@@ -18,11 +18,11 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 
 from conemetric import AutoMetric, FrobMetric, LearnedMetric, load_metric, save_metric
+from conemetric.automatic import automatic, folds
+from conemetric.automatic.automatic import default_candidates
+from conemetric.automatic.folds import Evidence, LabelledFolds
 from conemetric.core.arrays import to_numpy
 from conemetric.core.progress import all_or_nothing, watching
-from conemetric.estimators import automatic, folds
-from conemetric.estimators.automatic import default_candidates
-from conemetric.estimators.folds import Evidence, LabelledFolds
 from conemetric.evaluation.knn import knn_error
 from conemetric.evaluation.statistics import mcnemar
 

@@ -32,10 +32,11 @@ from ..core.progress import is_all_or_nothing, labelled
 from ..core.sklearn_private import Interval, StrOptions
 from ..core.threads import MIN_PARALLEL_WORK
 from ..engine.solver import Certificate
+from ..estimators.base import SOLVER_PARAMETERS, MahalanobisMetric
+from ..estimators.validation import validate_labelled_points
 from ..papers.boostmetric.boostmetric import BoostMetric
 from ..papers.frobmetric.frobmetric import FrobMetric
 from ..papers.relative_comparisons.relative_comparisons import RelativeComparisons
-from .base import SOLVER_PARAMETERS, MahalanobisMetric
 from .folds import (
     BLEND,
     PLAIN,
@@ -46,7 +47,6 @@ from .folds import (
     check_groups,
     fit_linear_map,
 )
-from .validation import validate_labelled_points
 
 # a step of NCA is quadratic in rows and features, BoostMetric adds a direction per step (100 take 0.1
 # to 0.3 s a fold of 1,000 rows and 64 features), and "prior" then equals "frob" on embeddings

@@ -6,7 +6,7 @@ from scipy.linalg import eigh
 from sklearn.covariance import ledoit_wolf
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from conemetric.estimators.automatic import PooledDiscriminant
+from conemetric.automatic.automatic import PooledDiscriminant
 
 
 @parametrize_with_checks([PooledDiscriminant()])

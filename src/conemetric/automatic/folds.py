@@ -16,10 +16,10 @@ from ..core.arrays import is_torch, like, namespace, to_numpy
 from ..core.notebooks import html_table
 from ..core.progress import all_or_nothing
 from ..core.warn import collected_warnings
+from ..estimators.base import MahalanobisMetric
 from ..evaluation.knn import evenly_by_class, majority, nearest_labels
 from ..evaluation.statistics import mcnemar
 from ..neighbours.ties import canonical_order, labelled_keys
-from .base import MahalanobisMetric
 
 PLAIN, BLEND = "plain", "blend"
 FEW_ROWS = 600  # five folds up to this many rows, three beyond
@@ -67,7 +67,7 @@ class Evidence:
 
     Examples
     --------
-    >>> from conemetric.estimators.folds import Evidence
+    >>> from conemetric.automatic.folds import Evidence
     >>> errors = {"plain": 0.063, "frob": 0.045, "blend": 0.041}
     >>> print(Evidence(errors, {name: 0.01 for name in errors}, 0.003, 700, 3))
     better than Euclidean: 4.1 % against 6.3 %, p = 0.003
