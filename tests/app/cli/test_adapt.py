@@ -42,7 +42,7 @@ def quick_report(request, monkeypatch):
     """Only the tests that look at the report pay for it."""
     if "report" not in request.node.name:
         monkeypatch.setattr(
-            "conemetric.app.report.adaptation.write_retrieval_report", lambda *args, **kwargs: None
+            "conemetric.report.adaptation.write_retrieval_report", lambda *args, **kwargs: None
         )
 
 

@@ -10,7 +10,7 @@ X, y = load_wine(return_X_y=True)
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
-    monkeypatch.setattr("conemetric.app.report.metric.write_report", lambda *args, **kwargs: None)
+    monkeypatch.setattr("conemetric.report.metric.write_report", lambda *args, **kwargs: None)
 
 
 @pytest.fixture

@@ -24,9 +24,7 @@ X, y = load_wine(return_X_y=True)
 def quick_report(request, monkeypatch):
     """Only the tests that look at the report pay for it; decisions have tests of their own."""
     if "report" not in request.node.name:
-        monkeypatch.setattr(
-            "conemetric.app.report.metric.write_report", lambda *args, **kwargs: None
-        )
+        monkeypatch.setattr("conemetric.report.metric.write_report", lambda *args, **kwargs: None)
     monkeypatch.setattr("conemetric.app.studies.deciding.new_decision", lambda *_: None)
     monkeypatch.setattr("conemetric.app.studies.study._refitted", lambda task, study, *_: study)
 
@@ -725,7 +723,7 @@ def test_ctrl_c_after_the_metric_says_where_it_is(run, csv, tmp_path, monkeypatc
     def interrupted(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("conemetric.app.report.metric.write_report", interrupted)
+    monkeypatch.setattr("conemetric.report.metric.write_report", interrupted)
     done = run("learn", csv, "--label", "kind", "--method", "frob", "--out", tmp_path / "out")
     place = tmp_path / "out" / "metric.safetensors"
     assert (

@@ -84,7 +84,7 @@ def options():
 def test_every_remedy_is_an_option_of_the_command(
     run, frame, pairs, filling, options, tmp_path, monkeypatch, command, kind, fault
 ):
-    monkeypatch.setattr("conemetric.app.report.metric.write_report", lambda *args, **kwargs: None)
+    monkeypatch.setattr("conemetric.report.metric.write_report", lambda *args, **kwargs: None)
     path = tmp_path / f"data.{kind}"
     getattr(FAULTS[fault](frame), f"write_{kind}")(path)
     metric = filling / "plain.safetensors"

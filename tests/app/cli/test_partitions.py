@@ -33,9 +33,7 @@ def pattern(tmp_path, frame):
 @pytest.fixture(autouse=True)
 def no_report(request, monkeypatch):
     if "report" not in request.node.name:
-        monkeypatch.setattr(
-            "conemetric.app.report.metric.write_report", lambda *args, **kwargs: None
-        )
+        monkeypatch.setattr("conemetric.report.metric.write_report", lambda *args, **kwargs: None)
 
 
 @pytest.mark.slow

@@ -30,7 +30,7 @@ QUICK = {"labels": ("--label", "kind"), "quantity": ("--label", "f0", "--ignore"
 @pytest.fixture
 def learned(run, csv, tmp_path, monkeypatch):
     """Learn from the file with these options; the answer and the folder."""
-    monkeypatch.setattr("conemetric.app.report.metric.write_report", lambda *args, **kwargs: None)
+    monkeypatch.setattr("conemetric.report.metric.write_report", lambda *args, **kwargs: None)
 
     def learn(*options, data=csv):
         result = run("learn", data, *options, "--out", tmp_path / "out", "--json")

@@ -201,7 +201,7 @@ def test_verify_compares_with_standardised_columns(run, csv, pairs, metric, fram
 
 @pytest.mark.parametrize("seen", [False, True])
 def test_verify_takes_words_and_gaps(run, frame, pairs, tmp_path, monkeypatch, seen):
-    monkeypatch.setattr("conemetric.app.report.metric.write_report", lambda *args, **kwargs: None)
+    monkeypatch.setattr("conemetric.report.metric.write_report", lambda *args, **kwargs: None)
     rows = np.arange(178)
     words = pl.Series("colour", np.array(["red", "white", "rosé"])[rows // 60])
     path, out = tmp_path / "words.csv", tmp_path / "out"
@@ -223,7 +223,7 @@ def test_verify_takes_words_and_gaps(run, frame, pairs, tmp_path, monkeypatch, s
 def test_verify_says_when_it_is_given_its_own_training_pairs(
     run, csv, pairs, tmp_path, monkeypatch, share, many
 ):
-    monkeypatch.setattr("conemetric.app.report.metric.write_report", lambda *args, **kwargs: None)
+    monkeypatch.setattr("conemetric.report.metric.write_report", lambda *args, **kwargs: None)
     if many:  # a sample of the pairs is known
         monkeypatch.setattr("conemetric.app.studies.constrained.MOST_KEYS", 60)
     lines = pairs.read_text().splitlines()

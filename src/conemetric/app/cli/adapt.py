@@ -54,7 +54,7 @@ def adapt(given: Adapt) -> None:
             check_file(place)
     out = output_folder(given.out, [*FILES.values(), WEIGHTS, *QUERY.values()], given.overwrite)
 
-    from ..report.adaptation import write_retrieval_report
+    from ...report.adaptation import write_retrieval_report
     from ..studies import adapting
     from .collections import read_collection
     from .scores import postgres_language, read_scores
@@ -172,7 +172,7 @@ def _named(found, queries):
 
 def _answer(found: "Adaptation", name: str, files: dict[str, str], out: Path) -> None:
     """Print the measures before and after, what was learned and how to use it."""
-    from ..report.adaptation import SCORES_HEADINGS, headline, scores_table
+    from ...report.adaptation import SCORES_HEADINGS, headline, scores_table
     from ..studies.adapting import MAIN, MEASURES, SIGNIFICANT
 
     certificate = found.estimator.certificate_

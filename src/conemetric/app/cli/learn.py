@@ -71,7 +71,7 @@ def learn(given: Learn) -> None:
     by_default = None if given.pairs or given.triplets else "auto"
     if not many and (given.method or by_default) in ("auto", "relative"):  # they compile for long
         state.at_end.enter_context(compiled_ahead("solvers.newton_kernels", "advance"))
-    from ..report.metric import write_report
+    from ...report.metric import write_report
     from ..studies import run_study
     from .loading import load_task
     from .partitions import computing, load_partitions
@@ -168,7 +168,7 @@ def _image_shape(image, data):
 
 
 def _answer(study, table, name, given, out, files):
-    from ..report.table import table_headings, table_rows
+    from ...report.table import table_headings, table_rows
     from ..studies.study import COMPILING
 
     values = {"data": name, **_values(study)}

@@ -6,9 +6,9 @@ from typing import NamedTuple
 import numpy as np
 from sklearn.metrics import confusion_matrix
 
-from ...core import spectral
-from ..plotting import class_colours, on_principal_axes
-from ..studies import Study
+from ..app.plotting import class_colours, on_principal_axes
+from ..app.studies import Study
+from ..core import spectral
 
 SHOWN = 400  # rows drawn in the two-dimensional views: more overlap
 JUDGED = 2000  # rows the suggested dimension is judged on: a standard error below 1.2 %

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from markupsafe import escape
 
-from conemetric.app.report import content
-from conemetric.app.report.metric import facts, headline, write_report
-from conemetric.app.report.table import row_titles, table_rows
 from conemetric.app.studies.task import Judgement
+from conemetric.report import content
+from conemetric.report.metric import facts, headline, write_report
+from conemetric.report.table import row_titles, table_rows
 
 
 class Reader(HTMLParser):

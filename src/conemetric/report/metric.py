@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from os import PathLike
 from typing import Any
 
-from ... import __version__
-from ...core.extras import require
-from ...engine.solver import Certificate
-from ...storage import atomic_path
-from ..studies import Study
+from .. import __version__
+from ..app.studies import Study
+from ..core.extras import require
+from ..engine.solver import Certificate
+from ..storage import atomic_path
 from . import content
 from .reasons import ShownRows, reasons
 from .table import cards, row_titles, table_headings, table_rows
@@ -45,7 +45,7 @@ def write_report(
     --------
     >>> import os, tempfile
     >>> from sklearn.datasets import load_iris
-    >>> from conemetric.app.report.metric import write_report
+    >>> from conemetric.report.metric import write_report
     >>> from conemetric.app.studies import Options, run_study
     >>> from conemetric.app.studies.supervision import Labelled
     >>> with tempfile.TemporaryDirectory() as folder:
