@@ -6,7 +6,7 @@ from functools import partial
 
 import pytest
 
-from conemetric.app.studies.deciding import BASELINES
+from conemetric.studies.deciding import BASELINES
 
 FEW_TREES = {"n_estimators": 10}, {"max_iter": 10}
 

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_digits, load_iris
 
-from conemetric.app.studies import Options, run_study
-from conemetric.app.studies.adapting import AdaptOptions, Collection, adapt
-from conemetric.app.studies.constrained import Paired, Ranked
-from conemetric.app.studies.supervision import Labelled
 from conemetric.report.adaptation import write_retrieval_report
 from conemetric.report.metric import write_report
+from conemetric.studies import Options, run_study
+from conemetric.studies.adapting import AdaptOptions, Collection, adapt
+from conemetric.studies.constrained import Paired, Ranked
+from conemetric.studies.supervision import Labelled
 
 X, y = load_iris(return_X_y=True)
 

@@ -6,10 +6,10 @@ from html import unescape
 import numpy as np
 import pytest
 
-from conemetric.app.studies import Options, run_study
-from conemetric.app.studies.supervision import Measured
 from conemetric.report.metric import write_report
 from conemetric.report.reasons import N_DECIDING, N_NEAR
+from conemetric.studies import Options, run_study
+from conemetric.studies.supervision import Measured
 
 
 def quantity():

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from markupsafe import escape
 
-from conemetric.app.studies.task import Judgement
 from conemetric.report import content
 from conemetric.report.metric import facts, headline, write_report
 from conemetric.report.table import row_titles, table_rows
+from conemetric.studies.task import Judgement
 
 
 class Reader(HTMLParser):

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from ..app.studies.adapting import MAIN, MEASURES, RRF, SIGNIFICANT, Adaptation, Contribution
+from ..studies.adapting import MAIN, MEASURES, RRF, SIGNIFICANT, Adaptation, Contribution
 from .metric import proof_facts, write_page
 
 SHOWN = 8  # queries with the largest gains, and with the largest losses

@@ -7,8 +7,8 @@ import numpy as np
 from sklearn.metrics import confusion_matrix
 
 from ..app.plotting import class_colours, on_principal_axes
-from ..app.studies import Study
 from ..core import spectral
+from ..studies import Study
 
 SHOWN = 400  # rows drawn in the two-dimensional views: more overlap
 JUDGED = 2000  # rows the suggested dimension is judged on: a standard error below 1.2 %

@@ -5,10 +5,10 @@ from os import PathLike
 from typing import Any
 
 from .. import __version__
-from ..app.studies import Study
 from ..core.extras import require
 from ..engine.solver import Certificate
 from ..storage import atomic_path
+from ..studies import Study
 from . import content
 from .reasons import ShownRows, reasons
 from .table import cards, row_titles, table_headings, table_rows
@@ -46,8 +46,8 @@ def write_report(
     >>> import os, tempfile
     >>> from sklearn.datasets import load_iris
     >>> from conemetric.report.metric import write_report
-    >>> from conemetric.app.studies import Options, run_study
-    >>> from conemetric.app.studies.supervision import Labelled
+    >>> from conemetric.studies import Options, run_study
+    >>> from conemetric.studies.supervision import Labelled
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     page = os.path.join(folder, "report.html")
     ...     write_report(page, run_study(Labelled(*load_iris(return_X_y=True)), Options(method="frob")), name="iris")

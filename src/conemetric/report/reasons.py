@@ -7,8 +7,8 @@ from zlib import compress, crc32
 
 import numpy as np
 
-from ..app.studies import Study
-from ..app.studies.deciding import Decided
+from ..studies import Study
+from ..studies.deciding import Decided
 
 N_WRONG = N_RIGHT = 3  # held-out rows shown, so that mistakes and successes can be compared
 N_DECIDING = 3  # training rows of each

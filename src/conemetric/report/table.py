@@ -4,8 +4,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..app.studies import Study
-from ..app.studies.verdict import Kind
+from ..studies import Study
+from ..studies.verdict import Kind
 
 
 def row_titles(study: Study) -> dict[str, str]:

@@ -95,7 +95,7 @@ def test_judgements_without_grades_in_a_report(run, collection, tmp_path):
 
 @pytest.mark.parametrize("sure", [True, False])
 def test_the_last_lines_say_how_sure_the_gain_is(run, npz, tmp_path, monkeypatch, sure):
-    monkeypatch.setattr("conemetric.app.studies.adapting.SIGNIFICANT", 1.0 if sure else -1.0)
+    monkeypatch.setattr("conemetric.studies.adapting.SIGNIFICANT", 1.0 if sure else -1.0)
     result = run("adapt", npz, "--out", tmp_path / "out", "--map", "queries")
     verdict = result.out.index("mean nDCG@10")
     assert result.out.index("written to") < verdict
@@ -202,7 +202,7 @@ def test_the_snippet_ranks_as_the_table_says(
     queries, documents, relevance = collection
     out = tmp_path / "out"
     short = [] if components is None else ["--components", components]
-    monkeypatch.setattr("conemetric.app.studies.adapting.Adaptation.helps", True)
+    monkeypatch.setattr("conemetric.studies.adapting.Adaptation.helps", True)
     result = run("adapt", npz, "--map", map_, "--out", out, "--json", *short)
     assert result.code == 0, result.err
     told = run("adapt", npz, "--map", map_, "--out", tmp_path / "again", *short)

@@ -15,7 +15,7 @@ from conemetric.app.cli.csv_files import scan_text
 from conemetric.app.cli.dialects import sniff
 from conemetric.app.cli.options import Reading, Supervised
 from conemetric.app.cli.tables import read_table
-from conemetric.app.studies.task import table_encoder
+from conemetric.studies.task import table_encoder
 
 SEPARATORS = [",", ", ", " ,", ";", "; ", "\t", "|"]
 WORDS = {"utf-8": "Żółw", "utf-8-sig": "Żółw", "cp1252": "Grüße €", "latin-1": "Grüße"}

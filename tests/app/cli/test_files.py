@@ -10,10 +10,10 @@ import pytest
 from conemetric.app.cli import files
 
 COMMANDS = {  # by name: arguments after the data, and what does the work
-    "learn": (["--label", "kind", "--method", "frob"], "conemetric.app.studies.run_study"),
-    "compare": (["--label", "kind", "--method", "frob"], "conemetric.app.studies.run_study"),
+    "learn": (["--label", "kind", "--method", "frob"], "conemetric.studies.run_study"),
+    "compare": (["--label", "kind", "--method", "frob"], "conemetric.studies.run_study"),
     "compress": (["--ignore", "kind"], "conemetric.app.cli.compressing._split"),
-    "adapt": ([], "conemetric.app.studies.adapting.adapt"),
+    "adapt": ([], "conemetric.studies.adapting.adapt"),
 }
 
 

@@ -25,8 +25,8 @@ def quick_report(request, monkeypatch):
     """Only the tests that look at the report pay for it; decisions have tests of their own."""
     if "report" not in request.node.name:
         monkeypatch.setattr("conemetric.report.metric.write_report", lambda *args, **kwargs: None)
-    monkeypatch.setattr("conemetric.app.studies.deciding.new_decision", lambda *_: None)
-    monkeypatch.setattr("conemetric.app.studies.study._refitted", lambda task, study, *_: study)
+    monkeypatch.setattr("conemetric.studies.deciding.new_decision", lambda *_: None)
+    monkeypatch.setattr("conemetric.studies.study._refitted", lambda task, study, *_: study)
 
 
 def test_a_csv_with_text_labels_gives_metric_table_and_report(run, csv, tmp_path):
@@ -85,7 +85,7 @@ def test_people_get_a_table_and_pipes_no_progress(run, csv, tmp_path):
 @pytest.mark.parametrize("repeats", [1, 3])
 @pytest.mark.parametrize("outcome", ["better", "worse", ""])
 def test_the_last_lines_say_what_to_do(run, csv, tmp_path, monkeypatch, outcome, repeats):
-    monkeypatch.setattr("conemetric.app.studies.Study.outcome", outcome)
+    monkeypatch.setattr("conemetric.studies.Study.outcome", outcome)
     options = ("--label", "kind", "--method", "frob", "--repeats", repeats)
     result = run("learn", csv, *options, "--out", tmp_path / "out")
     lines = result.out.splitlines()

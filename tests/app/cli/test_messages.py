@@ -20,12 +20,12 @@ from conemetric import (
     load_metric,
     save_metric,
 )
-from conemetric.app.advice import in_options
 from conemetric.app.cli import app
 from conemetric.app.cli.app import COMMANDS as FUNCTIONS
 from conemetric.app.cli.options import options_of
 from conemetric.app.cli.wording import plural
 from conemetric.ranking.judgements import check_relevance
+from conemetric.studies.advice import in_options
 
 X, y = load_wine(return_X_y=True)
 NAMES = [f"f{i}" for i in range(13)]

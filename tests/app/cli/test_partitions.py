@@ -13,9 +13,9 @@ from conemetric import FrobMetric, load_metric
 from conemetric.app.cli import partitions as module
 from conemetric.app.cli.options import Reading
 from conemetric.app.cli.partitions import find_partitions
-from conemetric.app.studies import Options, partitioned
-from conemetric.app.studies.partitioned import Partitioned
-from conemetric.app.studies.task import table_encoder
+from conemetric.studies import Options, partitioned
+from conemetric.studies.partitioned import Partitioned
+from conemetric.studies.task import table_encoder
 
 pytest.importorskip("dask.array")
 

@@ -95,7 +95,7 @@ def test_predict_agrees_with_python(run, learned, csv, frame, tmp_path, kind, id
 @pytest.fixture
 def ours_is_level(monkeypatch):
     """The verdict calls no row worse, so that learn ends with the command that predicts."""
-    monkeypatch.setattr("conemetric.app.studies.verdict.Verdict.is_worse", lambda *_: False)
+    monkeypatch.setattr("conemetric.studies.verdict.Verdict.is_worse", lambda *_: False)
 
 
 def last_command(result):

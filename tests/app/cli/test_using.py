@@ -16,7 +16,7 @@ from sklearn.preprocessing import StandardScaler
 from conemetric import FrobMetric, TableEncoder, load_metric, save_metric
 from conemetric.app.cli import batches
 from conemetric.app.cli.compressing import components_needed
-from conemetric.app.studies.methods import methods_for
+from conemetric.studies.methods import methods_for
 
 X, y = load_wine(return_X_y=True)
 NAMES = [f"f{i}" for i in range(13)]
@@ -225,7 +225,7 @@ def test_verify_says_when_it_is_given_its_own_training_pairs(
 ):
     monkeypatch.setattr("conemetric.report.metric.write_report", lambda *args, **kwargs: None)
     if many:  # a sample of the pairs is known
-        monkeypatch.setattr("conemetric.app.studies.constrained.MOST_KEYS", 60)
+        monkeypatch.setattr("conemetric.studies.constrained.MOST_KEYS", 60)
     lines = pairs.read_text().splitlines()
     learned = lines[1:150]
     known = {frozenset(line.split(",")[:2]) for line in learned}

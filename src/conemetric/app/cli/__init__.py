@@ -5,7 +5,7 @@ import warnings
 
 from rich.markup import escape
 
-from ..advice import in_options
+from ...studies.advice import in_options
 from .app import app
 from .invocation import state
 

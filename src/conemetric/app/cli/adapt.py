@@ -15,7 +15,7 @@ from .options import Adapting, Command, Overwrite, Sources, folder_for
 from .wording import grid, in_words, plural, written
 
 if TYPE_CHECKING:
-    from ..studies.adapting import Adaptation
+    from ...studies.adapting import Adaptation
 
 FILES = {"adapter": "adapter.safetensors", "report": "report.html", "table": "table.csv"}
 WEIGHTS = "fusion.json"
@@ -55,7 +55,7 @@ def adapt(given: Adapt) -> None:
     out = output_folder(given.out, [*FILES.values(), WEIGHTS, *QUERY.values()], given.overwrite)
 
     from ...report.adaptation import write_retrieval_report
-    from ..studies import adapting
+    from ...studies import adapting
     from .collections import read_collection
     from .scores import postgres_language, read_scores
 
@@ -155,7 +155,7 @@ def formula(found: "Adaptation") -> str:
 
 def query_rows(found: "Adaptation") -> list[dict[str, Any]]:
     """Every measure of every held-out query, before and after."""
-    from ..studies.adapting import MEASURES
+    from ...studies.adapting import MEASURES
 
     columns = {"query": _named(found, found.held_out)}
     for measure in MEASURES:
@@ -173,7 +173,7 @@ def _named(found, queries):
 def _answer(found: "Adaptation", name: str, files: dict[str, str], out: Path) -> None:
     """Print the measures before and after, what was learned and how to use it."""
     from ...report.adaptation import SCORES_HEADINGS, headline, scores_table
-    from ..studies.adapting import MAIN, MEASURES, SIGNIFICANT
+    from ...studies.adapting import MAIN, MEASURES, SIGNIFICANT
 
     certificate = found.estimator.certificate_
     changes = {measure: found.difference(measure) for measure in MEASURES}

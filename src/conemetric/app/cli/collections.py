@@ -12,8 +12,8 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.pipeline import make_pipeline
 
 from ...core.extras import require
+from ...studies.adapting import Collection
 from ..datasets import reference_pages
-from ..studies.adapting import Collection
 from .dialects import NUMBER, SAMPLE, decoded, separator_of
 from .files import check_file
 from .intake import column_matrix, is_vector, row_numbers

@@ -39,8 +39,8 @@ def compare(given: Compare) -> None:
     given.check()
 
     from ...storage import save_metric
-    from ..studies import run_study
-    from ..studies.methods import find, methods_for
+    from ...studies import run_study
+    from ...studies.methods import find, methods_for
     from .loading import load_task
 
     studies = []

@@ -56,7 +56,7 @@ def compress(given: Compress) -> None:
     from ...engine.solver import Status
     from ...papers.numax.numax import NuMax
     from ...storage import LearnedMetric, save_metric
-    from ..studies.task import table_encoder
+    from ...studies.task import table_encoder
     from .loading import load_rows
 
     with progress_bar("reading"):
@@ -139,7 +139,7 @@ def _split(table, max_rows, rng):
     """Rows to learn from, and others to judge on (the same ones if there are too few others)."""
     import numpy as np
 
-    from ..studies.supervision import sample_by_class
+    from ...studies.supervision import sample_by_class
 
     n = len(table.X)
     y = np.zeros(n, int) if table.labels is None else table.labels

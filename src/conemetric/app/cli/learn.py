@@ -72,7 +72,7 @@ def learn(given: Learn) -> None:
     if not many and (given.method or by_default) in ("auto", "relative"):  # they compile for long
         state.at_end.enter_context(compiled_ahead("solvers.newton_kernels", "advance"))
     from ...report.metric import write_report
-    from ..studies import run_study
+    from ...studies import run_study
     from .loading import load_task
     from .partitions import computing, load_partitions
 
@@ -169,7 +169,7 @@ def _image_shape(image, data):
 
 def _answer(study, table, name, given, out, files):
     from ...report.table import table_headings, table_rows
-    from ..studies.study import COMPILING
+    from ...studies.study import COMPILING
 
     values = {"data": name, **_values(study)}
     values["files"] = {kind: str(out / file) for kind, file in files.items()}
@@ -192,7 +192,7 @@ def _answer(study, table, name, given, out, files):
 
 def _values(study):
     """What the study found, for `--json`."""
-    from ..studies.verdict import Kind
+    from ...studies.verdict import Kind
 
     verdict = study.verdict
     by_kind = defaultdict(list)

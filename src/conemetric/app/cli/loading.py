@@ -6,9 +6,9 @@ import numpy as np
 import polars as pl
 
 from ...constraints.labels import MAX_CLASS_VALUES, is_continuous
+from ...studies.constrained import Paired, Ranked
+from ...studies.supervision import Labelled, Measured, Task
 from ..datasets import ALIASES, BUNDLED, load_bundled
-from ..studies.constrained import Paired, Ranked
-from ..studies.supervision import Labelled, Measured, Task
 from .files import check_file
 from .intake import Learned, Table, row_numbers
 from .options import Reading

@@ -22,8 +22,8 @@ from typing import Annotated, Any, get_origin
 
 import typer
 
+from ...studies.options import AdaptOptions, Options
 from ..datasets import ALIASES, BUNDLED
-from ..options import AdaptOptions, Options
 from .files import check_file
 from .invocation import state
 

@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 
 from ...core.extras import require
-from ..studies.partitioned import Partitioned
+from ...studies.partitioned import Partitioned
 from . import intake
 from .invocation import state
 from .learn import Learn

@@ -9,7 +9,7 @@ from scipy import sparse
 from ...export import postgres_connection, postgres_scores
 from ...ranking.engines import ENGINES
 from ...ranking.lexical import BM25Vectors
-from ..studies.adapting import Collection
+from ...studies.adapting import Collection
 from .collections import known_lines
 from .dialects import decoded
 from .files import check_file

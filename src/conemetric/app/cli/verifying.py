@@ -143,8 +143,8 @@ def _note_on_rows(notes, X, pairs):
 
 def _share_known(notes, kind, X, pairs):
     """The share of these pairs that the notes have keys of, by the sample that they keep."""
-    from ..studies.constrained import MOST_KEYS, pair_keys
-    from ..studies.task import digits_of
+    from ...studies.constrained import MOST_KEYS, pair_keys
+    from ...studies.task import digits_of
 
     known = notes.get(kind)
     if not known or notes.get("rows_id") != digits_of(X):

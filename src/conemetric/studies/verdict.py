@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from ...evaluation.statistics import SIGNIFICANT
+from ..evaluation.statistics import SIGNIFICANT
 
 SMALLEST_P_SHOWN = 0.001  # smaller p-values are shown as "p < 0.001"
 

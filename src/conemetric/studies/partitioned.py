@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from ...core.extras import require
-from ...neighbours.search import sample_size
-from ...tables import TableEncoder
-from ..options import Options
+from ..core.extras import require
+from ..neighbours.search import sample_size
+from ..tables import TableEncoder
+from .options import Options
 from .supervision import Labelled, sample_by_class
 
 VOTING = 20_000  # rows that vote when judging, and decide on scaling and principal components

@@ -3,7 +3,7 @@
 from importlib import import_module
 from typing import Any, NamedTuple
 
-from ..options import Options
+from .options import Options
 
 WORK = 1e13  # scalar operations of a fit from the default number of rows: minutes on a few cores
 # rows of a fold times (features + 100) that a candidate of "auto" learns from, at most: all candidates

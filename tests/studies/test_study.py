@@ -11,18 +11,14 @@ from sklearn.datasets import load_iris, load_wine
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
 from conemetric import FrobMetric, watching
-from conemetric.app.studies import Options, methods, run_study
-from conemetric.app.studies import study as studying
-from conemetric.app.studies.constrained import Paired, Ranked
-from conemetric.app.studies.methods import KNOWN, find
-from conemetric.app.studies.supervision import (
-    Labelled,
-    Measured,
-    sample_by_class,
-)
-from conemetric.app.studies.task import Judgement, data_id
 from conemetric.automatic import automatic
 from conemetric.evaluation.knn import knn_error
+from conemetric.studies import Options, methods, run_study
+from conemetric.studies import study as studying
+from conemetric.studies.constrained import Paired, Ranked
+from conemetric.studies.methods import KNOWN, find
+from conemetric.studies.supervision import Labelled, Measured, sample_by_class
+from conemetric.studies.task import Judgement, data_id
 
 X, y = load_iris(return_X_y=True)
 

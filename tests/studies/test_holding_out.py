@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 from sklearn.metrics import roc_auc_score
 
-from conemetric.app.studies import Options, run_study
-from conemetric.app.studies.constrained import Paired, Ranked
-from conemetric.app.studies.holding_out import divided, groups_of, in_proportion, rows_of_groups
-from conemetric.app.studies.supervision import Labelled, Measured
 from conemetric.evaluation.statistics import randomisation_test
 from conemetric.evaluation.verification import distance_score
+from conemetric.studies import Options, run_study
+from conemetric.studies.constrained import Paired, Ranked
+from conemetric.studies.holding_out import divided, groups_of, in_proportion, rows_of_groups
+from conemetric.studies.supervision import Labelled, Measured
 
 
 def people(seed, n_people=8, n_rows=40, n_columns=60, noise=2.0):

@@ -9,7 +9,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 from sklearn.model_selection import GroupShuffleSplit, StratifiedGroupKFold
 
-from ...core.warn import collected_warnings
+from ..core.warn import collected_warnings
 
 # folds of groups, of which as many are held out as make the share: three of ten for 0.3
 MOST_FOLDS = 10

@@ -13,18 +13,18 @@ from sklearn.decomposition import PCA
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from ...core.clock import seconds_compiling, timed_stage
-from ...core.progress import all_or_nothing, labelled
-from ...core.warn import collected_warnings
-from ...engine.solver import Status
-from ...estimators.fit_warnings import CollapsedMetricWarning, ScaleWarning
-from ...storage import LearnedMetric
-from ...tables import TableEncoder
-from ..advice import in_options
-from ..options import Options
+from ..core.clock import seconds_compiling, timed_stage
+from ..core.progress import all_or_nothing, labelled
+from ..core.warn import collected_warnings
+from ..engine.solver import Status
+from ..estimators.fit_warnings import CollapsedMetricWarning, ScaleWarning
+from ..storage import LearnedMetric
+from ..tables import TableEncoder
 from . import deciding
+from .advice import in_options
 from .constrained import Paired
 from .methods import find, methods_for
+from .options import Options
 from .supervision import Labelled
 from .task import Judgement, Task, data_id, table_encoder
 from .verdict import Kind, Outcome, Row, Terms, Verdict, find_verdict, verdict_in_words
@@ -248,8 +248,8 @@ def run_study(
     Examples
     --------
     >>> from sklearn.datasets import load_iris
-    >>> from conemetric.app.studies import Options, run_study
-    >>> from conemetric.app.studies.supervision import Labelled
+    >>> from conemetric.studies import Options, run_study
+    >>> from conemetric.studies.supervision import Labelled
     >>> X, y = load_iris(return_X_y=True)
     >>> study = run_study(Labelled(X, y), Options(method="frob"))
     >>> study.after.rate <= 0.1, study.metric.method

@@ -7,7 +7,7 @@ from itertools import combinations, permutations, product
 import pytest
 from verdict_oracle import DISTANCES, Oracle
 
-from conemetric.app.studies.verdict import Kind, Row, Terms, find_verdict, verdict_in_words
+from conemetric.studies.verdict import Kind, Row, Terms, find_verdict, verdict_in_words
 
 KINDS = {
     "euclidean": Kind.EUCLIDEAN,

@@ -18,11 +18,11 @@ from threadpoolctl import threadpool_info, threadpool_limits
 from verdict_oracle import Oracle
 
 from conemetric import AutoMetric, FrobMetric, LearnedMetric
-from conemetric.app.studies import Options, deciding, run_study
-from conemetric.app.studies.supervision import Labelled, Measured
-from conemetric.app.studies.task import Deviation, Judgement
 from conemetric.automatic import automatic
 from conemetric.report.table import table_rows
+from conemetric.studies import Options, deciding, run_study
+from conemetric.studies.supervision import Labelled, Measured
+from conemetric.studies.task import Deviation, Judgement
 
 X, y = load_wine(return_X_y=True)
 

@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.stats import binomtest
 
-from ...evaluation.statistics import mcnemar, mean_interval, randomisation_test
-from ...tables import TableEncoder
-from ...tables.columns import date_formats
+from ..evaluation.statistics import mcnemar, mean_interval, randomisation_test
+from ..tables import TableEncoder
+from ..tables.columns import date_formats
 
 
 @dataclass(frozen=True)

@@ -8,12 +8,12 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 from sklearn.utils.validation import has_fit_parameter
 
-from ...core.wording import shortened
-from ...evaluation.knn import knn_predict, nearest_labels
-from ...neighbours.ties import labelled_keys
-from ..options import Options
+from ..core.wording import shortened
+from ..evaluation.knn import knn_predict, nearest_labels
+from ..neighbours.ties import labelled_keys
 from .holding_out import rows_of_groups
 from .methods import find
+from .options import Options
 from .task import Deviation, Judgement, Task, no_items
 
 MIN_ROWS = 10  # with fewer, a held-out share is a row or two

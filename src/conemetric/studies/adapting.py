@@ -7,18 +7,18 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
-from ...core.progress import emit
-from ...core.warn import collected_warnings
-from ...evaluation.statistics import SIGNIFICANT, PairedDifference, paired_difference
-from ...ranking import measures
-from ...ranking.adapter import QueryAdapter, RelevanceMetric
-from ...ranking.base import RankingEstimator
-from ...ranking.engines import ENGINES, check_target
-from ...ranking.fusion import Fusion, reciprocal_ranks
-from ...ranking.judgements import check_relevance
-from ...ranking.top_k import unit_rows
-from ..advice import in_options
-from ..options import AdaptOptions
+from ..core.progress import emit
+from ..core.warn import collected_warnings
+from ..evaluation.statistics import SIGNIFICANT, PairedDifference, paired_difference
+from ..ranking import measures
+from ..ranking.adapter import QueryAdapter, RelevanceMetric
+from ..ranking.base import RankingEstimator
+from ..ranking.engines import ENGINES, check_target
+from ..ranking.fusion import Fusion, reciprocal_ranks
+from ..ranking.judgements import check_relevance
+from ..ranking.top_k import unit_rows
+from .advice import in_options
+from .options import AdaptOptions
 
 DEPTH = 100  # of the rankings: the deepest of the measures
 MEASURES = {

@@ -11,7 +11,7 @@ class Options:
     Attributes
     ----------
     method : str or None
-        A name from `conemetric.app.studies.methods`; None takes the first that learns from
+        A name from `conemetric.studies.methods`; None takes the first that learns from
         the given supervision: "auto" (`AutoMetric`) for labels.
     parameters : dict
         Parameters of the estimator; those its class does not have are ignored.

@@ -5,11 +5,11 @@ from typing import Any, Self
 
 import numpy as np
 
-from ...constraints.in_memory import check_pairs, check_similar, check_triplets
-from ...core.wording import plural
-from ...evaluation.verification import best_threshold, distance_score
-from ..options import Options
+from ..constraints.in_memory import check_pairs, check_similar, check_triplets
+from ..core.wording import plural
+from ..evaluation.verification import best_threshold, distance_score
 from .holding_out import Division, divided, groups_of, in_proportion
+from .options import Options
 from .supervision import MIN_ROWS, VALIDATION_SHARE, Constant
 from .task import Judgement, Task, digits_of, no_items
 

@@ -16,21 +16,21 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, OrdinalEncoder, StandardScaler
 from threadpoolctl import threadpool_limits
 
-from ...automatic.automatic import AutoMetric
-from ...core.clock import timed_stage
-from ...core.extras import require
-from ...core.progress import is_all_or_nothing
-from ...core.threads import MIN_PARALLEL_WORK
-from ...core.warn import collected_warnings
-from ...decisions.classifier import MetricClassifier
-from ...decisions.parts import Explanation
-from ...decisions.regressor import MetricRegressor
-from ...estimators.fit_warnings import CollapsedMetricWarning
-from ...tables import TableEncoder
-from ...tables.columns import date_formats, seconds_of_word
-from ..advice import in_options
-from ..options import Options
+from ..automatic.automatic import AutoMetric
+from ..core.clock import timed_stage
+from ..core.extras import require
+from ..core.progress import is_all_or_nothing
+from ..core.threads import MIN_PARALLEL_WORK
+from ..core.warn import collected_warnings
+from ..decisions.classifier import MetricClassifier
+from ..decisions.parts import Explanation
+from ..decisions.regressor import MetricRegressor
+from ..estimators.fit_warnings import CollapsedMetricWarning
+from ..tables import TableEncoder
+from ..tables.columns import date_formats, seconds_of_word
+from .advice import in_options
 from .methods import find
+from .options import Options
 from .supervision import Labelled
 from .task import Judgement, Task, word_columns
 
