@@ -19,7 +19,7 @@ def test_the_api_page_lists_every_public_name(name):
 
 
 def test_every_command_is_listed():
-    declared = pytest.importorskip("conemetric.app.cli.app").COMMANDS
+    declared = pytest.importorskip("conemetric.cli.app").COMMANDS
     commands = [command.__name__ for command in declared]
     page = (DOCS / "command_line.md").read_text()
     (line,) = re.findall(r"`conemetric learn \| (.*?)`", (DOCS.parent / "README.md").read_text())

@@ -24,7 +24,7 @@ def main() -> None:
                 f"the conemetric command needs {', '.join(missing)}; install everything it needs "
                 "by: python -m pip install 'conemetric[cli]'"
             )
-        from .app.cli import main as run
+        from .cli import main as run
 
         run()
     except KeyboardInterrupt:  # a running command answers for itself

@@ -3,8 +3,6 @@
 import numpy as np
 import pytest
 
-from conemetric.app.cli.loading import load_rows
-from conemetric.app.cli.options import DataArgument, Reading
 from conemetric.app.datasets import (
     ALIASES,
     BUNDLED,
@@ -12,6 +10,8 @@ from conemetric.app.datasets import (
     load_vehicle,
     reference_pages,
 )
+from conemetric.cli.options import DataArgument, Reading
+from conemetric.cli.reading.loading import load_rows
 
 
 @pytest.mark.parametrize("name", [*BUNDLED, *ALIASES, None])
