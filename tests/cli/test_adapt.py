@@ -10,7 +10,7 @@ import polars as pl
 import pytest
 
 from conemetric import load_metric
-from conemetric.app.datasets import JudgedTexts, reference_pages
+from conemetric.datasets import JudgedTexts, reference_pages
 from conemetric.cli.options import Sources
 from conemetric.cli.reading.collections import read_collection, read_judgements
 from conemetric.ranking.measures import ndcg, rank

@@ -15,7 +15,7 @@ import pytest
 from sklearn.datasets import load_wine
 
 from conemetric import load_metric
-from conemetric.app.datasets import BUNDLED
+from conemetric.datasets import BUNDLED
 
 X, y = load_wine(return_X_y=True)
 

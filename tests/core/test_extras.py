@@ -49,7 +49,7 @@ print(conemetric.load_metric({str(tmp_path / "m.safetensors")!r}).certificate.st
 
 def test_what_needs_more_names_the_extra():
     result = python(
-        "from conemetric.app.plotting import SpectrumDisplay; SpectrumDisplay([1.0]).plot()"
+        "from conemetric.plotting import SpectrumDisplay; SpectrumDisplay([1.0]).plot()"
     )
     assert result.returncode == 1
     assert "ImportError" in result.stderr and "'conemetric[plot]'" in result.stderr

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 from rich.markup import escape
 
-from ..app.datasets import BUNDLED
+from ..datasets import BUNDLED
 from ..core.progress import emit
 from .files import DECISION, as_rows, output_folder, write_csv
 from .invocation import progress_bar, state

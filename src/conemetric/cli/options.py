@@ -22,7 +22,7 @@ from typing import Annotated, Any, get_origin
 
 import typer
 
-from ..app.datasets import ALIASES, BUNDLED
+from ..datasets import ALIASES, BUNDLED
 from ..studies.options import AdaptOptions, Options
 from .files import check_file
 from .invocation import state

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from ..app.datasets import ALIASES, BUNDLED, load_bundled
+from ..datasets import ALIASES, BUNDLED, load_bundled
 from .files import check_file, check_free
 from .invocation import progress_bar, state
 from .options import Command, Dialect, DropMissing, IdColumn, Metric, Out, Overwrite, Rows, option

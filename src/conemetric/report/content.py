@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from sklearn.metrics import confusion_matrix
 
-from ..app.plotting import class_colours, on_principal_axes
+from ..plotting import class_colours, on_principal_axes
 from ..core import spectral
 from ..studies import Study
 

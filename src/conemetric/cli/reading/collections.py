@@ -11,7 +11,7 @@ from sklearn.decomposition import TruncatedSVD
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.pipeline import make_pipeline
 
-from ...app.datasets import reference_pages
+from ...datasets import reference_pages
 from ...core.extras import require
 from ...studies.adapting import Collection
 from ..files import check_file

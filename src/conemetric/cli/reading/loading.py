@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from ...app.datasets import ALIASES, BUNDLED, load_bundled
+from ...datasets import ALIASES, BUNDLED, load_bundled
 from ...constraints.labels import MAX_CLASS_VALUES, is_continuous
 from ...studies.constrained import Paired, Ranked
 from ...studies.supervision import Labelled, Measured, Task

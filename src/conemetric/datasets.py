@@ -45,7 +45,7 @@ def load_vehicle() -> "Bunch":
 
     Examples
     --------
-    >>> from conemetric.app.datasets import load_vehicle
+    >>> from conemetric.datasets import load_vehicle
     >>> vehicle = load_vehicle()
     >>> vehicle.data.shape, vehicle.target_names.tolist()
     ((846, 18), ['bus', 'opel', 'saab', 'van'])
@@ -93,7 +93,7 @@ def reference_pages() -> JudgedTexts:
 
     Examples
     --------
-    >>> from conemetric.app.datasets import reference_pages
+    >>> from conemetric.datasets import reference_pages
     >>> pages = reference_pages()
     >>> pages.queries[2], pages.names[2]
     ('An AdaBoost regressor.', 'AdaBoostRegressor')

@@ -7,7 +7,7 @@ import pytest
 from sklearn.datasets import load_iris
 
 from conemetric import FrobMetric, LearnedMetric
-from conemetric.app.plotting import MetricComparisonDisplay, SpectrumDisplay
+from conemetric.plotting import MetricComparisonDisplay, SpectrumDisplay
 
 pytest.importorskip("matplotlib").use("agg")
 

@@ -3,13 +3,7 @@
 import numpy as np
 import pytest
 
-from conemetric.app.datasets import (
-    ALIASES,
-    BUNDLED,
-    load_bundled,
-    load_vehicle,
-    reference_pages,
-)
+from conemetric.datasets import ALIASES, BUNDLED, load_bundled, load_vehicle, reference_pages
 from conemetric.cli.options import DataArgument, Reading
 from conemetric.cli.reading.loading import load_rows
 

@@ -13,9 +13,9 @@ from typing import Any, Self
 import numpy as np
 from sklearn.decomposition import PCA
 
-from ..core import spectral
-from ..core.arrays import to_numpy
-from ..core.extras import require
+from .core import spectral
+from .core.arrays import to_numpy
+from .core.extras import require
 
 BEFORE, AFTER = "#d98a1f", "#2b7fd4"  # distinguishable for the colour-blind
 # matplotlib's own cycle
@@ -59,7 +59,7 @@ class MetricComparisonDisplay(_Display):
     --------
     >>> from sklearn.datasets import load_iris
     >>> from conemetric import FrobMetric
-    >>> from conemetric.app.plotting import MetricComparisonDisplay
+    >>> from conemetric.plotting import MetricComparisonDisplay
     >>> X, y = load_iris(return_X_y=True)
     >>> display = MetricComparisonDisplay.from_estimator(FrobMetric().fit(X, y), X, y)
     >>> [ax.get_title() for ax in display.ax_]
@@ -110,7 +110,7 @@ class SpectrumDisplay(_Display):
     --------
     >>> from sklearn.datasets import load_iris
     >>> from conemetric import FrobMetric
-    >>> from conemetric.app.plotting import SpectrumDisplay
+    >>> from conemetric.plotting import SpectrumDisplay
     >>> display = SpectrumDisplay.from_estimator(FrobMetric().fit(*load_iris(return_X_y=True)))
     >>> bool(display.eigenvalues[0] == display.eigenvalues.max())
     True
@@ -144,7 +144,7 @@ class ConvergenceDisplay(_Display):
     --------
     >>> from sklearn.datasets import load_iris
     >>> from conemetric import FrobMetric
-    >>> from conemetric.app.plotting import ConvergenceDisplay
+    >>> from conemetric.plotting import ConvergenceDisplay
     >>> display = ConvergenceDisplay.from_estimator(FrobMetric().fit(*load_iris(return_X_y=True)))
     >>> display.ax_[1].get_yscale()
     'log'
