@@ -10,7 +10,11 @@ from sklearn.model_selection import train_test_split
 from sklearn.neighbors import KNeighborsClassifier
 
 from conemetric import FrobMetric
-from conemetric.plotting import ConvergenceDisplay, MetricComparisonDisplay, SpectrumDisplay
+from conemetric.plotting import (
+    ConvergenceDisplay,
+    MetricComparisonDisplay,
+    SpectrumDisplay,
+)
 
 X, y = load_digits(return_X_y=True)
 X_train, X_test, y_train, y_test = train_test_split(

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from conemetric.datasets import ALIASES, BUNDLED, load_bundled, load_vehicle, reference_pages
 from conemetric.cli.options import DataArgument, Reading
 from conemetric.cli.reading.loading import load_rows
+from conemetric.datasets import ALIASES, BUNDLED, load_bundled, load_vehicle, reference_pages
 
 
 @pytest.mark.parametrize("name", [*BUNDLED, *ALIASES, None])

@@ -20,8 +20,8 @@ import time
 import numpy as np
 from scipy import sparse
 
+from conemetric.engine.certificate import relative_gap
 from conemetric.engine.operators import from_triplets
-from conemetric.engine.solver import relative_gap
 from conemetric.papers.relative_comparisons.dual_coordinate import DualCoordinate
 from conemetric.papers.relative_comparisons.program import ComparisonProgram
 

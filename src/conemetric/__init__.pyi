@@ -4,8 +4,8 @@ from .automatic.automatic import AutoMetric as AutoMetric
 from .core.progress import watching as watching
 from .decisions.classifier import MetricClassifier as MetricClassifier
 from .decisions.regressor import MetricRegressor as MetricRegressor
-from .engine.solver import Certificate as Certificate
-from .engine.solver import Status as Status
+from .engine.certificate import Certificate as Certificate
+from .engine.certificate import Status as Status
 from .estimators.checks import expected_failed_checks as expected_failed_checks
 from .estimators.fit_warnings import CollapsedMetricWarning as CollapsedMetricWarning
 from .estimators.fit_warnings import ScaleWarning as ScaleWarning

@@ -27,7 +27,7 @@ from conemetric import (
     RelevanceMetric,
     solve_frobenius_sdp,
 )
-from conemetric.engine.solver import Certificate
+from conemetric.engine.certificate import Certificate
 from conemetric.ranking.candidates import Setting
 from conemetric.ranking.program import RankingProgram
 

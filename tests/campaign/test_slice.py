@@ -12,7 +12,7 @@ import pytest
 
 from campaign import certificates, changes, files, hostile, kills, precision, unfoldings
 from conemetric import MaximumVarianceUnfolding
-from conemetric.engine.solver import Certificate, Status
+from conemetric.engine.certificate import Certificate, Status
 
 LONG = 6  # times as much, among the slow tests
 

@@ -10,9 +10,9 @@ import polars as pl
 import pytest
 
 from conemetric import load_metric
-from conemetric.datasets import JudgedTexts, reference_pages
 from conemetric.cli.options import Sources
 from conemetric.cli.reading.collections import read_collection, read_judgements
+from conemetric.datasets import JudgedTexts, reference_pages
 from conemetric.ranking.measures import ndcg, rank
 
 N_QUERIES, N_DOCUMENTS, D = 60, 80, 6

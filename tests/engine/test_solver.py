@@ -10,16 +10,9 @@ from threadpoolctl import ThreadpoolController
 
 from conemetric.core.blas import WORK_PER_THREAD
 from conemetric.core.progress import all_or_nothing
-from conemetric.engine.program import Bounds, Problem, SpectralDual
-from conemetric.engine.solver import (
-    Certificate,
-    Infeasible,
-    Iterate,
-    Solver,
-    Status,
-    _Best,
-    relative_gap,
-)
+from conemetric.engine.certificate import Bounds, Certificate, Status, relative_gap
+from conemetric.engine.program import Problem, SpectralDual
+from conemetric.engine.solver import Infeasible, Iterate, Solver, _Best
 
 
 class Counting(Problem):

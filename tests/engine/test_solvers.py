@@ -23,11 +23,12 @@ from oracles import (
 from sklearn.exceptions import ConvergenceWarning
 
 from conemetric.core.arrays import like, to_numpy
+from conemetric.engine.certificate import Status, relative_gap
 from conemetric.engine.dual_quasi_newton import DualQuasiNewton
 from conemetric.engine.frobenius import FrobeniusProgram
 from conemetric.engine.losses import Logistic
 from conemetric.engine.operators import from_pairs, from_triplets
-from conemetric.engine.solver import Solver, Status, relative_gap
+from conemetric.engine.solver import Solver
 from conemetric.papers.boostmetric.column_generation import ColumnGeneration
 from conemetric.papers.boostmetric.linear_column_generation import LinearColumnGeneration
 from conemetric.papers.boostmetric.program import TraceProgram

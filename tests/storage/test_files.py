@@ -35,7 +35,7 @@ from conemetric import (
     save_metric,
 )
 from conemetric.core.arrays import to_numpy
-from conemetric.engine.solver import Certificate, Status
+from conemetric.engine.certificate import Certificate, Status
 from conemetric.storage import MetricFileError, atomic_path
 from conemetric.storage.checked import digest, same_state, split_state
 

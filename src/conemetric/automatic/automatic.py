@@ -31,7 +31,7 @@ from ..core.clock import stopwatch
 from ..core.progress import is_all_or_nothing, labelled
 from ..core.sklearn_private import Interval, StrOptions
 from ..core.threads import MIN_PARALLEL_WORK
-from ..engine.solver import Certificate
+from ..engine.certificate import Certificate
 from ..estimators.base import SOLVER_PARAMETERS, MahalanobisMetric
 from ..estimators.validation import validate_labelled_points
 from ..papers.boostmetric.boostmetric import BoostMetric

@@ -53,7 +53,7 @@ def compress(given: Compress) -> None:
     import numpy as np
     from sklearn.pipeline import make_pipeline
 
-    from ..engine.solver import Status
+    from ..engine.certificate import Status
     from ..papers.numax.numax import NuMax
     from ..storage import LearnedMetric, save_metric
     from ..studies.task import table_encoder

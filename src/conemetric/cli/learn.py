@@ -9,8 +9,8 @@ from typing import Annotated, Any
 import typer
 from rich.markup import escape
 
-from ..datasets import BUNDLED
 from ..core.progress import emit
+from ..datasets import BUNDLED
 from .files import DECISION, as_rows, output_folder, write_csv
 from .invocation import progress_bar, state
 from .options import Command, Judging, Overwrite, Supervised, flag, folder_for, is_pattern, option

@@ -15,7 +15,7 @@ from rich.table import Table
 from ..core.wording import first_few, listed, plural  # noqa: F401
 
 if TYPE_CHECKING:
-    from ..engine.solver import Certificate
+    from ..engine.certificate import Certificate
     from ..evaluation.thresholds import ThresholdPromise
 
 

@@ -27,7 +27,7 @@ from ..core.sklearn_private import Interval, StrOptions
 from ..core.sparse_rows import SparseRows
 from ..core.warn import collected_warnings
 from ..core.weights import check_weights, class_factors
-from ..engine.solver import Certificate
+from ..engine.certificate import Certificate
 from ..estimators.base import CertifiedEstimator, MahalanobisMetric, Seed
 from ..estimators.checks import WEIGHTS, because
 from ..estimators.validation import LARGEST_EXTENT, dense, refuse_unusable, validate_points

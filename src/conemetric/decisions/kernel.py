@@ -16,7 +16,7 @@ import numpy as np
 from ..core import fields
 from ..core.arrays import Array, like, namespace, to_numpy
 from ..engine import kernel_ridge
-from ..engine.solver import Certificate
+from ..engine.certificate import Certificate
 from .held_out import HeldOut, in_folds
 from .rule import Judge, Training, Trial
 

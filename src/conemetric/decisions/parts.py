@@ -6,8 +6,8 @@ from typing import Self
 import numpy as np
 
 from ..core import fields
+from ..engine.certificate import Certificate
 from ..engine.kernel_ridge import mean_differences
-from ..engine.solver import Certificate
 from .rule import FittedRule, Training, Trial
 from .rules import RULES
 

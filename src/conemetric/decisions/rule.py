@@ -13,7 +13,7 @@ import numpy as np
 
 from ..core.arrays import Array, like, take, to_numpy
 from ..core.fields import State
-from ..engine.solver import Certificate
+from ..engine.certificate import Certificate
 from ..neighbours.search import nearest
 from ..neighbours.ties import commonest_first
 

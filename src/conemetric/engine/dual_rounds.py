@@ -15,10 +15,11 @@ from typing import Any
 import numpy as np
 
 from ..core.arrays import Array, Values, is_torch, like, namespace, on_device, to_index
+from .certificate import relative_gap
 from .frobenius import FrobeniusProgram
 from .mixture import Mixture
 from .program import Evaluation
-from .solver import Iterate, relative_gap
+from .solver import Iterate
 
 MIN_CONSTRAINTS = 10_000  # constraints below which no round pays for its setup
 MAX_FREE_SHARE = 0.1  # share of free multipliers up to which only they, and as many more, move

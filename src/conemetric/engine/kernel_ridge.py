@@ -24,8 +24,7 @@ from ..core.compiled import jit
 from ..core.fields import Number, Stored, Text
 from ..core.slices import slices
 from ..core.threads import threaded
-from .program import Bounds
-from .solver import Certificate, Status
+from .certificate import Bounds, Certificate, Status
 
 JITTER = 1e-9  # added to the diagonal of K(z, z), where landmarks nearly coincide
 # in units of eps, of a squared distance relative to the sizes of both rows: equal rows reach 9 (1 to

@@ -4,25 +4,18 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from copy import copy
 from functools import cached_property
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 from ..core import spectral
 from ..core.arrays import Array, Values, float64, is_float
 from ..core.vectors import Reduction, clipped, total
+from .certificate import Bounds
 from .losses import weighted_sum
 from .operators.base import Operator
 
 Point = Array | tuple[Array, ...]  # primal or dual, as the program has it
 Primal = tuple[float, float]  # objective and relative violation
 TRACE_ROUNDING = 1e-10  # relative, of a trace computed in float64
-
-
-class Bounds(NamedTuple):
-    """``dual <= optimum``, and a point of value ``primal`` with this relative ``violation``."""
-
-    primal: float
-    dual: float
-    violation: float = 0.0
 
 
 def missed_trace(L: Array) -> float:

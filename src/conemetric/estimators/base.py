@@ -24,9 +24,10 @@ from ..core.arrays import (
     transposed,
 )
 from ..core.sklearn_private import Interval
+from ..engine.certificate import SHORT_OF_TOL
 from ..engine.operators.span import Coordinates
 from ..engine.program import Problem
-from ..engine.solver import SHORT_OF_TOL, Solver, SolveResult
+from ..engine.solver import Solver, SolveResult
 from .fit_warnings import warn_if_collapsed
 from .tuples import TupleMethods, look_up
 from .validation import FLOATS, check_tensor, validate_points

@@ -13,9 +13,9 @@ from ..core.arrays import float64, like, namespace, to_numpy
 from ..core.atomic import atomic_fit, atomic_update
 from ..core.sklearn_private import Interval, StrOptions, fit_context
 from ..core.warn import warn_user
+from ..engine.certificate import Bounds, Certificate, Status
 from ..engine.dual_quasi_newton import DualQuasiNewton
-from ..engine.program import Bounds
-from ..engine.solver import Certificate, SolveResult, Status
+from ..engine.solver import SolveResult
 from ..estimators.base import SOLVER_PARAMETERS, CertifiedEstimator, Seed
 from ..estimators.checks import FIT, FIT_AND_USE, because
 from ..estimators.validation import check_size, refuse_dask

@@ -6,8 +6,8 @@ from typing import NamedTuple
 import numpy as np
 from sklearn.metrics import confusion_matrix
 
-from ..plotting import class_colours, on_principal_axes
 from ..core import spectral
+from ..plotting import class_colours, on_principal_axes
 from ..studies import Study
 
 SHOWN = 400  # rows drawn in the two-dimensional views: more overlap

@@ -6,7 +6,7 @@ from typing import Any
 
 from .. import __version__
 from ..core.extras import require
-from ..engine.solver import Certificate
+from ..engine.certificate import Certificate
 from ..storage import atomic_path
 from ..studies import Study
 from . import content

@@ -21,7 +21,7 @@ from safetensors.numpy import save as to_safetensors
 
 from ..core.fields import FieldError, expect
 from ..core.slices import slices
-from ..engine.solver import Certificate, Status
+from ..engine.certificate import Certificate, Status
 
 MAX_BYTES = 4 << 30  # of a file: enough for 20,000 x 20,000 in float64
 MAX_HEADER = 32 << 20  # characters

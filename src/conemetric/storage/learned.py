@@ -22,7 +22,7 @@ from ..core.fields import (
     expect,
 )
 from ..core.warn import warn_user
-from ..engine.solver import Certificate
+from ..engine.certificate import Certificate
 from ..estimators.base import CertifiedEstimator, MahalanobisMetric
 from ..estimators.checks import FIT_AND_TRANSFORM, FIT_AND_USE, because
 from ..estimators.validation import validate_points

@@ -16,7 +16,7 @@ from sklearn.preprocessing import StandardScaler
 from ..core.clock import seconds_compiling, timed_stage
 from ..core.progress import all_or_nothing, labelled
 from ..core.warn import collected_warnings
-from ..engine.solver import Status
+from ..engine.certificate import Status
 from ..estimators.fit_warnings import CollapsedMetricWarning, ScaleWarning
 from ..storage import LearnedMetric
 from ..tables import TableEncoder

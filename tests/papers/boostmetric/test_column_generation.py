@@ -13,9 +13,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 from oracles import trace_optimum
 
 from conemetric.core.arrays import to_numpy
+from conemetric.engine.certificate import Status
 from conemetric.engine.losses import Logistic, LogSumExp
 from conemetric.engine.operators import from_triplets
-from conemetric.engine.solver import Status
 from conemetric.papers.boostmetric.column_generation import ColumnGeneration, positive_root
 from conemetric.papers.boostmetric.ensemble import Ensemble, LearnerMargins
 from conemetric.papers.boostmetric.program import TraceProgram

@@ -5,8 +5,8 @@ import pytest
 from instances import KINDS, triplet_instance
 from sklearn.exceptions import ConvergenceWarning
 
+from conemetric.engine.certificate import Status
 from conemetric.engine.operators import from_triplets
-from conemetric.engine.solver import Status
 from conemetric.papers.eigenvalue.program import EigenvalueProgram, ProximalDual
 from conemetric.papers.eigenvalue.proximal_point import ProximalPoint
 

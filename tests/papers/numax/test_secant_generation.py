@@ -13,7 +13,7 @@ from sklearn.datasets import load_iris
 
 from conemetric import NuMax
 from conemetric.core.arrays import to_numpy
-from conemetric.engine.solver import Status
+from conemetric.engine.certificate import Status
 from conemetric.papers.numax import admm, secant_generation
 from conemetric.papers.numax.admm import ADMM, CG_TOL
 from conemetric.papers.numax.interior_point import IsometryPath

@@ -11,8 +11,8 @@ from sklearn.decomposition import TruncatedSVD
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.pipeline import make_pipeline
 
-from ...datasets import reference_pages
 from ...core.extras import require
+from ...datasets import reference_pages
 from ...studies.adapting import Collection
 from ..files import check_file
 from ..options import Sources

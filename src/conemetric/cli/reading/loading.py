@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from ...datasets import ALIASES, BUNDLED, load_bundled
 from ...constraints.labels import MAX_CLASS_VALUES, is_continuous
+from ...datasets import ALIASES, BUNDLED, load_bundled
 from ...studies.constrained import Paired, Ranked
 from ...studies.supervision import Labelled, Measured, Task
 from ..files import check_file

@@ -15,10 +15,11 @@ from ...core import spectral
 from ...core.arrays import float64, like, to_numpy
 from ...core.sklearn_private import Interval, StrOptions
 from ...core.vectors import total
+from ...engine.certificate import Status, relative_gap
 from ...engine.losses import Logistic, LogSumExp, weighted_sum
 from ...engine.operators import from_triplets
 from ...engine.operators.span import Coordinates, Matrix
-from ...engine.solver import Solver, SolveResult, Status, relative_gap
+from ...engine.solver import Solver, SolveResult
 from ...estimators.supervised import TripletMetric
 from .column_generation import ColumnGeneration
 from .linear_column_generation import LinearColumnGeneration

@@ -16,9 +16,10 @@ from scipy import optimize
 from ...core import spectral
 from ...core.arrays import Array, Pair, Values, float64, like, namespace
 from ...core.vectors import greatest, minus_least, total
+from ...engine.certificate import Bounds
 from ...engine.losses import LogSumExp, Loss, weighted_sum
 from ...engine.operators.base import Operator
-from ...engine.program import Bounds, Point, Problem
+from ...engine.program import Point, Problem
 
 MARGIN_LIMIT = 1e4  # largest change of a margin by one weight: steps end here without a minimum
 MAX_EXCESS = 0.1  # relative excess of lambda_max(A*(u)) over v above which there is no bound

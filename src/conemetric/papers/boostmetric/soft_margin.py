@@ -16,9 +16,10 @@ from scipy import optimize
 
 from ...core import spectral
 from ...core.arrays import Array, float64, to_numpy
+from ...engine.certificate import Bounds
 from ...engine.frobenius import EIGH_ERROR
 from ...engine.operators.base import Operator
-from ...engine.program import Bounds, Point, Problem, missed_trace
+from ...engine.program import Point, Problem, missed_trace
 
 # the smallest that HiGHS accepts
 ACCURACY = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}

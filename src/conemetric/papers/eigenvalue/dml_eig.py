@@ -8,10 +8,9 @@ from ...core.arrays import is_dask, like, to_index
 from ...core.atomic import atomic_fit
 from ...core.sklearn_private import Interval
 from ...core.warn import warn_user
+from ...engine.certificate import Bounds, Certificate
 from ...engine.losses import weighted_sum
 from ...engine.operators import from_pairs
-from ...engine.program import Bounds
-from ...engine.solver import Certificate
 from ...estimators.supervised import SupervisedMetric, Supervision
 from ...estimators.tuples import check_calibration
 from ...evaluation.thresholds import PROMISES

@@ -24,7 +24,8 @@ from scipy.optimize import minimize
 
 from ...core import spectral
 from ...core.arrays import Array
-from ...engine.solver import Iterate, Solver, Steps, relative_gap
+from ...engine.certificate import relative_gap
+from ...engine.solver import Iterate, Solver, Steps
 from .program import EigenvalueProgram
 
 MU = 0.3  # curvature of the multiplier term, for constraints b - A(M) of order one

@@ -21,9 +21,10 @@ import numpy as np
 from ...core import spectral
 from ...core.arrays import Array, Arrays, DType, Values, float64, identity, zeros
 from ...core.vectors import Reduction, clipped, greatest, minus_least, total
+from ...engine.certificate import Bounds
 from ...engine.losses import weighted_sum
 from ...engine.operators.base import DifferenceOperator, Operator
-from ...engine.program import Bounds, Point, Primal, Problem, SpectralDual, missed_trace
+from ...engine.program import Point, Primal, Problem, SpectralDual, missed_trace
 from .entries import EntryOperator
 
 NEAR = 100  # roundings of the largest square of a point, up to which A* loses the length of a pair

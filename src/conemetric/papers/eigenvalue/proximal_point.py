@@ -19,9 +19,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from ...core.arrays import Array
+from ...engine.certificate import Bounds, relative_gap
 from ...engine.dual_quasi_newton import DualQuasiNewton
-from ...engine.program import Bounds
-from ...engine.solver import Iterate, Solver, Steps, relative_gap
+from ...engine.solver import Iterate, Solver, Steps
 from .program import EigenvalueProgram, ProximalDual
 
 CHECK = 5  # quasi-Newton steps between two evaluations of the bounds

@@ -14,7 +14,7 @@ from ...core.atomic import atomic_fit
 from ...core.progress import all_or_nothing
 from ...core.sklearn_private import Interval
 from ...core.weights import check_weights, class_factors
-from ...engine.solver import Status
+from ...engine.certificate import Status
 from ...estimators.supervised import Supervision
 from ...estimators.tuples import n_in_tuple
 from ...estimators.validation import ascending

@@ -10,10 +10,10 @@ from scipy import sparse
 
 from ...core.arrays import float64, is_torch, to_numpy
 from ...core.sklearn_private import Interval, validate_params
+from ...engine.certificate import Certificate
 from ...engine.dual_quasi_newton import DualQuasiNewton
 from ...engine.operators import MatrixOperator, Operator
 from ...engine.sdp import SemidefiniteProgram
-from ...engine.solver import Certificate
 from ...estimators.base import LARGEST_PARAMETER, SMALLEST_PARAMETER
 
 

@@ -24,8 +24,8 @@ from ...core.blas import blas_threads_for
 from ...core.sklearn_private import Interval, StrOptions
 from ...core.slices import slices
 from ...core.weights import check_range, check_weights
+from ...engine.certificate import Certificate
 from ...engine.kernel_ridge import CITY_BLOCK, KERNELS, KernelSetting, KernelSum, solve_exactly
-from ...engine.solver import Certificate
 from ...estimators.base import SOLVER_PARAMETERS, MahalanobisMetric, Seed
 from ...estimators.checks import WEIGHTS, because
 from ...estimators.fit_warnings import warn_if_unscaled

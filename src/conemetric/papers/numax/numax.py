@@ -15,8 +15,8 @@ from ...core.atomic import atomic_fit
 from ...core.progress import all_or_nothing
 from ...core.sklearn_private import Interval
 from ...core.warn import warn_user
+from ...engine.certificate import Certificate, Status
 from ...engine.operators.span import Coordinates, in_span
-from ...engine.solver import Certificate, Status
 from ...estimators.base import SOLVER_PARAMETERS, MahalanobisMetric, Seed
 from ...estimators.validation import (
     ascending,

@@ -15,7 +15,8 @@ any y gives a bound. The violation is how far v'Pv is outside its bounds, in uni
 from typing import Any, NamedTuple
 
 from ...core.arrays import Array, DType, float64, like
-from ...engine.program import Bounds, Point, Problem
+from ...engine.certificate import Bounds
+from ...engine.program import Point, Problem
 from .secants import SecantOperator, Secants
 
 

@@ -35,7 +35,8 @@ from numpy.random import Generator
 from ...core import spectral
 from ...core.arrays import Array, like, to_index, zeros
 from ...core.blas import blas_threads_for
-from ...engine.solver import Iterate, Solver, Steps, relative_gap
+from ...engine.certificate import relative_gap
+from ...engine.solver import Iterate, Solver, Steps
 from .admm import ADMM
 from .interior_point import IsometryPath
 from .program import Multipliers, SecantIsometryProgram

@@ -26,7 +26,8 @@ import numpy as np
 
 from ...core.arrays import Array, Arrays, Pair
 from ...core.compiled import jit_sums
-from ...engine.solver import Iterate, Solver, Steps, relative_gap
+from ...engine.certificate import relative_gap
+from ...engine.solver import Iterate, Solver, Steps
 from .program import ComparisonProgram
 from .semismooth_newton import SemismoothNewton
 

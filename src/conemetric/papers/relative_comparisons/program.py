@@ -21,8 +21,9 @@ from ...core.arrays import Array
 from ...core.compiled import jit, jit_sums
 from ...core.slices import slices
 from ...core.threads import threaded
+from ...engine.certificate import Bounds
 from ...engine.operators.base import DifferenceOperator
-from ...engine.program import Bounds, Point, Problem
+from ...engine.program import Point, Problem
 
 ENTRIES = 1 << 21  # of Z processed at a time
 

@@ -27,9 +27,10 @@ from typing import Self
 from ...core.arrays import Array, Values, arange, identity
 from ...core.cholesky import cholesky_solver
 from ...core.spectral import NearProduct, PSDPart, largest_eigenvalue
+from ...engine.certificate import relative_gap
 from ...engine.program import Evaluation
 from ...engine.sdp import ConstrainedProgram
-from ...engine.solver import Infeasible, Iterate, Solver, Steps, relative_gap
+from ...engine.solver import Infeasible, Iterate, Solver, Steps
 
 LARGE = 0.03  # l_i / sqrt(sigma) from which rows of Phi are exact: l_i l_j / sigma reaches 1e-3
 REPAIR_GAP = 3.0  # gap, in units of tol, at which repairing X begins to pay

@@ -24,9 +24,10 @@ from typing import Any
 import numpy as np
 
 from ...core.arrays import Array, is_torch, like, to_numpy, zeros
+from ...engine.certificate import relative_gap
 from ...engine.dual_quasi_newton import MAX_TRIALS, two_loop
 from ...engine.program import Evaluation
-from ...engine.solver import Iterate, Solver, Steps, relative_gap
+from ...engine.solver import Iterate, Solver, Steps
 from .program import UnfoldingProgram
 
 INNER_ITER, MEMORY = 2000, 20  # of L-BFGS: the most iterations per outer one, curvature pairs

@@ -15,8 +15,8 @@ from ...core.arrays import float64, like, namespace, to_numpy, zeros
 from ...core.atomic import atomic_fit
 from ...core.blas import blas_threads_for
 from ...core.sklearn_private import Interval, StrOptions, barycenter_weights
+from ...engine.certificate import SHORT_OF_TOL, Certificate, Status
 from ...engine.operators.base import Operator
-from ...engine.solver import SHORT_OF_TOL, Certificate, Status
 from ...estimators.base import SOLVER_PARAMETERS, CertifiedEstimator, Seed
 from ...estimators.validation import rows_coincide, validate_points
 from ...neighbours.search import nearest

@@ -30,7 +30,8 @@ from ...core import spectral
 from ...core.arrays import Array, Pair, float64, identity, like, to_numpy
 from ...core.cholesky import cholesky_solver
 from ...core.vectors import Reduction
-from ...engine.program import Bounds, Evaluation, Point, Primal
+from ...engine.certificate import Bounds
+from ...engine.program import Evaluation, Point, Primal
 from ...engine.sdp import ConstrainedProgram
 from .edges import EdgeOperator, ReducedEdges, symmetric_solver
 from .rigidity import Face
