@@ -16,7 +16,7 @@ from conemetric.core.clock import stopwatch
 from conemetric.engine.operators import from_triplets
 from conemetric.evaluation.knn import knn_error
 from conemetric.neighbours.search import neighbours_by_label
-from conemetric.papers.frobmetric.frobmetric import mean_impostor_distance
+from conemetric.estimators.scale import mean_impostor_distance
 
 from .. import data
 from ..registry import REGISTRY

@@ -14,7 +14,7 @@ import time
 import numpy as np
 
 from conemetric.engine.operators import from_triplets
-from conemetric.papers.frobmetric.frobmetric import scaled_C
+from conemetric.estimators.scale import scaled_C
 from conemetric.papers.relative_comparisons.dual_coordinate import RUN, DualCoordinate, dual_sweep
 from conemetric.papers.relative_comparisons.program import ComparisonProgram
 

@@ -21,7 +21,7 @@ from conemetric.core import spectral
 from conemetric.engine.dual_quasi_newton import DualQuasiNewton
 from conemetric.engine.frobenius import FrobeniusProgram
 from conemetric.engine.operators import from_triplets
-from conemetric.papers.frobmetric.frobmetric import scaled_C
+from conemetric.estimators.scale import scaled_C
 
 from ..command import command_parser
 from ..data import load

@@ -76,3 +76,8 @@ def triplets(tmp_path):
         rows[(y[i] == y[j]) & (y[i] != y[k]) & (i != j)][:200], schema=["i", "j", "k"]
     ).write_csv(path)
     return path
+
+
+@pytest.fixture(autouse=True)
+def quick_comparison(few_trees):
+    """Every study here compares with small models."""

@@ -140,3 +140,8 @@ def browser(tmp_path_factory):
     session.implicitly_wait(10)
     yield session
     session.quit()
+
+
+@pytest.fixture(autouse=True)
+def quick_comparison(few_trees):
+    """Every study here compares with small models."""

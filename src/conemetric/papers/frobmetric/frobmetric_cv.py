@@ -15,12 +15,13 @@ from ...core.progress import all_or_nothing
 from ...core.sklearn_private import Interval
 from ...core.weights import check_weights, class_factors
 from ...engine.certificate import Status
+from ...estimators.scale import mean_impostor_distance
 from ...estimators.supervised import Supervision
 from ...estimators.tuples import n_in_tuple
 from ...estimators.validation import ascending
 from ...evaluation.knn import knn_predict
 from ...neighbours.ties import canonical_order, labelled_keys
-from .frobmetric import FrobMetric, mean_impostor_distance
+from .frobmetric import FrobMetric
 
 # Default grid of C s^4: about the default of `FrobMetric`, 30 per feature.
 GRID = (1, 1e5)

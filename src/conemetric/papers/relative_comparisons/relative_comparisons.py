@@ -18,9 +18,9 @@ from ...core.arrays import Array, like, namespace, take, to_numpy, zeros
 from ...core.sklearn_private import Interval, StrOptions
 from ...engine.operators import from_triplets
 from ...engine.operators.span import Coordinates
+from ...estimators.scale import scaled_C
 from ...estimators.supervised import TripletMetric
 from ...estimators.validation import dense, rows_coincide
-from ..frobmetric.frobmetric import scaled_C
 from .dual_coordinate import DualCoordinate
 from .program import MeasuredComparisonProgram
 
