@@ -135,6 +135,15 @@ class Certificate:
         """Whether gap and violation are within ``tol``."""
         return self.error <= tol
 
+    def judged(self, tol: float) -> "Certificate":
+        """The same, with the status that gap and violation in float64 imply."""
+        status = self.status
+        if status in SHORT_OF_TOL and self.meets(tol):
+            status = Status.CONVERGED
+        elif status is Status.CONVERGED and not self.meets(tol):
+            status = Status.STALLED
+        return replace(self, status=status)
+
     def truncated(self, primal: float, tol: float, missed: float | None = None) -> "Certificate":
         """For a truncated point of value ``primal``: the same bound, the gap including the cut."""
         violation = self.violation if missed is None else missed
@@ -262,23 +271,14 @@ class Solver(ABC):
         if status not in (Status.INTERRUPTED, Status.INFEASIBLE):
             reason = problem.unbounded(point)
             status = Status.UNBOUNDED if reason else status
-        certificate = self._judge(Certificate.from_bounds(bounds, status))
+        certificate = Certificate.from_bounds(bounds, status).judged(self.tol)
         if not (retried and certificate.status in SHORT_OF_TOL):
-            self._warn(certificate, best.n_iter, reason, name or own)
+            self.warn(certificate, best.n_iter, name or own, reason)
         return SolveResult(
             point, best.dual_point, certificate, best.n_iter, best.history(), kept, best.state
         )
 
-    def _judge(self, certificate: Certificate) -> Certificate:
-        """The certificate, with the status that gap and violation in float64 imply."""
-        status = certificate.status
-        if status in SHORT_OF_TOL and certificate.meets(self.tol):
-            status = Status.CONVERGED
-        elif status is Status.CONVERGED and not certificate.meets(self.tol):
-            status = Status.STALLED
-        return replace(certificate, status=status)
-
-    def _warn(self, certificate: Certificate, n_iter: int, reason: str, name: str) -> None:
+    def warn(self, certificate: Certificate, n_iter: int, name: str, reason: str = "") -> None:
         """Warn unless the certificate meets ``tol``."""
         status = certificate.status
         if status is Status.CONVERGED or (status is Status.STOPPED and certificate.meets(self.tol)):
