@@ -16,7 +16,7 @@ from functools import cached_property
 
 from ..core import spectral
 from ..core.arrays import Array, Values, float64, identity, like, namespace
-from ..core.vectors import Total, greatest, magnitude
+from ..core.vectors import Reduction, greatest, magnitude
 from ..operators.base import Operator
 from .base import Evaluation, Primal, SpectralProgram
 from .losses import weighted_sum
@@ -53,7 +53,7 @@ class ConstrainedProgram(SpectralProgram):
         """Which constraints a repair must heed; None for all."""
         return self.equality | (slack < ACTIVE * self.size)
 
-    def primal_terms(self, margins: Array) -> Total:
+    def primal_terms(self, margins: Array) -> Reduction:
         return greatest(magnitude, self.lacking(self.b - margins))
 
     def price(self, u: Array, margins: Array, primal: float) -> float:
