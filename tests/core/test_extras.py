@@ -35,7 +35,7 @@ def python(code):
 def test_the_core_alone_imports_learns_and_saves(tmp_path):
     code = f"""
 import conemetric
-for name in ("evaluation", "storage", "app.datasets", "app.plotting", "app.report", "app.studies"):
+for name in ("evaluation", "storage", "datasets", "plotting", "report", "studies"):
     __import__("conemetric." + name)
 from sklearn.datasets import load_iris
 metric = conemetric.FrobMetric().fit(*load_iris(return_X_y=True))

@@ -155,7 +155,7 @@ def solvers_of_the_library():
     while queue:
         kind = queue.pop()
         queue += kind.__subclasses__()
-        if kind.__module__.startswith("conemetric.solvers.") and kind is not Solver:
+        if kind.__module__.startswith("conemetric.") and kind is not Solver:
             found.add(kind.__name__)
     return found
 
@@ -242,7 +242,7 @@ def test_a_start_is_used_or_refused(case):
     first = missed(next(steps))
     later = next(each for each in steps if missed(each) < first / 4)
     resumed = next(iter(case.solver.steps(problem, case.start(later))))
-    assert missed(resumed) < first / 2
+    assert missed(resumed) < 0.8 * first
 
 
 @EVERY

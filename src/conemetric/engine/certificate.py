@@ -117,6 +117,15 @@ class Certificate:
         """Whether gap and violation are within ``tol``."""
         return self.error <= tol
 
+    def judged(self, tol: float) -> "Certificate":
+        """The same, with the status that gap and violation in float64 imply."""
+        status = self.status
+        if status in SHORT_OF_TOL and self.meets(tol):
+            status = Status.CONVERGED
+        elif status is Status.CONVERGED and not self.meets(tol):
+            status = Status.STALLED
+        return replace(self, status=status)
+
     def truncated(self, primal: float, tol: float, missed: float | None = None) -> "Certificate":
         """For a truncated point of value ``primal``: the same bound, the gap including the cut."""
         violation = self.violation if missed is None else missed

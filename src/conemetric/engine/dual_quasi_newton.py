@@ -1,6 +1,6 @@
 """Projected limited-memory quasi-Newton ascent on a box-constrained spectral dual.
 
-    D(u) = linear'u - sigma/2 ||[K(u)]_+||_F^2,   lower <= u <= upper         (problems.base.SpectralDual)
+    D(u) = linear'u - sigma/2 ||[K(u)]_+||_F^2,   lower <= u <= upper         (engine.program.SpectralDual)
     M(u) = sigma [K(u)]_+        grad D(u) = linear - sign A(M(u))
     P(M(u)) - D(u) >= P(M(u)) - P(M*) >= 0        for every u in the box, if M(u) is feasible
 

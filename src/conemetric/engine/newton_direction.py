@@ -1,6 +1,6 @@
 """Newton directions of a box-constrained spectral dual, by conjugate gradients.
 
-    H d = g on the free multipliers,    H = sigma A_F W A_F* + curvature        (problems.base.SpectralDual.hessian)
+    H d = g on the free multipliers,    H = sigma A_F W A_F* + curvature        (engine.program.SpectralDual.hessian)
 
 [K]_+ is strongly semismooth, so steps d with ever smaller residuals converge superlinearly (Qi &
 Sun 2006; Zhao, Sun & Toh 2010). H is singular if constraints depend on each other; but every step

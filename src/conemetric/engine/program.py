@@ -82,7 +82,7 @@ class SpectralDual(ABC):
     interior = False  # whether the gain keeps every multiplier away from its bounds
     curved = False  # whether the gain is other than linear
     constant = 0.0  # added to the dual value
-    restrictable = False  # whether it has `restricted` and `single` (problems.frobenius)
+    restrictable = False  # whether it has `restricted` and `single` (engine.frobenius)
 
     def start(self) -> "Evaluation":
         """The dual at a first point of the box."""
@@ -150,11 +150,20 @@ class SpectralDual(ABC):
         """(objective, relative violation) of X = L L', L = ``factor``, given `primal_terms`."""
 
     def penalised_violation(self, u: Array, margins: Array, primal: float) -> float:
-        """What an infeasible point may have gained, relative to its objective ``primal``: sum_r
-        |u_r| times what A(X)_r = ``margins`` misses. X is feasible for the bounds it reaches, so
-        the optimum exceeds its objective by at most that, if u are optimal multipliers.
+        """What an infeasible point can have gained, relative to its objective ``primal``, by sum_r
+        |u_r| times what A(X)_r = ``margins`` misses: X is feasible for the bounds it reaches, so
+        the optimum exceeds its objective by at most that if u are optimal multipliers, and by a
+        multiple of it if u are only on the way to them.
         """
         return 0.0
+
+    def certified_violation(
+        self, missed: float, u: Array, margins: Array, primal: float, norm: float
+    ) -> float:
+        """The violation of a certificate for an X of this ``norm``: the larger of what it misses and
+        can have gained.
+        """
+        return max(missed, self.penalised_violation(u, margins, primal))
 
     def primal_at(self, factor: Array, margins: Array, u: Array | None = None) -> Primal:
         """`Primal` of X = L L', L = ``factor``; given u, with what its violation may have gained."""
@@ -177,8 +186,9 @@ class SpectralProgram(SpectralDual, Problem):
         L, u = float64(primal_point), exact.project(float64(dual_point))
         margins = exact.margins_of(L)
         point = exact.evaluate(u, None, exact.primal_terms(margins))
-        primal, violation = exact.primal_value(point.requested_totals[0], squared_norm(L), L)
-        violation = max(violation, exact.penalised_violation(u, margins, primal))
+        squares = squared_norm(L)
+        primal, missed = exact.primal_value(point.requested_totals[0], squares, L)
+        violation = exact.certified_violation(missed, u, margins, primal, squares**0.5)
         return Bounds(primal, point.bound, violation)
 
 

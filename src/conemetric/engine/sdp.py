@@ -4,21 +4,28 @@
     D(u) = -b'u - sigma/2 ||(C + A*(u))_-||_F^2,   u_I >= 0, u_E free
     X(u) = -sigma (C + A*(u))_-        grad D(u) = A(X(u)) - b
 
-In the form of `SpectralDual`: K(u) = -C - A*(u). X(u) meets the constraints only in the limit, so a
-certificate has a violation: the larger of max_i residual_i / max_i |b_i| and sum_i |u_i residual_i|
-/ |P|, which is what missing them can have gained; residuals one-sided for inequalities.
+In the form of `SpectralDual`: K(u) = -C - A*(u). X(u) meets the constraints only in the limit. D(u)
+bounds the optimum from below; P(X) bounds it from above only if X is feasible. So X is moved until its
+constraints are met but for rounding (`engine.repairs`), and a certificate has a violation: what X
+misses relative to max_i |b_i|. If more than rounding is missing, it is infinite: an error of r can
+gain as much as r^(1/2^d), where d (the degree of singularity; Sturm 2000) is not known.
 """
 
 import math
 from functools import cached_property
 
 from ..core import spectral
-from ..core.arrays import Array, float64, identity, like, namespace
+from ..core.arrays import Array, Values, float64, identity, like, namespace
 from ..core.vectors import Reduction, greatest, magnitude
 from .losses import weighted_sum
 from .operators.base import Operator
 from .program import Evaluation, Primal, SpectralProgram
+from .repairs import ACTIVE, repaired_from_few
 
+# what missing constraints gains, in units of its price sum |u r|, while a solver is on its way: 2^d for
+# a degree of singularity d, here four (docs/mathematics.md)
+GAIN_PER_PRICE = 16.0
+ROUNDING = 1e-12  # error of a constraint that is rounding, relative to the largest
 OUT_OF_REACH = 1e8  # size of a feasible point, relative to the data, that counts as infinite
 
 
@@ -29,17 +36,42 @@ class ConstrainedProgram(SpectralProgram):
     b: Array
     equality: Array | bool
     size: float  # of b
+    known_value = math.inf  # objective of a point that would do as the solution, if one is known
+
+    @property
+    def scale(self) -> Values:
+        """What errors of the constraints are relative to where they are repaired."""
+        return self.size
+
+    def lacking(self, slack: Array) -> Array:
+        """The part of b - A(X) = ``slack`` that constraints lack: of inequalities what is negative."""
+        if isinstance(self.equality, bool):
+            return slack if self.equality else slack.clip(None, 0)
+        return namespace(slack).where(self.equality, slack, slack.clip(None, 0))
+
+    def at_stake(self, slack: Array) -> Array | None:
+        """Which constraints a repair must heed; None for all."""
+        return self.equality | (slack < ACTIVE * self.size)
 
     def primal_terms(self, margins: Array) -> Reduction:
-        return greatest(magnitude, _misses(margins, self.b, self.equality))
+        return greatest(magnitude, self.lacking(self.b - margins))
+
+    def price(self, u: Array, margins: Array, primal: float) -> float:
+        """sum_r |u_r| times what A(X)_r = ``margins`` misses, relative to the objective ``primal``."""
+        missed = float(weighted_sum(abs(self.lacking(self.b - margins)), abs(u)))
+        if missed == 0:
+            return 0.0
+        return missed / abs(primal) if primal else math.inf
 
     def penalised_violation(self, u: Array, margins: Array, primal: float) -> float:
-        missed = float(weighted_sum(_misses(margins, self.b, self.equality), abs(u)))
-        return missed / abs(primal) if missed and primal else math.inf if missed else 0.0
+        return GAIN_PER_PRICE * self.price(u, margins, primal)
 
     def repaired(self, L: Array) -> Array:
-        """L itself: general constraints have no cheap repair."""
-        return L
+        """The best factor near L that meets its constraints; if none is found, the closest to that."""
+        if L.shape[1] == 0:
+            return L
+        right, last = repaired_from_few(self, L)
+        return min(right, key=lambda each: self.primal_at(each, self.b)[0], default=last)
 
 
 class SemidefiniteProgram(ConstrainedProgram):
@@ -61,6 +93,15 @@ class SemidefiniteProgram(ConstrainedProgram):
     def primal_value(self, terms: float, squared_norm: float, factor: Array) -> Primal:
         linear = float(float64((self.C @ factor) * factor).sum())
         return linear + squared_norm / (2 * self.sigma), terms / self.size
+
+    def certified_violation(
+        self, missed: float, u: Array, margins: Array, primal: float, norm: float
+    ) -> float:
+        # <A_i, X> is known to the rounding of its terms, which may cancel
+        sizes = self.operator.row_sizes
+        largest = sizes if isinstance(sizes, float) else float(sizes.max())
+        rounding = ROUNDING * (1 + largest * norm / self.size)
+        return missed if missed <= rounding else math.inf
 
     def refutation(self, point: Evaluation) -> str | None:
         """Farkas: if b'u < 0 and A*(u) >= -e I, then -e Tr X <= <A*(u), X> <= b'u for every
@@ -95,10 +136,3 @@ class SemidefiniteProgram(ConstrainedProgram):
         """Trace-like size of the multiple of A*(b) that meets the constraints on average."""
         norm = float((self.operator.adjoint(self.b) ** 2).sum()) ** 0.5
         return self.C.shape[0] ** 0.5 * float((self.b**2).sum()) / norm if norm > 0 else math.inf
-
-
-def _misses(margins: Array, b: Array, equality: Array | bool) -> Array:
-    residual = margins - b
-    if isinstance(equality, bool):
-        return abs(residual) if equality else residual.clip(0)
-    return namespace(margins).where(equality, abs(residual), residual.clip(0))

@@ -11,7 +11,7 @@ in float64, outside the algorithm.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -140,9 +140,9 @@ class Solver(ABC):
             if status not in (Status.INTERRUPTED, Status.INFEASIBLE):
                 reason = problem.unbounded(point)
                 status = Status.UNBOUNDED if reason else status
-        certificate = self._judge(Certificate.from_bounds(bounds, status))
+        certificate = Certificate.from_bounds(bounds, status).judged(self.tol)
         if not (retried and certificate.status in SHORT_OF_TOL):
-            self._warn(certificate, best.n_iter, reason, name or own)
+            self.warn(certificate, best.n_iter, name or own, reason)
         return SolveResult(
             point, best.dual_point, certificate, best.n_iter, best.history(), kept, best.state
         )
@@ -174,16 +174,7 @@ class Solver(ABC):
             return best, Status.INFEASIBLE, str(proof)
         return best, status, ""
 
-    def _judge(self, certificate: Certificate) -> Certificate:
-        """The certificate, with the status that gap and violation in float64 imply."""
-        status = certificate.status
-        if status in SHORT_OF_TOL and certificate.meets(self.tol):
-            status = Status.CONVERGED
-        elif status is Status.CONVERGED and not certificate.meets(self.tol):
-            status = Status.STALLED
-        return replace(certificate, status=status)
-
-    def _warn(self, certificate: Certificate, n_iter: int, reason: str, name: str) -> None:
+    def warn(self, certificate: Certificate, n_iter: int, name: str, reason: str = "") -> None:
         """Warn unless the certificate meets ``tol``."""
         status = certificate.status
         if status is Status.CONVERGED or (status is Status.STOPPED and certificate.meets(self.tol)):

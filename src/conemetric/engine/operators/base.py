@@ -10,6 +10,7 @@ features) is ever formed. X is centred once, which changes no difference but kee
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from functools import cached_property
 from importlib import import_module
 from typing import Any, Self
@@ -20,6 +21,7 @@ from ...core.sparse_rows import SparseRows
 from ...core.spectral import NearProduct
 from ...core.vectors import ARRAYS, Reduction, VectorSpace
 
+CG_ACCURACY, CG_STEPS = 1e-4, 200  # residual, relative to the first, at which a system is solved
 DIFFERENCES = 1 << 20  # numbers of pairs' differences held at a time
 
 
@@ -62,6 +64,19 @@ class Operator(ABC):
     def forward_product(self, B: Any, C: Any) -> Any:
         """A(B C')."""
         return self.forward(B @ C.T)
+
+    def moved(self, L: Any, change: Any, which: Any = None, damping: float = 0.0) -> Any:
+        """L + A*(y) L for which A(L L') differs by ``change``, to first order: all, or ``which``; with
+        ``damping``, by less, relative to the size of the system for y.
+        """
+        used = 1.0 if which is None else like(which, change)
+
+        def product(y: Any) -> Any:
+            moved = self.adjoint_product(y * used, L)
+            return (self.forward_product(moved, L) + self.forward_product(L, moved)) * used
+
+        y = conjugate_gradients(product, change * used, damping)
+        return L + self.adjoint_product(y, L)
 
     def newton_matrix(self, curvature: NearProduct) -> Any:
         """The m x m matrix of <A_r, W(A_s)>, with W = ``curvature``."""
@@ -123,6 +138,30 @@ def starts(sorted_numbers: Any, n: int) -> Any:
     """Where each of 0 ... n-1 starts in a sorted list, and where the list ends."""
     numbers = like(arange(n + 1, sorted_numbers), sorted_numbers)
     return namespace(sorted_numbers).searchsorted(sorted_numbers, numbers)
+
+
+def conjugate_gradients(product: Callable[[Any], Any], b: Any, damping: float) -> Any:
+    """Roughly (H + ridge I)^-1 b for a positive semidefinite ``product`` with H; the ridge is
+    ``damping`` times the size of H along b.
+    """
+    x, residual, search = b * 0, b, b
+    rest = first = float((b * b).sum())
+    ridge = None
+    for _ in range(CG_STEPS):
+        if not rest > CG_ACCURACY**2 * first:
+            break
+        image = product(search)
+        if ridge is None:
+            ridge = damping * abs(float((search * image).sum())) / first
+        image = image + ridge * search
+        curvature = float((search * image).sum())
+        if not curvature > 0:
+            break
+        x = x + (rest / curvature) * search
+        residual = residual - (rest / curvature) * image
+        last, rest = rest, float((residual * residual).sum())
+        search = residual + (rest / last) * search
+    return x
 
 
 class DifferenceOperator(Operator):

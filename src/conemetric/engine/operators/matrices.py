@@ -37,6 +37,12 @@ class MatrixOperator(Operator):
     def adjoint(self, u: Any) -> Any:
         return (self._flat_transposed @ u).reshape(self.n_features, self.n_features)
 
+    @property
+    def row_sizes(self) -> Any:
+        if sparse.issparse(self._flat):
+            return np.asarray(self._flat.power(2).sum(axis=1)).reshape(-1) ** 0.5
+        return (self._flat**2).sum(1) ** 0.5
+
     def newton_matrix(self, curvature: NearProduct) -> Any:
         flat = self._flat.toarray() if sparse.issparse(self._flat) else self._flat
         matrices = flat.reshape(-1, self.n_features, self.n_features)

@@ -1,7 +1,7 @@
 """Column generation on BoostMetric's hinge program, one linear program per iteration (Shen et al.
 2012, eqs. 9 and 10).
 
-    restricted   max rho - v sum xi  s.t.  sum_j w_j H_j >= rho - xi,  sum w = 1,  w, xi >= 0     (problems.soft_margin)
+    restricted   max rho - v sum xi  s.t.  sum_j w_j H_j >= rho - xi,  sum w = 1,  w, xi >= 0     (papers.boostmetric.soft_margin)
     bound        optimum <= lambda_max(A*(u)) for the multipliers u of any iteration, the best of them kept
     columns      every eigenvector of A*(u) above the restricted optimum, at the LP's multipliers and half-way to the
                  best ones so far: the LP's own are vertices and jump about, the mid-point steadies them

@@ -24,14 +24,16 @@ class FrobeniusSDPResult:
     Attributes
     ----------
     X : array (D, D)
-        The best point found, positive semidefinite; in float64, as certified.
+        The best point found, positive semidefinite, and moved until its constraints are met but for
+        rounding, where that is possible; in float64, as certified.
     factor : array (D, rank)
-        L with X = L L'.
+        L with X = L L', in float64.
     multipliers : array (m,)
         One per constraint, nonnegative for inequalities.
     certificate : Certificate
         Objective of X, proven lower bound on the optimum, worst constraint violation
-        relative to the largest entry of b, status.
+        relative to the largest entry of b, status. If X misses constraints by more than rounding,
+        its objective says nothing about the optimum, and the violation is infinite.
     n_iter : int
     history : dict of arrays
     """
@@ -133,11 +135,15 @@ def solve_frobenius_sdp(
     equality = np.zeros(m, dtype=bool) | truth.astype(bool)
     problem = SemidefiniteProgram(operator, (C + C.T) / 2, b, sigma, equality)
     solver = DualQuasiNewton(tol=tol, max_iter=max_iter)
-    result = solver.solve(problem, start=start, callback=callback)
+
+    def keep(L):
+        """The same, moved until its constraints are met: the ascent meets them only in the limit."""
+        return None, problem.exact.repaired(float64(L))
+
+    result = solver.solve(problem, start=start, callback=callback, keep=keep)
     L = result.primal_point
-    wide = float64(L)  # rounded, X could miss the constraints by far more than L L' does
     record = result.certificate, result.n_iter, result.history
-    return FrobeniusSDPResult(wide @ wide.T, L, result.dual_point, *record)
+    return FrobeniusSDPResult(L @ L.T, L, result.dual_point, *record)
 
 
 def _check_numbers(values, name):

@@ -3,7 +3,7 @@
 
     w(lam) = max(0, Z'lam) / diag(L)     for diagonal L           dD/dlam_i = 1 - z_i'w
 
-(problems.comparisons). A sweep maximises D over each multiplier in turn, in random order, keeping w
+(papers.relative_comparisons.program). A sweep maximises D over each multiplier in turn, in random order, keeping w
 up to date [algorithm 2; eq. 3.13 for the step, lam_i = c_i if z_i = 0], and the t that the paper
 updates once a sweep. Multipliers at a bound whose gradient points outwards by more than anything
 moved in the last sweep are left out of the next (shrinking, as in LIBLINEAR).

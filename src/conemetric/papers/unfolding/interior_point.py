@@ -63,7 +63,9 @@ class InteriorPoint(Solver):
             iterate = state.iterate(point)
             near = iterate.violation <= FEASIBLY * self.tol or len(problem.b) <= FEW_CONSTRAINTS
             if near and abs(relative_gap(iterate.primal, iterate.dual)) <= REPAIR_GAP * self.tol:
-                iterate = state.iterate(point, problem.repaired(iterate.primal_point))
+                repaired = state.iterate(point, problem.repaired(iterate.primal_point))
+                if repaired.violation <= max(iterate.violation, self.tol):
+                    iterate = repaired
                 if iterate.violation <= self.tol:  # good enough, if the bound can be proven
                     last, proven = proven, problem.proven(iterate.primal_point, point)
                     lowest, primal = primal, iterate.primal
@@ -74,6 +76,8 @@ class InteriorPoint(Solver):
             yield iterate
             if -math.inf < proven <= last and primal >= lowest:
                 return  # larger multipliers only lose digits
+            if abs(relative_gap(problem.known_value, iterate.dual)) <= self.tol:
+                return  # all that was missing is this bound
             state = state.advanced()
 
 

@@ -65,15 +65,14 @@ class LowRankLagrangian(Solver):
             margins = forward(Y)
             u = problem.project(u + mu * (margins - b))
             point = problem.evaluate(u, Y.shape[1])
-            primal, violation = problem.primal_at(Y, margins, u)
+            primal, violation = problem.primal_at(Y, margins)
+            price = max(violation, problem.price(u, margins, primal))
             extra = {"rank": Y.shape[1], "evaluations": evaluations}
             extra |= {"penalty": mu, "accuracy": reached}
             known = np.isfinite(point.dual)
-            error = max(violation, abs(relative_gap(primal, point.dual)) if known else 1.0)
-            found = Y
-            if error <= REPAIR_GAP * self.tol:
-                found = problem.repaired(Y)
-                primal, violation = problem.primal_at(found, forward(found), u)
+            error = max(price, abs(relative_gap(primal, point.dual)) if known else 1.0)
+            found = problem.repaired(Y) if error <= REPAIR_GAP * self.tol else Y
+            primal, violation = problem.primal_at(found, forward(found), u)
             yield Iterate(primal, point.dual, found, u, violation, extra)
             if accuracy < EXHAUSTED:
                 return

@@ -15,7 +15,7 @@ from ...core.arrays import float64, like, namespace, to_numpy, zeros
 from ...core.atomic import atomic_fit
 from ...core.blas import blas_threads_for
 from ...core.sklearn_private import Interval, StrOptions, barycenter_weights
-from ...engine.certificate import SHORT_OF_TOL, Certificate, Status
+from ...engine.certificate import SHORT_OF_TOL, Certificate, Status, relative_gap
 from ...engine.operators.base import Operator
 from ...estimators.base import SOLVER_PARAMETERS, CertifiedEstimator, Seed
 from ...estimators.validation import rows_coincide, validate_points
@@ -24,7 +24,7 @@ from . import neighbour_graph
 from .edges import EdgeOperator, ReducedEdges
 from .interior_point import InteriorPoint
 from .low_rank_lagrangian import LowRankLagrangian
-from .program import UnfoldingOnFace, UnfoldingProgram
+from .program import UnfoldingOnFace, UnfoldingProgram, below
 from .rigidity import nearly_coincident, rigid_face
 
 ROUNDINGS = 8  # of a squared distance, at most, beside one per feature
@@ -86,7 +86,7 @@ class MaximumVarianceUnfolding(
         an upper bound on the optimum that is proven in spite of rounding. With "at_most" no
         distance is exceeded and ``violation`` is 0; with "equal" it is the larger of the largest
         error of a squared distance, relative to the longest, and of what these errors can add to
-        the objective.
+        the objective, which on nearly degenerate graphs is far more.
     objective_, n_iter_, history_
         Objective, number of iterations, values per iteration.
     sigma_ : float
@@ -175,9 +175,14 @@ class MaximumVarianceUnfolding(
         problem = UnfoldingProgram(operator, lengths**2, self.sigma_, equal, error=error)
         face = self._face(points, lengths, first)
         feasible = [like(rows, reference) for rows in self._feasible_rows(points, face)]
-        result = self._solve_on_face(problem, basis, face, feasible)
+        problem.known_value = min(map(problem.value, feasible), default=np.inf)
+        results = self._solve_ways(problem, basis, face, feasible)
+        result = self._combined(results, problem)
         for rows in feasible:
             result = self._better(result, rows, problem, basis)
+        certificate = result.certificate
+        if certificate.status in SHORT_OF_TOL:
+            self._solver(problem).warn(certificate, result.n_iter, type(self).__name__)
         return self._store(X, result)
 
     def _basis(self, points, edges, lengths):
@@ -204,28 +209,46 @@ class MaximumVarianceUnfolding(
             return None
         return neighbour_graph.joined_face(self.edges_, lengths, first, points)
 
-    def _solve_on_face(self, problem, basis, face, feasible):
-        """Solve on the face that flat cliques leave the kernels, or that joins points which nearly
-        coincide, and on all of them: first on the face if it is small, for it proves less.
+    def _solve_ways(self, problem, basis, face, feasible):
+        """Results of solving on the face that flat cliques leave the kernels, or that joins points
+        which nearly coincide; and, unless that converges, on all kernels, where the bound may be
+        better.
         """
         if face is None:
-            return self._solve(problem, problem, basis, feasible)
+            return [self._solve(problem, problem, basis, feasible)]
         on_face = UnfoldingOnFace(problem, face)
-        ways = [(on_face, on_face.basis), (problem, basis)]
-        if problem.operator.n_constraints > INTERIOR_UP_TO["equal"]:
-            del ways[1]
-        found: list[Any] = []
-        small = 2 * on_face.operator.n_features <= problem.operator.n_features
-        for program, columns in ways if small or not problem.equality else ways[::-1]:
-            again = len(found) + 1 < len(ways)
-            result = self._solve(program, problem, columns, feasible, retried=again)
-            dual_point = on_face.multipliers if program is on_face else result.dual_point
-            found.append(replace(result, dual_point=dual_point))
-            if result.status not in SHORT_OF_TOL:
-                return found[-1]
-        return min(found, key=lambda result: result.certificate.error)
+        result = self._solve(on_face, problem, on_face.basis, feasible)
+        results = [replace(result, dual_point=on_face.multipliers)]
+        primal, bound = result.certificate.primal, problem.bound(on_face.multipliers)
+        if result.certificate.violation <= self.tol:
+            problem.known_value = min(problem.known_value, primal)
+        # what is feasible is on the face: other kernels have a better bound, and no better point
+        gaps = [abs(relative_gap(value, bound)) for value in (primal, problem.known_value)]
+        many = problem.operator.n_constraints > INTERIOR_UP_TO["equal"]
+        if min(gaps) > self.tol and not many and result.status in SHORT_OF_TOL:
+            results.append(self._solve(problem, problem, basis, feasible))
+        return results
 
-    def _solve(self, problem, whole, basis, feasible, **options):
+    def _combined(self, results, problem):
+        """The result with the best point, and the best of their bounds."""
+        if len(results) == 1 or results[-1].status not in (*SHORT_OF_TOL, Status.CONVERGED):
+            return results[-1]
+        u = max((result.dual_point for result in results), key=problem.bound)
+        dual = problem.bound(u)
+        candidates = []
+        for result in results:
+            own = result.certificate
+            bounds = below(own.primal, dual, own.violation)
+            certificate = Certificate.from_bounds(bounds, own.status).judged(self.tol)
+            candidates.append(replace(result, certificate=certificate, dual_point=u))
+        return min(candidates, key=lambda result: result.certificate.error)
+
+    def _solver(self, problem):
+        """The interior-point method, unless there are too many edges for it."""
+        few = problem.operator.n_constraints <= INTERIOR_UP_TO[self.constraint]
+        return (InteriorPoint if few else LowRankLagrangian)(self.tol, self.max_iter)
+
+    def _solve(self, problem, whole, basis, feasible):
         """Solve, with equalities from feasible rows or a rough solution; the result keeps a factor of
         the whole kernel.
         """
@@ -237,17 +260,16 @@ class MaximumVarianceUnfolding(
             factor = whole.feasible(factor, whole.nodes.forward_factor(factor))
             return factor, factor if basis is None else basis.T @ factor
 
-        n_edges = problem.operator.n_constraints
-        few = n_edges <= INTERIOR_UP_TO[self.constraint]
-        solver = (InteriorPoint if few else LowRankLagrangian)(self.tol, self.max_iter)
+        solver = self._solver(problem)
         start = None
         with blas_threads_for(problem.dense_work):
-            if few and whole.equality and n_edges > ROUGH_FROM:
-                *_, rough = islice(LowRankLagrangian(self.tol).steps(problem, None), ROUGH)
-                start = rough.primal_point
-            elif few and whole.equality:
-                start = feasible[0] if basis is None else basis.T @ feasible[0]
-            return self._run(solver, problem, keep=keep, start=start, **options)
+            if whole.equality and isinstance(solver, InteriorPoint):
+                if problem.operator.n_constraints > ROUGH_FROM:
+                    *_, rough = islice(LowRankLagrangian(self.tol).steps(problem, None), ROUGH)
+                    start = rough.primal_point
+                else:
+                    start = feasible[0] if basis is None else basis.T @ feasible[0]
+            return self._run(solver, problem, keep=keep, start=start, retried=True)
 
     def _feasible_rows(self, points, face):
         """The rows of X, which keep every distance; and with those that nearly coincide joined."""
@@ -265,11 +287,11 @@ class MaximumVarianceUnfolding(
         factor = problem.feasible(factor, problem.nodes.forward_factor(factor))
         point = factor if basis is None else basis.T @ factor
         own = Certificate.from_bounds(problem.certify(point, result.dual_point), result.status)
-        if not (own.primal < result.certificate.primal and own.violation <= self.tol):
+        larger = own.primal < result.certificate.primal and own.violation <= self.tol
+        enough = own.meets(self.tol) and not result.certificate.meets(self.tol)
+        if not (larger or enough):
             return result
-        if own.meets(self.tol):
-            own = replace(own, status=Status.CONVERGED)
-        return replace(result, certificate=own, kept=factor)
+        return replace(result, certificate=own.judged(self.tol), kept=factor)
 
     def _validate(self, X):
         X = validate_points(self, X, reset=True, min_samples=3)

@@ -11,8 +11,10 @@ variance reached is -P, and -D is a proven upper bound on what can be reached.
 
 Rounding is part of the bound: D(u) is lowered by what forming A*(u), the decomposition and b'u can
 lose, so a bound is loose, not false, where u is large. With <= a point is scaled until no distance is
-exceeded; with = Gauss-Newton steps make distances right to rounding where the edges allow it, and
-what is left is the violation. With equalities and flat cliques no kernel of full rank is feasible:
+exceeded; with = Levenberg-Marquardt steps make distances right to rounding where the edges allow it.
+Where they do not, an error of 1e-7 can be worth a thousandth of the objective: the violation says what
+it has gained at most (`engine.sdp`).
+With equalities and flat cliques no kernel of full rank is feasible:
 `UnfoldingOnFace` is the program on the face that holds all feasible kernels (`papers.unfolding.rigidity`).
 What is certified is still D, at multipliers of the original program (docs/mathematics.md).
 """
@@ -31,25 +33,22 @@ from ...core.arrays import Array, Pair, float64, identity, like, to_numpy
 from ...core.cholesky import cholesky_solver
 from ...core.vectors import Reduction
 from ...engine.certificate import Bounds
-from ...engine.program import Evaluation, Point, Primal
-from ...engine.sdp import ConstrainedProgram
+from ...engine.program import Evaluation, Point, Primal, squared_norm
+from ...engine.repairs import ACTIVE, repaired
+from ...engine.sdp import ROUNDING, ConstrainedProgram
 from .edges import EdgeOperator, ReducedEdges, symmetric_solver
 from .rigidity import Face
 
-REPAIRS = 12  # Levenberg-Marquardt steps, at most
-FIRST_DAMPING = 1e-6  # relative to the diagonal
-HOPEFUL, HOPELESS = 2, 0.3  # steps that leave at most that share of the error, or repairs end
-SHARES = 1e-1, 1e-2, 1e-3, 1e-4, 1e-6  # of the trace: columns with less are left out, in turn
-RIGHT = 1e-9  # relative error of squared distances that are right but for rounding
+# squared distance, relative to the longest, from which errors that are rounding are relative: rows that
+# nearly coincide are joined
+NOTABLE = 1e-3
 SHORTEST = 1e-6  # squared distance, relative to the longest, below which errors count less
-REPAIRED = 1e-13  # relative error of a squared distance that is rounding
 SCALED_AWAY = 1e-6  # relative excess of a squared distance that scaling down may remove
 STRESSES = 0.0, *10.0 ** np.arange(4, 12)  # multiples tried; larger ones are lost in rounding
 STIFFNESS = 1e7  # weight of equal multipliers on the face, against what they lose
 LIFTED = 6000  # edges over which multipliers are spread, at most: a matrix of that order is formed
 EPS = np.finfo(float).eps
 FEW_OPERATIONS = 8  # roundings of a value, beside those of the sums in it
-ACTIVE = 1e-4  # share of b within which a distance is one that repairs must not increase
 SMOOTHING = 1e-2  # ridge of the rough smoother: 1e-3 and 1e-4 take more iterations
 CURVATURE = 0.3  # of the objective, in the smoother, where that of the trace is 1
 SPARE = 10  # eigenpairs computed beyond the rank expected
@@ -76,6 +75,19 @@ class UnfoldingProgram(ConstrainedProgram):
         self.linear = -self.b
         self.lower, self.upper, self.bounded = -np.inf if equality else 0.0, np.inf, not equality
         self.size = float(self.b.max()) or 1.0
+
+    @cached_property
+    def scale(self) -> Array:
+        return self.b.clip(SHORTEST * self.size)
+
+    def at_stake(self, slack: Array) -> Array | None:
+        return None if self.equality else slack < ACTIVE * self.b
+
+    def penalised_violation(self, u: Array, margins: Array, primal: float) -> float:
+        """As there; 0 if distances are right, whose rounding large multipliers would price too high."""
+        errors = abs(self.lacking(self.b - margins)) / self.b.clip(NOTABLE * self.size)
+        right = float(errors.max()) <= ROUNDING
+        return 0.0 if right else super().penalised_violation(u, margins, primal)
 
     def cost_product(self, Y: Array) -> Array:
         """C Y, with C = -I on the centred subspace and +1 on constants: Y stays centred."""
@@ -137,6 +149,10 @@ class UnfoldingProgram(ConstrainedProgram):
         trace = float((float64(factor) ** 2).sum())
         return squared_norm / (2 * self.sigma) - trace, terms / self.size
 
+    def value(self, L: Array) -> float:
+        """The objective of K = L L'."""
+        return self.primal_value(0.0, squared_norm(L), L)[0]
+
     def primal_point(self, X: Array) -> Array:
         """A centred factor of X; with inequalities scaled down until no distance is exceeded."""
         L = (spectral.definite_part(X) or spectral.psd_split(X)).factor
@@ -156,49 +172,10 @@ class UnfoldingProgram(ConstrainedProgram):
         return L * float((allowed / reached[exceeded] ** 0.5).min())
 
     def repaired(self, L: Array) -> Array:
-        """A factor near L that meets its distances, if one is found; else the closest to that.
-
-        With equalities few columns may lead there where many do not: next to a kernel of low rank
-        distances that are nearly right can be far from right ones.
-        """
-        if L.shape[1] == 0:
-            return L
-        if not self.equality:
-            return self.feasible(self._nearer(L)[0])
-        values, vectors = self.operator.xp.linalg.eigh(L.T @ L)
-        L = (L @ vectors)[:, values.argsort()][:, list(range(L.shape[1]))[::-1]]
-        share = to_numpy((L * L).sum(0) / (L * L).sum())
-        ranks = sorted({int((share > least).sum()) for least in (*SHARES, 0.0)} - {0})
-        found = [self._nearer(L[:, :rank]) for rank in ranks]
-        right = [each for each, error in found if error <= RIGHT]
-        if not right:
-            return found[-1][0]
-        return min(right, key=lambda L: self.primal_at(L, self.b)[0])
-
-    def _nearer(self, L: Array) -> tuple[Array, float]:
-        """(L after Levenberg-Marquardt steps L + A*(y) L towards its distances, largest error)."""
-        operator, size, damping = self.operator, self.b.clip(SHORTEST * self.size), FIRST_DAMPING
-        enough = REPAIRED if self.equality else SCALED_AWAY
-        slack, errors = self.b - operator.forward_factor(L), []
-        for step in range(REPAIRS + 1):
-            missing = self._missing(slack)
-            errors.append(float(abs(missing / size).max()))
-            before = errors[-1 - HOPEFUL if self.equality else 0] if step >= HOPEFUL else np.inf
-            hopeless = errors[-1] > HOPELESS * before
-            if errors[-1] <= enough or hopeless or step == REPAIRS:
-                break
-            which = None if self.equality else slack < ACTIVE * self.b
-            moved = operator.moved(L, missing, which, damping)
-            left = self.b - operator.forward_factor(moved)
-            squares = [((self._missing(each) / size) ** 2).sum() for each in (left, slack)]
-            better = bool(squares[0] < squares[1])
-            damping = damping / 10 if better else 10 * damping
-            L, slack = (moved, left) if better else (L, slack)
-        return L, errors[-1]
-
-    def _missing(self, slack: Array) -> Array:
-        """What distances lack; with inequalities only what they exceed."""
-        return slack if self.equality else slack.clip(None, 0)
+        """A factor near L that meets its distances, if one is found; with inequalities always."""
+        if self.equality or L.shape[1] == 0:
+            return super().repaired(L)
+        return self.feasible(repaired(self, L, SCALED_AWAY, steady=False).factor)
 
     def certify(self, primal_point: Array, dual_point: Point) -> Bounds:
         exact = self.exact
@@ -251,6 +228,10 @@ class UnfoldingOnFace(UnfoldingProgram):
         given = original.sigma, original.equality, original.error
         super().__init__(operator, original.b[self.kept], *given)
 
+    @property
+    def known_value(self) -> float:  # type: ignore[override]
+        return self.original.known_value
+
     def lifted(self, L: Array, u: Array) -> Array:
         """Multipliers of the original program, from those of the face and a factor of Z.
 
@@ -283,10 +264,10 @@ class UnfoldingOnFace(UnfoldingProgram):
 
 
 def below(primal: float, dual: float, violation: float) -> Bounds:
-    """The bounds; if an infeasible point is beyond its bound, that is lowered by the violation."""
-    if dual > primal:
-        dual = primal - min(violation, 1.0) * abs(primal)
-    return Bounds(primal, dual, violation)
+    """The bounds; one that an infeasible point is beyond is lowered to its value."""
+    if dual > primal and primal:
+        violation = max(violation, (dual - primal) / abs(primal))  # which was gained at least
+    return Bounds(primal, min(primal, dual), violation)
 
 
 class UnfoldingEvaluation(Evaluation):
