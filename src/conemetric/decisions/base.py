@@ -34,7 +34,7 @@ from ..solvers.base import Certificate
 from ..tables.columns import frame_of
 from ..tables.encoder import TableEncoder
 from .blend import Blended
-from .candidates import PLAIN, families
+from .candidates import PLAIN, candidates_for
 from .choice import choose, draw_landmarks
 from .kernel import KernelRule
 from .parts import Blend, Explanation, Part
@@ -56,7 +56,6 @@ DECISION_PARAMETERS: dict[str, Any] = {
     "categorical_features": ["array-like", StrOptions({"from_dtype"}), None],
     "n_landmarks": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
     "random_state": ["random_state"],
-    "n_jobs": [Integral, None],
     "verbose": ["verbose"],
 }
 
@@ -89,7 +88,6 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
     categorical_features: Any = "from_dtype"
     n_landmarks: int | str = "auto"
     random_state: Seed = None
-    n_jobs: int | None = None
     verbose: int = 0
     _target: ClassVar[str]  # what y is, to a metric that asks
     _own_fields: ClassVar[dict[str, fields.Field]]  # that a subclass adds, by attribute
@@ -213,7 +211,7 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
                 blocks = np.empty(X.shape[1], int)
                 for number, each in enumerate(self.encoder_.blocks_):
                     blocks[each.features] = number
-            tried = families(rows, fitted, self._linear_map, blocks, gradients)
+            tried = candidates_for(rows, fitted, self._linear_map, blocks, gradients)
             judge = Judge(Y[fitted.judged], weights[fitted.judged], self._row_losses)
             trials, blends, metrics = choose(
                 rows, fitted.folds, tried, searched, judge, self._n_landmarks(len(y)), rng
