@@ -12,7 +12,7 @@ from sklearn.datasets import load_iris
 
 from conemetric import NuMax
 from conemetric.core.arrays import to_numpy
-from conemetric.operators.secants import ONCE, AllSecants, ListedSecants
+from conemetric.operators.secants import AllSecants, ListedSecants
 from conemetric.problems.isometry import Multipliers, SecantIsometryProgram
 from conemetric.solvers import admm, secant_generation
 from conemetric.solvers.admm import ADMM, CG_TOL
@@ -253,9 +253,9 @@ def test_scans_stop_early_go_round_and_end_with_every_pair_in_double_precision(m
     seen = []
     scan = problem.secants.scan
 
-    def watched(L, delta, dtype, sweep=ONCE):
-        found = scan(L, delta, dtype, sweep)
-        seen.append((dtype, sweep.first_tile, found.next_tile))
+    def watched(L, delta, dtype, first_tile=0, **which):
+        found = scan(L, delta, dtype, first_tile=first_tile, **which)
+        seen.append((dtype, first_tile, found.next_tile))
         return found
 
     monkeypatch.setattr(problem.secants, "scan", watched)
