@@ -11,7 +11,15 @@ from threadpoolctl import ThreadpoolController
 from conemetric.core.blas import WORK_PER_THREAD
 from conemetric.core.progress import all_or_nothing
 from conemetric.problems.base import Bounds, Problem, SpectralDual
-from conemetric.solvers.base import Certificate, Infeasible, Iterate, Solver, Status, relative_gap
+from conemetric.solvers.base import (
+    Certificate,
+    Infeasible,
+    Iterate,
+    Solver,
+    Status,
+    _Best,
+    relative_gap,
+)
 
 
 class Counting(Problem):
@@ -78,6 +86,27 @@ def test_ctrl_c_keeps_the_best_certified_iterate():
 def test_ctrl_c_before_any_iterate_is_raised():
     with pytest.raises(KeyboardInterrupt):
         Counter(fail_at=1).solve(Counting())
+
+
+class Pressed(Iterate):
+    """Ctrl-C comes while it is taken."""
+
+    @property
+    def violation(self):
+        raise KeyboardInterrupt
+
+    @violation.setter
+    def violation(self, value):
+        pass
+
+
+def test_ctrl_c_while_the_first_iterate_is_taken_is_raised():
+    best = _Best(tol=0.1)
+    with pytest.raises(KeyboardInterrupt):
+        best.take(Pressed(2.0, 1.0, 1, 1))
+    assert best.n_iter == -1  # so that the solve has no point to return
+    best.take(Iterate(2.0, 1.0, 1, 1))
+    assert best.n_iter == 0 and best.history()["iteration"].tolist() == [0]
 
 
 def test_ctrl_c_ends_all_where_one_solve_is_no_result():

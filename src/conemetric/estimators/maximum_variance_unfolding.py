@@ -12,8 +12,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..core import spectral
 from ..core.arrays import float64, like, namespace, to_numpy, zeros
+from ..core.atomic import atomic_fit
 from ..core.blas import blas_threads_for
-from ..core.sklearn_private import Interval, StrOptions, barycenter_weights, fit_context
+from ..core.sklearn_private import Interval, StrOptions, barycenter_weights
 from ..neighbours.search import nearest
 from ..operators.base import Operator
 from ..operators.edges import EdgeOperator, ReducedEdges
@@ -138,7 +139,7 @@ class MaximumVarianceUnfolding(
         "n_components": [Interval(Integral, 1, None, closed="left")],
     }
 
-    @fit_context(prefer_skip_nested_validation=True)
+    @atomic_fit(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None) -> Self:
         """Unfold the rows of X.
 
@@ -340,9 +341,6 @@ class MaximumVarianceUnfolding(
         """
         check_is_fitted(self)
         return self._factor @ self._factor.T
-
-    def __sklearn_is_fitted__(self):
-        return hasattr(self, "embedding_")
 
     @property
     def _n_features_out(self) -> int:

@@ -18,7 +18,7 @@ from ..core.arrays import arange, is_torch, like, namespace, zeros
 from ..core.slices import slices
 from ..core.sparse_rows import SparseRows
 from ..core.spectral import NearProduct
-from ..core.vectors import ARRAYS, Total, VectorSpace
+from ..core.vectors import ARRAYS, Reduction, VectorSpace
 
 DIFFERENCES = 1 << 20  # numbers of pairs' differences held at a time
 
@@ -43,7 +43,7 @@ class Operator(ABC):
     def adjoint(self, u: Any) -> Any:
         """A*(u), a symmetric D x D matrix."""
 
-    def adjoint_and(self, u: Any, *requested: Total) -> tuple[Any, list]:
+    def adjoint_and(self, u: Any, *requested: Reduction) -> tuple[Any, list]:
         """A*(u) and the results of reductions over vectors, in one visit to the blocks."""
         return self.adjoint(u), self.space.totals(*requested)
 

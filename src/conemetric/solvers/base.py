@@ -304,7 +304,7 @@ class _Best:
     """Best primal and best dual point of a run, its last state, and its history."""
 
     def __init__(self, tol: float) -> None:
-        self.tol, self.n_iter = tol, -1
+        self.tol = tol
         self.state = None
         self.primal = self.violation = np.inf
         self.dual = -np.inf
@@ -313,8 +313,12 @@ class _Best:
         self._records: list[dict[str, float]] = []
         self._began = stopwatch()
 
+    @property
+    def n_iter(self) -> int:
+        """Number of the last iterate that was taken; -1 if Ctrl-C came before the first was."""
+        return len(self._records) - 1
+
     def take(self, iterate: Iterate) -> dict[str, float]:
-        self.n_iter += 1
         self.state = iterate.state
         # an iterate within tol replaces both points; until then they may come from different ones
         enough = self._within_tol(iterate, iterate.dual)
@@ -324,7 +328,7 @@ class _Best:
             self.primal, self.violation = iterate.primal, iterate.violation
             self.primal_point = iterate.primal_point
         record = {
-            "iteration": self.n_iter,
+            "iteration": len(self._records),
             "seconds": stopwatch() - self._began,
             "primal": iterate.primal,
             "dual": iterate.dual,
