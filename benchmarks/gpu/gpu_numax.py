@@ -18,12 +18,12 @@ from functools import partial
 
 import numpy as np
 import torch
-from conemetric.engine.operators.secants import AllSecants
 
 from conemetric import NuMax
 from conemetric.evaluation.knn import knn_error
 from conemetric.papers.numax.program import SecantIsometryProgram
 from conemetric.papers.numax.secant_generation import SecantGeneration
+from conemetric.papers.numax.secants import AllSecants
 
 from ..command import add_device, command_parser
 from ..data import mnist_centre

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from conemetric.engine.operators.bilinear import from_comparisons
 from instances import JUDGED_KINDS, KINDS, judged_instance, triplet_instance
 from oracles import bilinear_optimum, frobenius_optimum
 from sklearn.exceptions import ConvergenceWarning
@@ -14,6 +13,7 @@ from conemetric.engine.dual_quasi_newton import DualQuasiNewton
 from conemetric.engine.frobenius import FrobeniusProgram
 from conemetric.engine.mixture import Mixture
 from conemetric.engine.operators import from_triplets
+from conemetric.ranking.bilinear_operator import from_comparisons
 from conemetric.ranking.bilinear_program import BilinearProgram
 
 

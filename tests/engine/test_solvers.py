@@ -9,8 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conemetric.engine.operators.edges import EdgeOperator
-from conemetric.engine.operators.secants import AllSecants
 from instances import triplet_instance
 from oracles import (
     comparison_optimum,
@@ -40,9 +38,11 @@ from conemetric.papers.numax.admm import ADMM
 from conemetric.papers.numax.interior_point import IsometryPath
 from conemetric.papers.numax.program import SecantIsometryProgram
 from conemetric.papers.numax.secant_generation import SecantGeneration
+from conemetric.papers.numax.secants import AllSecants
 from conemetric.papers.relative_comparisons.dual_coordinate import DualCoordinate
 from conemetric.papers.relative_comparisons.program import ComparisonProgram
 from conemetric.papers.relative_comparisons.semismooth_newton import SemismoothNewton
+from conemetric.papers.unfolding.edges import EdgeOperator
 from conemetric.papers.unfolding.low_rank_lagrangian import LowRankLagrangian
 from conemetric.papers.unfolding.program import UnfoldingProgram
 

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from conemetric.engine.operators.secants import AllSecants
 from instances import random_triplets
 from numpy.testing import assert_allclose
 
@@ -22,6 +21,7 @@ from conemetric.papers.eigenvalue.program import DMLEigProgram, LMNNEigProgram
 from conemetric.papers.eigenvalue.proximal_point import ProximalPoint
 from conemetric.papers.numax.program import Multipliers, SecantIsometryProgram
 from conemetric.papers.numax.secant_generation import SecantGeneration
+from conemetric.papers.numax.secants import AllSecants
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::sklearn.exceptions.ConvergenceWarning",

@@ -4,12 +4,12 @@ library and precision.
 
 import numpy as np
 import pytest
-from conemetric.engine.operators.bilinear import from_comparisons
 from instances import JUDGED_KINDS, judged_instance
 from numpy.testing import assert_allclose, assert_array_equal
 
 from conemetric.core import threads
 from conemetric.core.arrays import to_numpy
+from conemetric.ranking.bilinear_operator import from_comparisons
 
 
 def dense(Q, D, comparisons):

@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
-from conemetric.engine.operators.bilinear import from_comparisons
 from instances import JUDGED_KINDS, judged_instance
 from oracles import bilinear_optimum
 
 from conemetric.core.arrays import to_numpy
 from conemetric.engine.dual_quasi_newton import DualQuasiNewton
 from conemetric.engine.losses import LOSSES
+from conemetric.ranking.bilinear_operator import from_comparisons
 from conemetric.ranking.bilinear_program import BilinearProgram
 
 PRIORS = ("none", "identity", "any")

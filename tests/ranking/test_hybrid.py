@@ -8,7 +8,6 @@ import warnings
 import cvxpy as cp
 import numpy as np
 import pytest
-from conemetric.engine.operators.columns import concatenated
 from judged import collection, part
 from numpy.testing import assert_allclose, assert_array_equal
 from oracles import bilinear_optimum, frobenius_optimum
@@ -16,6 +15,7 @@ from scipy import sparse
 
 from conemetric import QueryAdapter, RelevanceMetric, load_metric, save_metric
 from conemetric.core.arrays import to_numpy
+from conemetric.ranking.column_operator import concatenated
 from conemetric.ranking.measures import ndcg, rank
 from conemetric.ranking.program import RankingProgram
 

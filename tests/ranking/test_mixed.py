@@ -5,15 +5,15 @@ conic solver, for every W and for the cone, and its multipliers.
 import cvxpy as cp
 import numpy as np
 import pytest
-from conemetric.engine.operators.bilinear import from_comparisons
-from conemetric.engine.operators.columns import WithColumns, concatenated, partitioned
 from numpy.testing import assert_allclose
 
 from conemetric.core.arrays import to_numpy
 from conemetric.engine.dual_quasi_newton import DualQuasiNewton
 from conemetric.engine.frobenius import FrobeniusProgram
 from conemetric.engine.operators import from_triplets
+from conemetric.ranking.bilinear_operator import from_comparisons
 from conemetric.ranking.bilinear_program import BilinearProgram
+from conemetric.ranking.column_operator import WithColumns, concatenated, partitioned
 
 D = 3
 KINDS = ("plain", "useless column", "opposed column", "far prior", "one dominates")

@@ -31,6 +31,15 @@ FEW = Labelled(X[::3, :6], y[::3])
 COMPARED = ["MetricClassifier", "random forest", "histogram boosting"]
 
 
+@pytest.mark.parametrize("kind", ["labels", "quantity"])
+@pytest.mark.parametrize("rows", [X, pl.DataFrame({"a": X[:, 0], "b": y.astype(str)})])
+def test_what_is_installed_does_not_decide_what_is_compared(rows, kind, tmp_path, monkeypatch):
+    """CatBoost joined where it was installed, so that tables were different elsewhere."""
+    (tmp_path / "catboost.py").write_text("CatBoostClassifier = CatBoostRegressor = dict\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert [name for name, _ in deciding._compared(kind, rows, 0)] == COMPARED[1:]
+
+
 @cache
 def wine_study():
     """A study with a decision, which no test changes."""

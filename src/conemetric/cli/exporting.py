@@ -9,13 +9,14 @@ import typer
 from rich.markup import escape
 
 from ..core.extras import require
+from ..ranking.engines import ENGINES
 from .files import check_file, check_free, write_query, write_text
 from .invocation import state
-from .options import ENGINES, Command, Overwrite, option
+from .options import Command, Overwrite, option
 from .wording import plural
 
 FORMATS = ("faiss", "onnx", "sentence-transformers", "sql")
-SYSTEMS = (*ENGINES, "json")  # of weights: the keys of `export.hybrid.SYSTEMS`
+SYSTEMS = (*ENGINES, "json")  # of weights, as `export.hybrid.SYSTEMS`
 METRIC = "Metric file, or the fusion.json that adapt wrote."
 TO = f"One of {', '.join(FORMATS)}; for weights one of {', '.join(SYSTEMS)}."
 OUT = "File to write; for sentence-transformers, the folder of a saved model to add to."

@@ -66,11 +66,6 @@ def learn(given: Learn) -> None:
         given.check()
     out = output_folder(given.out, NAMES, given.overwrite)
 
-    from ..core.ahead import compiled_ahead
-
-    by_default = None if given.pairs or given.triplets else "auto"
-    if not many and (given.method or by_default) in ("auto", "relative"):  # they compile for long
-        state.at_end.enter_context(compiled_ahead("solvers.newton_kernels", "advance"))
     from ..report.metric import write_report
     from ..studies import run_study
     from .reading.loading import load_task

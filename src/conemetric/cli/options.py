@@ -23,15 +23,11 @@ from typing import Annotated, Any, get_origin
 import typer
 
 from ..datasets import ALIASES, BUNDLED
+from ..ranking.engines import ENGINES
 from ..studies.options import AdaptOptions, Options
 from .files import check_file
 from .invocation import state
 
-# the keys of `ranking.engines.ENGINES`
-ENGINES = (
-    *("pgvector", "duckdb", "sqlite", "qdrant", "milvus", "lancedb"),
-    *("elasticsearch", "opensearch"),
-)
 DATA_PANEL, FIT_PANEL = "Reading the data", "Learning and judging"
 
 

@@ -36,7 +36,7 @@ from ..neighbours.ties import symmetric_keys
 from ..tables.columns import frame_of
 from ..tables.encoder import TableEncoder
 from .blend import Blended
-from .candidates import PLAIN, families
+from .candidates import PLAIN, candidates_for
 from .choice import choose, draw_landmarks
 from .kernel import KernelRule
 from .parts import Blend, Explanation, Part
@@ -58,7 +58,6 @@ DECISION_PARAMETERS: dict[str, Any] = {
     "categorical_features": ["array-like", StrOptions({"from_dtype"}), None],
     "n_landmarks": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
     "random_state": ["random_state"],
-    "n_jobs": [Integral, None],
     "verbose": ["verbose"],
 }
 
@@ -91,7 +90,6 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
     categorical_features: Any = "from_dtype"
     n_landmarks: int | str = "auto"
     random_state: Seed = None
-    n_jobs: int | None = None
     verbose: int = 0
     _expected_failed_checks = because(
         "folds are drawn from rows, so that a repeated row may be judged by its own copy", WEIGHTS
@@ -231,7 +229,7 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
                 blocks = np.empty(X.shape[1], int)
                 for number, each in enumerate(self.encoder_.blocks_):
                     blocks[each.features] = number
-            tried = families(rows, fitted, self._linear_map, blocks, gradients)
+            tried = candidates_for(rows, fitted, self._linear_map, blocks, gradients)
             judge = Judge(Y[fitted.judged], weights[fitted.judged], self._row_losses)
             trials, blends, metrics = choose(
                 rows, fitted.folds, tried, searched, judge, self._n_landmarks(len(y)), rng

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
+from numbers import Integral
 from typing import Annotated, Self
 
 import numpy as np
@@ -149,11 +150,13 @@ class MetricClassifier(ClassifierMixin, MetricDecision):
     _: KW_ONLY
     classifier: str = "auto"
     class_weight: ClassWeight | None = None
+    n_jobs: int | None = None
 
     _parameter_constraints = {
         **DECISION_PARAMETERS,
         "classifier": OF_RULES,
         "class_weight": [dict, StrOptions({"balanced"}), None],
+        "n_jobs": [Integral, None],
     }
 
     _target = "classes"

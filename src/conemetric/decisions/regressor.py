@@ -84,8 +84,6 @@ class MetricRegressor(RegressorMixin, MetricDecision):
         As in `MetricClassifier`.
     random_state : int, RandomState or None
         Draws folds and landmarks.
-    n_jobs : int, default=None
-        Not used; as in `MetricClassifier`.
     verbose : int, default=0
 
     Attributes

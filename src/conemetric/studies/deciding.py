@@ -6,7 +6,6 @@ is: words as categories, gaps as gaps.
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
-from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -231,45 +230,34 @@ def _compared(kind, X, seed) -> Iterator[tuple[str, Any]]:
     """Names and unfitted models of the comparison."""
     forest, boosting = BASELINES[kind]
     models = [forest(n_jobs=-1, random_state=seed), boosting(random_state=seed)]
-    words = [] if isinstance(X, np.ndarray) else word_columns(X)
-    read: dict[str, Any] = {"words": words, "dates": {}}
-    if not isinstance(X, np.ndarray):
-        texts = [name for name, dtype in X.drop(words).schema.items() if str(dtype) == "String"]
-        read["dates"] = {name: date_formats(X[name].drop_nulls().unique()) for name in texts}
-        gaps = {"unknown_value": np.nan, "encoded_missing_value": np.nan}
-        encoders = (
-            OneHotEncoder(max_categories=MOST_CATEGORIES, handle_unknown="infrequent_if_exist"),
-            OrdinalEncoder(
-                max_categories=MOST_CATEGORIES, handle_unknown="use_encoded_value", **gaps
-            ),
-        )
-        places = list(range(len(words)))
-        models[1].set_params(categorical_features=places)
-        models = [
-            make_pipeline(
-                FunctionTransformer(_as_objects, kw_args=read),
-                make_column_transformer(
-                    (encoder, places), remainder="passthrough", sparse_threshold=0
-                ),
-                model,
-            )
-            for encoder, model in zip(encoders, models, strict=True)
-        ]
-    yield from zip(COMPARED, models, strict=True)
-    if find_spec("catboost") is not None:
-        catboost = require("catboost", "cli")
-        of = catboost.CatBoostClassifier if kind == "labels" else catboost.CatBoostRegressor
-        quiet = {"verbose": 0, "allow_writing_files": False, "random_seed": seed}
-        model = of(**quiet, cat_features=list(range(len(words))) or None)
-        as_objects = FunctionTransformer(_as_objects, kw_args={**read, "gap": ""})
-        yield "CatBoost", make_pipeline(as_objects, model)
-
-
-def _as_objects(X, words, dates, gap=np.nan):
-    """A table as objects: words first, then numbers and ``dates``, by format; missing words are ``gap``."""
     if isinstance(X, np.ndarray):
-        return X
-    columns = [[gap if word is None else str(word) for word in X[name].to_list()] for name in words]
+        return zip(COMPARED, models, strict=True)
+    words = word_columns(X)
+    texts = [name for name, dtype in X.drop(words).schema.items() if str(dtype) == "String"]
+    dates = {name: date_formats(X[name].drop_nulls().unique()) for name in texts}
+    gaps = {"unknown_value": np.nan, "encoded_missing_value": np.nan}
+    encoders = (
+        OneHotEncoder(max_categories=MOST_CATEGORIES, handle_unknown="infrequent_if_exist"),
+        OrdinalEncoder(max_categories=MOST_CATEGORIES, handle_unknown="use_encoded_value", **gaps),
+    )
+    places = list(range(len(words)))
+    models[1].set_params(categorical_features=places)
+    models = [
+        make_pipeline(
+            FunctionTransformer(_as_objects, kw_args={"words": words, "dates": dates}),
+            make_column_transformer((encoder, places), remainder="passthrough", sparse_threshold=0),
+            model,
+        )
+        for encoder, model in zip(encoders, models, strict=True)
+    ]
+    return zip(COMPARED, models, strict=True)
+
+
+def _as_objects(X, words, dates):
+    """A table as objects: words first, then numbers and ``dates``, by format; NaN where missing."""
+    columns: list[list[Any]] = [
+        [np.nan if word is None else str(word) for word in X[name].to_list()] for name in words
+    ]
     for column in X.drop(words):
         formats = dates.get(column.name)
         number = partial(seconds_of_word, formats=formats) if formats else float

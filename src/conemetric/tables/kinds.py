@@ -39,9 +39,9 @@ class Kind(Stored, ABC):
     words: ClassVar[bool] = False  # whether the column is read as words even if it holds numbers
 
     @classmethod
+    @abstractmethod
     def learn(cls, summary: Summary, settings: Settings) -> Self | str:
         """The column, or why it is left out."""
-        raise NotImplementedError
 
     @property
     @abstractmethod
@@ -308,32 +308,9 @@ class BooleanColumn(WordColumn):
         return [word and known.get(word.casefold(), word) for word in column.values]
 
 
-@dataclass(frozen=True)
-class IndicatorColumn(Kind):
-    """A word as metric files had it before there were encoders: a feature for each value, 1 where
-    the column holds it, else 0.
-    """
-
-    values: Words
-    kind = "indicator"
-    words = True
-
-    @property
-    def suffixes(self) -> dict[str, list[str]]:
-        return {self.kind: [f"={value}" for value in self.values]}
-
-    def encode(self, column: Column) -> tuple[np.ndarray, np.ndarray]:
-        block = np.column_stack([column.values == value for value in self.values])
-        return block.astype(np.float64), np.zeros(len(self.values))
-
-    def gaps(self, column: Column) -> np.ndarray:
-        return np.zeros(len(column.values), bool)
-
-
 KINDS: dict[str, type[Kind]] = {
     each.kind: each for each in (OrderedColumn, BooleanColumn, NumberColumn, DateColumn, WordColumn)
 }
-STORED_KINDS: dict[str, type[Kind]] = {**KINDS, IndicatorColumn.kind: IndicatorColumn}
 
 
 def learn_kind(summary: Summary, settings: Settings, kind: str | None) -> Kind | str:
@@ -364,10 +341,10 @@ def recognized(summary: Summary) -> type[Kind]:
 def kind_from_state(state: Any, within: str) -> Kind:
     """The column of a state, checked."""
     kind = state.get("kind") if isinstance(state, dict) else None
-    known = isinstance(kind, str) and kind in STORED_KINDS
-    expect(known, f"{within}.kind", kind, f"one of {', '.join(STORED_KINDS)}")
+    known = isinstance(kind, str) and kind in KINDS
+    expect(known, f"{within}.kind", kind, f"one of {', '.join(KINDS)}")
     fields = {name: value for name, value in state.items() if name != "kind"}
-    column = STORED_KINDS[str(kind)].from_state(fields, within)
+    column = KINDS[str(kind)].from_state(fields, within)
     column.validate(within)
     return column
 

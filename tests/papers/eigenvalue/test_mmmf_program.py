@@ -4,11 +4,11 @@ without the bordered matrix.
 
 import numpy as np
 import pytest
-from conemetric.engine.operators.entries import EntryOperator
 from oracles import mmmf_optimum
 from scipy import sparse
 
 from conemetric import MaxMarginMatrixFactorization
+from conemetric.papers.eigenvalue.entries import EntryOperator
 from conemetric.papers.eigenvalue.factored_descent import FactoredDescent
 from conemetric.papers.eigenvalue.program import MMMFProgram
 

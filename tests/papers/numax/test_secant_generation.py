@@ -4,7 +4,6 @@ do at the edges.
 
 import numpy as np
 import pytest
-from conemetric.engine.operators.secants import ONCE, AllSecants, ListedSecants
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
@@ -19,6 +18,7 @@ from conemetric.papers.numax.admm import ADMM, CG_TOL
 from conemetric.papers.numax.interior_point import IsometryPath
 from conemetric.papers.numax.program import Multipliers, SecantIsometryProgram
 from conemetric.papers.numax.secant_generation import SecantGeneration, _cut
+from conemetric.papers.numax.secants import AllSecants, ListedSecants
 
 KINDS = ("generic", "scaled", "duplicates", "collinear", "wide")
 
@@ -253,9 +253,9 @@ def test_scans_stop_early_go_round_and_end_with_every_pair_in_double_precision(m
     seen = []
     scan = problem.secants.scan
 
-    def watched(L, delta, dtype, sweep=ONCE):
-        found = scan(L, delta, dtype, sweep)
-        seen.append((dtype, sweep.first_tile, found.next_tile))
+    def watched(L, delta, dtype, first_tile=0, **which):
+        found = scan(L, delta, dtype, first_tile=first_tile, **which)
+        seen.append((dtype, first_tile, found.next_tile))
         return found
 
     monkeypatch.setattr(problem.secants, "scan", watched)

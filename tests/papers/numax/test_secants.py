@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
-from conemetric.engine.operators.secants import AllSecants, ListedSecants, Sweep
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.spatial.distance import pdist, squareform
 
 from conemetric.core.arrays import to_numpy
-from conemetric.engine.operators import secant_tiles
+from conemetric.papers.numax import secant_tiles
+from conemetric.papers.numax.secants import AllSecants, ListedSecants
 
 
 @pytest.fixture
@@ -77,9 +77,9 @@ def test_scan_of_a_subset_sees_its_pairs_only(data):
     X, _, L = data
     secants = AllSecants(X)
     points = secants.ends(secants.sample(10**6, np.random.default_rng(0)))[1][:1] * 0 + 3
-    assert secants.scan(L, 0.1, sweep=Sweep(points)).worst == 0  # one point has no pair
+    assert secants.scan(L, 0.1, points=points).worst == 0  # one point has no pair
     chosen = np.array([20, 3, 11])
-    scan = secants.scan(L, 1e-6, sweep=Sweep(_like(points, chosen)))
+    scan = secants.scan(L, 1e-6, points=_like(points, chosen))
     a, b = (to_numpy(end) for end in secants.ends(scan.keys))
     assert (a < b).all()
     assert set(np.concatenate([a, b])) == set(chosen)
@@ -130,7 +130,7 @@ def test_a_scan_may_stop_when_it_has_enough_and_go_on_later(data, monkeypatch):
     assert everything.next_tile is None
     tile, keys = 0, []
     for _ in range(200):
-        part = secants.scan(L, 1e-3, sweep=Sweep(first_tile=tile, enough=(1, 0.0)))
+        part = secants.scan(L, 1e-3, first_tile=tile, enough=(1, 0.0))
         keys.extend(to_numpy(part.keys).tolist())
         tile = part.next_tile
         if tile in (0, None):

@@ -13,15 +13,12 @@ from sklearn.exceptions import ConvergenceWarning
 from conemetric.engine.operators import from_triplets
 from conemetric.papers.relative_comparisons import dual_coordinate, semismooth_newton
 from conemetric.papers.relative_comparisons.dual_coordinate import DualCoordinate, dual_sweep
-from conemetric.papers.relative_comparisons.newton_kernels import (
-    NARROW,
-    advance,
-    compile_kernels,
-    nonnegative_quadratic,
-    workspace,
-)
 from conemetric.papers.relative_comparisons.program import ComparisonProgram
-from conemetric.papers.relative_comparisons.semismooth_newton import SemismoothNewton
+from conemetric.papers.relative_comparisons.semismooth_newton import (
+    AugmentedLagrangian,
+    SemismoothNewton,
+    step_length,
+)
 
 
 def make(X, T, A, C, **options):
@@ -155,24 +152,6 @@ def test_streaming_gives_the_same_answer(sweeping):
     assert streamed.certificate.primal == pytest.approx(stored.certificate.primal, rel=1e-9)
 
 
-@pytest.mark.parametrize("basis", ["identity", "random", "wide"])
-def test_products_within_the_compiled_steps_or_outside_give_the_same_answer(basis, monkeypatch):
-    problem = make(*comparison_instance("random", basis))
-    # of many columns, Z_F'Z_F is formed outside in any case
-    assert (len(problem.diagonal) > NARROW) == (basis == "wide")
-    inside = SemismoothNewton(tol=1e-9).solve(problem)
-    monkeypatch.setattr(semismooth_newton, "WORK", 0)
-    outside = SemismoothNewton(tol=1e-9).solve(problem)
-    assert outside.certificate.relative_gap <= 1e-9
-    assert outside.certificate.primal == pytest.approx(inside.certificate.primal, rel=2e-9)
-
-
-def test_kernels_compiled_ahead_are_those_of_a_fit():
-    compile_kernels()
-    SemismoothNewton(tol=1e-3).solve(make(*comparison_instance("random", "identity")))
-    assert len(advance.signatures) == 1
-
-
 def test_tolerance_out_of_reach_warns_and_keeps_the_best():
     X, T, A, C = comparison_instance("duplicates", "near-parallel")
     with pytest.warns(ConvergenceWarning, match="stalled"):
@@ -180,22 +159,93 @@ def test_tolerance_out_of_reach_warns_and_keeps_the_best():
     assert abs(result.certificate.relative_gap) < 1e-9
 
 
-@pytest.mark.parametrize("seed", range(10))
-@pytest.mark.parametrize("full_rank", [True, False])
-def test_nonnegative_quadratic_against_bounded_least_squares(full_rank, seed):
-    """min |Fw - b|^2 / 2 over w >= 0, cold and from a wrong support; F of full and of
-    deficient rank.
-    """
+@pytest.mark.parametrize("start", ["zero", "dense", "sparse"])
+@pytest.mark.parametrize("basis", BASES)
+@pytest.mark.parametrize("kind", KINDS)
+def test_model_minimum_against_bounded_least_squares(kind, basis, start, seed):
+    """Among the weights that are positive or would grow, it is the best; its model is that of phi."""
+    problem = make(*comparison_instance(kind, basis, seed))
+    m, p = problem.operator.n_constraints, len(problem.diagonal)
     rng = np.random.default_rng(seed)
-    p = int(rng.integers(1, 30))
-    F = rng.normal(size=(p + 5 if full_rank else max(1, p // 2), p))
-    b = rng.normal(size=len(F))
-    H, q = F.T @ F, F.T @ b
-    least = (2 * lsq_linear(F, b, (0, np.inf), method="bvls").cost) ** 0.5
-    for w in (np.zeros(p), rng.uniform(size=p), rng.uniform(size=p) * (rng.uniform(size=p) > 0.5)):
-        nonnegative_quadratic(H, q, w, workspace(len(q)))
-        assert w.min() >= 0
-        assert np.linalg.norm(F @ w - b) == pytest.approx(least, rel=1e-6, abs=1e-6)
+    w = {"zero": np.zeros(p), "dense": rng.uniform(size=p), "sparse": rng.uniform(-1, 1, p)}[start]
+    w = np.maximum(w, 0.0)
+    phi = AugmentedLagrangian(problem, rng.uniform(size=m) * problem.C, problem.C)
+    lam = phi.multipliers(1 - problem.margins(w))
+    gradient = problem.weigh(w) - problem.combine(lam)
+    v = phi.model_minimum(w, gradient, lam)
+    assert v.min() >= 0
+    candidates = (w > 0) | (gradient < 0)
+    assert_array_equal(v[~candidates], 0)
+    if not candidates.any():
+        return
+
+    Z_F = problem.block(slice(0, m))[(lam > 0) & (lam < problem.C)]
+    H = problem.L + problem.C * Z_F.T @ Z_F
+
+    def model(v):
+        return gradient @ (v - w) + 0.5 * (v - w) @ H @ (v - w)
+
+    values, vectors = np.linalg.eigh(H[np.ix_(candidates, candidates)])
+    kept = values > 1e-13 * values.max()
+    root = np.sqrt(values[kept])[:, None] * vectors[:, kept].T
+    aim = root @ w[candidates] - (vectors[:, kept] / np.sqrt(values[kept])).T @ gradient[candidates]
+    best = np.zeros(p)
+    best[candidates] = lsq_linear(root, aim, (0, np.inf), method="bvls").x
+    assert model(v) <= 0
+    assert model(v) <= model(best) + 1e-7 * abs(model(best))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_slopes_are_derivatives_of_the_augmented_lagrangian(kind, seed):
+    problem = make(*comparison_instance(kind, "random", seed))
+    m, p = problem.operator.n_constraints, len(problem.diagonal)
+    rng = np.random.default_rng(seed)
+    w, d = rng.uniform(size=(2, p)) / np.sqrt(problem.diagonal)
+    a, sigma = rng.uniform(size=m) * problem.C, problem.C
+    s, ds = 1 - problem.margins(w), -problem.margins(d)
+    phi = AugmentedLagrangian(problem, a, sigma)
+
+    def value(t):
+        v, margins = w + t * d, s + t * ds
+        lam = phi.multipliers(margins)
+        return 0.5 * v @ problem.weigh(v) + (lam * margins - (lam - a) ** 2 / (2 * sigma)).sum()
+
+    slope = phi.slope_along(w, d, s, ds)
+    for t in (0.0, 0.3, 1.0):
+        step = 1e-6
+        difference = (value(t + step) - value(t - step)) / (2 * step)
+        assert slope(t)[0] == pytest.approx(difference, rel=1e-5, abs=1e-7 * value(0.0))
+    # where multipliers begin or cease to move, the derivative of the slope is that of one side
+    rise = (slope(0.3 + 1e-9)[0] - slope(0.3)[0]) / 1e-9
+    assert slope(0.3)[1] == pytest.approx(rise, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("slope", "least", "most"),
+    [
+        (lambda t: (t - 0.5, 1.0), 0.5, 0.5),
+        (lambda t: (t - 2.0, 1.0), 1.0, 1.0),  # still falls at the end
+        (lambda t: (1e3 * t - 1.0, 1e3), 0.7e-3, 1.3e-3),
+        (lambda t: (max(-1.0, 50 * (t - 0.9)), 50.0 if t > 0.88 else 0.0), 0.88, 0.906),
+        (lambda t: (t + 1.0, 1.0), 0.0, 0.0),  # rises from the start
+    ],
+)
+def test_step_length_is_where_the_slope_is_nearly_zero(slope, least, most):
+    with np.errstate(divide="ignore"):
+        length = step_length(lambda t: tuple(map(np.float64, slope(t))), slope(0.0)[0])
+    assert least <= length <= most
+
+
+def test_a_model_that_is_not_minimised_is_no_step(monkeypatch):
+    """scipy.optimize.nnls raises if it does not end: the multipliers move on without a step."""
+
+    def endless(*args, **options):
+        raise RuntimeError("Maximum number of iterations reached.")
+
+    monkeypatch.setattr(semismooth_newton, "nnls", endless)
+    with pytest.warns(ConvergenceWarning, match="stalled"):
+        result = SemismoothNewton().solve(make(*comparison_instance("random", "identity")))
+    assert result.certificate.primal >= result.certificate.dual
 
 
 def test_dual_sweep_against_plain_python():

@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from conemetric.engine.operators.edges import EdgeOperator, ReducedEdges
 
 from conemetric.core.arrays import to_numpy
 from conemetric.engine.operators import from_pairs
+from conemetric.papers.unfolding.edges import EdgeOperator, ReducedEdges
 
 
 def random_graph(seed, n=15, m=40):

@@ -4,7 +4,6 @@ without an interior.
 
 import numpy as np
 import pytest
-from conemetric.engine.operators.edges import EdgeOperator, ReducedEdges
 from oracles import semidefinite_optimum
 from sklearn.exceptions import ConvergenceWarning
 
@@ -13,6 +12,7 @@ from conemetric.core.cholesky import cholesky_solver
 from conemetric.core.spectral import NearProduct, psd_derivative
 from conemetric.engine.operators import MatrixOperator
 from conemetric.engine.sdp import SemidefiniteProgram
+from conemetric.papers.unfolding.edges import EdgeOperator, ReducedEdges
 from conemetric.papers.unfolding.interior_point import InteriorPoint, PathPoint, System
 from conemetric.papers.unfolding.program import UnfoldingProgram
 

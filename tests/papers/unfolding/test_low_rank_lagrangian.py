@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from conemetric.engine.operators.edges import EdgeOperator
 from sklearn.exceptions import ConvergenceWarning
 
 from conemetric.engine.dual_quasi_newton import DualQuasiNewton, two_loop
+from conemetric.papers.unfolding.edges import EdgeOperator
 from conemetric.papers.unfolding.low_rank_lagrangian import MEMORY, Line, LowRankLagrangian, Memory
 from conemetric.papers.unfolding.program import UnfoldingProgram
 

@@ -5,10 +5,10 @@ certificate claims.
 import mpmath as mp
 import numpy as np
 import pytest
-from conemetric.engine.operators.edges import EdgeOperator, ReducedEdges
 from oracles import unfolding_optimum
 from sklearn.neighbors import kneighbors_graph
 
+from conemetric.papers.unfolding.edges import EdgeOperator, ReducedEdges
 from conemetric.papers.unfolding.interior_point import InteriorPoint
 from conemetric.papers.unfolding.low_rank_lagrangian import LowRankLagrangian
 from conemetric.papers.unfolding.program import UnfoldingProgram

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from conemetric.engine.operators.edges import EdgeOperator
 
+from conemetric.papers.unfolding.edges import EdgeOperator
 from conemetric.papers.unfolding.rigidity import clique_stress, independent, rigid_face
 
 

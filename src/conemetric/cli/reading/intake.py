@@ -168,11 +168,12 @@ def typed_column(column: pl.Series, kind: str) -> pl.Series:
         return numbers.set(numbers.abs() >= LARGEST, None)  # as is NaN
     if kind == "date" and column.dtype == pl.String:
         return column.set(column.is_in(slips(column.drop_nulls().unique(), kind)), None)
-    if kind not in (ASKED_FOR, "indicator"):
+    if kind != ASKED_FOR:
         return column  # the encoder reads all types alike: 3 and 3.0 are one word
     words = column.cast(pl.String)
-    words = words.str.strip_suffix(".0") if column.dtype.is_float() else words
-    return words.cast(pl.Categorical) if kind == ASKED_FOR else words
+    if column.dtype.is_float():
+        words = words.str.strip_suffix(".0")
+    return words.cast(pl.Categorical)
 
 
 def _without_slips(frame, chosen, notes):

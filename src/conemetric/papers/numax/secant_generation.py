@@ -27,7 +27,6 @@ Stops when the gap and the violation over every secant, in units of delta, are w
 
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import NamedTuple
 
 import numpy as np
 from numpy.random import Generator
@@ -40,7 +39,7 @@ from ...engine.solver import Iterate, Solver, Steps
 from .admm import ADMM
 from .interior_point import IsometryPath
 from .program import Multipliers, SecantIsometryProgram
-from .secants import Scan, Sweep
+from .secants import Scan
 
 INNER = 0.2  # accuracy of a round, relative to the worst violation elsewhere
 NEGLIGIBLE = 0.1  # share of the largest multiplier up to which a secant may be dropped
@@ -82,22 +81,26 @@ class SecantGeneration(Solver):
         stuck = np.inf  # violation or gap when the inner solver last gave up
         while True:
             active.solve()
-            seen = scanner.look(active)
-            factor, violation = active.factor, seen.worst
-            if seen.finished:
-                factor, violation = _cut(factor, violation, self.tol, problem.delta)
+            scan, offenders = scanner.look(active)
+            certain = scanner.exact or len(offenders) > 0  # else it may be rounding
+            worst = scan.worst if certain else 0.0
+            complete = scanner.exact and scan.next_tile is None
+            finished = complete and worst <= self.tol
+            factor, violation = active.factor, worst
+            if finished:
+                factor, violation = _cut(factor, worst, self.tol, problem.delta)
             primal = float((factor * factor).sum())
-            if seen.certain:
+            if certain:
                 extra = {"rank": factor.shape[1], "active": len(active.keys)}
-                extra |= {"steps": active.steps, "near_duplicates": seen.n_near_duplicates}
+                extra |= {"steps": active.steps, "near_duplicates": scan.n_near_duplicates}
                 multipliers = Multipliers(active.keys, active.y)
                 yield Iterate(primal, active.dual, factor, multipliers, violation, extra)
-            if seen.exact and len(seen.offenders) == 0 and active.exhausted:
+            if scanner.exact and len(offenders) == 0 and active.exhausted:
                 error = max(violation, abs(relative_gap(primal, active.dual)))
                 if error > STUCK * stuck:
                     return
                 stuck = error
-            active.renew(factor, seen)
+            active.renew(factor, offenders, worst, finished)
 
 
 class _Active:
@@ -170,11 +173,13 @@ class _Active:
             lag += int(close) - int(feasible)
         return solution, lag
 
-    def renew(self, factor: Array, seen: "_Seen") -> None:
-        """Drop secants far from their bounds and without weight, and add the offenders."""
+    def renew(self, factor: Array, offenders: Array, worst: float, finished: bool) -> None:
+        """Drop secants far from their bounds and without weight, and add the ``offenders``. The
+        ``worst`` violation was seen elsewhere; ``finished`` says that it is within tol everywhere.
+        """
         options, delta, xp = self.options, self.problem.delta, self.problem.secants.xp
-        self.worst = seen.worst
-        if seen.finished and self.allowed == self.goal:
+        self.worst = worst
+        if finished and self.allowed == self.goal:
             self.goal /= 2
         slack = self.program.slack(self.program.operator.forward_factor(factor))
         stay = (slack <= options.keep * delta) | (abs(self.y) > NEGLIGIBLE * abs(self.y).max())
@@ -182,23 +187,11 @@ class _Active:
         few = len(self.keys) <= max(options.first, FEW)
         stay |= few or self.dual <= (1 + options.tol) * self.best
         keep, self.best = to_index(stay), max(self.best, self.dual)
-        fresh = seen.offenders
-        self.keys = xp.concat([self.keys[keep], fresh])
-        self.point = factor, xp.concat([self.y[keep], zeros(len(fresh), self.y)])
+        self.keys = xp.concat([self.keys[keep], offenders])
+        self.point = factor, xp.concat([self.y[keep], zeros(len(offenders), self.y)])
         if self.weight > 0:
             affordable = MARGIN_COST * options.tol * self.primal / (delta * self.weight)
             self.margin = min(GOAL * options.tol, affordable)
-
-
-class _Seen(NamedTuple):
-    """What a scan found: secants to add, the worst violation, and how reliable that is."""
-
-    offenders: Array
-    worst: float
-    exact: bool  # scanned in float64
-    certain: bool  # not merely rounding in single precision
-    finished: bool  # every secant was looked at in float64, and is within tol
-    n_near_duplicates: int
 
 
 class _Scanner:
@@ -211,25 +204,34 @@ class _Scanner:
         self.precision = xp.float32 if secants.n_points >= SINGLE_FROM else xp.float64
         self.tile = 0
 
-    def look(self, active: _Active) -> "_Seen":
-        """Scan from where the last scan ended until there are enough offenders."""
+    @property
+    def exact(self) -> bool:
+        """Whether scans are in float64."""
+        return self.precision == self.problem.secants.xp.float64
+
+    def look(self, active: _Active) -> tuple[Scan, Array]:
+        """Scan from where the last scan ended until there are enough offenders: what was found, and
+        the secants to add.
+        """
         secants, tol = self.problem.secants, self.options.tol
         needed = max(self.options.add, len(active.keys) // 2)
         # active secants may be violated by as much as the solve allowed
         enough = 2 * needed, max(tol, active.allowed)
         while True:
-            sweep = Sweep(self.points, self.tile, enough)
-            scan = secants.scan(active.factor, self.problem.delta, self.precision, sweep)
-            fresh = self._offenders(scan, active, needed)
-            exact = self.precision == secants.xp.float64
-            if exact or len(fresh) > 0 or active.allowed > active.goal:
+            scan = secants.scan(
+                active.factor,
+                self.problem.delta,
+                self.precision,
+                points=self.points,
+                first_tile=self.tile,
+                enough=enough,
+            )
+            offenders = self._offenders(scan, active, needed)
+            if self.exact or len(offenders) > 0 or active.allowed > active.goal:
                 break
             self.precision = secants.xp.float64
         self.tile = scan.next_tile or 0
-        certain = exact or len(fresh) > 0
-        worst = scan.worst if certain else 0.0
-        finished = exact and scan.next_tile is None and worst <= tol
-        return _Seen(fresh, worst, exact, certain, finished, scan.n_near_duplicates)
+        return scan, offenders
 
     def _offenders(self, scan: Scan, active: _Active, limit: int) -> Array:
         """Keys to add: violated by more than tol in float64, and not active yet."""

@@ -1,6 +1,6 @@
 """The pairs of rows of X tile by tile, and the secants of each tile that are preserved worst."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -9,6 +9,15 @@ from ...core.compiled import jit
 from ...core.threads import threaded
 
 CPU_TILE, GPU_TILE = (2048, 4096), (8192, 8192)  # rows x columns of pairs held at a time
+
+
+class Tile(NamedTuple):
+    """Of each row of a tile, two secants: the most shortened one and the most stretched one."""
+
+    row: Any
+    column: Any
+    value: Any  # the distance of the ratio of squared lengths from 1
+    n_near_duplicates: Any  # pairs of the tile that have no secant
 
 
 class Tiles:
@@ -25,15 +34,15 @@ class Tiles:
     def __len__(self) -> int:
         return len(self.corners)
 
-    def worst(self, number: int) -> tuple[Any, Any, Any, Any]:
-        """(rows, columns, distances of their ratio from 1, near-duplicates) of a tile."""
+    def worst(self, number: int) -> Tile:
+        """The secants of a tile that are preserved worst."""
         i, j = self.corners[number]
         I, J = slice(i, i + self.rows), slice(j, j + self.columns)
         classes = None if self.y is None else (self.y[I], self.y[J])
         squared, embedded = (left[I] @ right[J].T for left, right in self.factors)
         column, value, short = self._find(squared, embedded, j - i, classes, self.limit)
         row = namespace(value).broadcast_to(arange(len(value), value)[:, None] + i, value.shape)
-        return row.reshape(-1), (column + j).reshape(-1), value.reshape(-1), short
+        return Tile(row.reshape(-1), (column + j).reshape(-1), value.reshape(-1), short)
 
 
 def _distance_factors(X):

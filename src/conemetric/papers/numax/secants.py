@@ -13,7 +13,7 @@ distances carry no information; the scan in float64, which every certificate nee
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -97,20 +97,6 @@ class Scan:
     next_tile: int | None = None  # where to resume a pass that stopped early
 
 
-class Sweep(NamedTuple):
-    """Which pairs a scan visits: those of these ``points`` (None: all), in tiles that follow their
-    order, from ``first_tile`` on and around. With ``enough`` = (count, excess), it may stop once it
-    has this many violations larger than that.
-    """
-
-    points: Any = None
-    first_tile: int = 0
-    enough: tuple[int, float] | None = None
-
-
-ONCE = Sweep()  # every pair
-
-
 class Secants(ABC):
     """A complete set of secants of X, each named by an integer key.
 
@@ -147,8 +133,20 @@ class Secants(ABC):
         """Mask of the pairs of similar points; None for plain sets."""
 
     @abstractmethod
-    def scan(self, L: Any, delta: float, dtype: Any = None, sweep: Sweep = ONCE) -> Scan:
-        """Visit the pairs of the ``sweep`` at P = L L', in the precision ``dtype`` (None: the programs')."""
+    def scan(
+        self,
+        L: Any,
+        delta: float,
+        dtype: Any = None,
+        *,
+        points: Any = None,
+        first_tile: int = 0,
+        enough: tuple[int, float] | None = None,
+    ) -> Scan:
+        """Visit pairs at P = L L', in the precision ``dtype`` (None: the programs'): those of these
+        ``points`` (None: all), in tiles that follow their order, from ``first_tile`` on and around.
+        With ``enough`` = (count, excess) it may stop once it has so many violations above that.
+        """
 
     def bounds(self, keys: Any, delta: float) -> tuple[Any, Any]:
         """Lower and upper bound of v'Pv per key, infinite if there is none."""
@@ -218,29 +216,41 @@ class AllSecants(Secants):
         a, b = self.ends(keys)
         return self.y[a] == self.y[b]
 
-    def scan(self, L: Any, delta: float, dtype: Any = None, sweep: Sweep = ONCE) -> Scan:
-        xp, (points, first_tile, enough) = self.xp, sweep
+    def scan(
+        self,
+        L: Any,
+        delta: float,
+        dtype: Any = None,
+        *,
+        points: Any = None,
+        first_tile: int = 0,
+        enough: tuple[int, float] | None = None,
+    ) -> Scan:
+        xp = self.xp
         dtype = self.reference.dtype if dtype is None else dtype
         points = arange(self.n_points, self.X) if points is None else points
         y = None if self.y is None else self.y[points]
         limit = (DUPLICATE if dtype == xp.float64 else NOISY) * self.square
         tiles = Tiles(like(self.X[points], self.X, dtype), L, y, limit)
-        found, count = [], 0
-        for visited in range(1, len(tiles) + 1):
-            found.append(tiles.worst((first_tile + visited - 1) % len(tiles)))
-            value = found[-1][2]
-            if enough is not None and visited < len(tiles):
-                count += int((value > delta * (1 + enough[1])).sum())
-                if count >= enough[0]:
+        order = [*range(first_tile, len(tiles)), *range(first_tile)]
+        worst = []
+        n_offenders = 0
+        for number in order:
+            tile = tiles.worst(number)
+            worst.append(tile)
+            if enough is not None and len(worst) < len(order):
+                wanted, excess = enough
+                n_offenders += int((tile.value > delta * (1 + excess)).sum())
+                if n_offenders >= wanted:
                     break
-        *parts, short = zip(*found, strict=True)
-        row, column, value = (xp.concat(part) for part in parts)
-        excess = value / delta - 1
+        excess = xp.concat([tile.value for tile in worst]) / delta - 1
         keep = to_index(excess > 0)
-        a, b = points[row[keep]], points[column[keep]]
+        a = points[xp.concat([tile.row for tile in worst])[keep]]
+        b = points[xp.concat([tile.column for tile in worst])[keep]]
         keys = xp.minimum(a, b) * self.n_points + xp.maximum(a, b)
-        next_tile = (first_tile + visited) % len(tiles) if visited < len(tiles) else None
-        return self._scan_result(keys, excess[keep], sum(short), next_tile)
+        n_near_duplicates = sum(tile.n_near_duplicates for tile in worst)
+        next_tile = order[len(worst)] if len(worst) < len(order) else None
+        return self._scan_result(keys, excess[keep], n_near_duplicates, next_tile)
 
 
 class ListedSecants(Secants):
@@ -266,7 +276,8 @@ class ListedSecants(Secants):
     def similar_pairs(self, keys: Any) -> Any:
         return None if self.similar is None else self.similar[keys]
 
-    def scan(self, L: Any, delta: float, dtype: Any = None, sweep: Sweep = ONCE) -> Scan:
+    def scan(self, L: Any, delta: float, dtype: Any = None, **which: Any) -> Scan:
+        """Visit every pair, always in float64."""
         keys, parts = arange(self.n_pairs, self.X), slices(self.n_pairs, self.n_features)
         excess = self.xp.concat([self.excess(keys[part], L, delta) for part in parts])
         keep = to_index(excess > 0)

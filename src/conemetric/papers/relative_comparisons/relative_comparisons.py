@@ -59,8 +59,7 @@ class RelativeComparisons(TripletMetric):
     n_references, class_weight, n_components, preprocessor, tol, verbose
         As in `FrobMetric`.
     max_iter : int, default=1000
-        Most iterations: a coordinate sweep, or as many Newton steps as read about a million
-        entries of z.
+        Maximum number of iterations: coordinate sweeps and Newton steps.
     random_state : int, RandomState or None, default=None
         For references and the order of the coordinate sweeps.
 
