@@ -168,6 +168,7 @@ def _answer(study, table, name, out, files):
         "data": name,
         "rows": study.task.n_rows,
         "features": study.task.raw.shape[1],
+        "task": study.task.goal,
         "verdict": study.verdict,
         "recommended": study.recommended,
         "alarm": study.alarm,
@@ -187,8 +188,9 @@ def _answer(study, table, name, out, files):
     }
     shown: list[Any] = [f"[bold red]{escape(study.alarm)}[/]"] if study.alarm else []
     shown += [f"[dim]- {escape(note)}[/]" for note in table.notes]
-    title = f"{name}: {plural(study.task.n_rows, 'row')}, {plural(values['features'], 'column')}"
-    shown.append(grid(title, table_headings(study), table_rows(study)))
+    size = f"{plural(study.task.n_rows, 'row')}, {plural(values['features'], 'column')}"
+    goal = f"{study.task.goal}: " if study.task.goal else ""
+    shown.append(grid(f"{name}: {goal}{size}", table_headings(study), table_rows(study)))
     if "r2" in before:
         figures = (f"R² {line['r2']:.3f}, RMSE {line['rmse']:.4g}" for line in (before, after))
         shown.append("{} before, {} after".format(*figures))

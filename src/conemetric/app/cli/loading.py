@@ -14,6 +14,8 @@ from .options import Reading
 from .tables import read_frame, read_table
 from .wording import listed, plural
 
+# different whole numbers among the labels; fewer are hardly a quantity, and nothing is said
+MIN_VALUES_OF_A_QUANTITY = 5
 SAME = {
     **dict.fromkeys(["1", "1.0", "true", "yes", "same"], True),
     **dict.fromkeys(["0", "0.0", "-1", "false", "no", "different"], False),
@@ -47,13 +49,32 @@ def load_task(data: str | None, reading: Reading) -> tuple[Table, Task, str]:
             "no labels, pairs or triplets given: use --label COLUMN, or --labels, --pairs or "
             f"--triplets FILE{columns}."
         )
-    quantity = is_continuous(table.labels, reading.target)
-    many = table.labels.dtype.kind == "i" and len(np.unique(table.labels)) > MAX_CLASS_VALUES
-    if many and reading.target == "auto":
-        taken, other = ("a quantity", "classes") if quantity else ("classes", "continuous")
-        table.notes.append(f"Labels: whole numbers, taken as {taken}; --target {other} changes it.")
-    labels = table.labels.astype(float) if quantity else table.labels
-    return table, (Measured if quantity else Labelled)(table.X, labels), name
+    if reading.target == "auto":
+        table.notes.extend(_choice_of_task(table.labels))
+    if is_continuous(table.labels, reading.target):
+        return table, Measured(table.X, table.labels.astype(float), label=reading.label), name
+    return table, Labelled(table.X, table.labels, label=reading.label), name
+
+
+def _choice_of_task(labels: np.ndarray) -> list[str]:
+    """A line that says what numbers were taken for, and how to change that, unless it is obvious."""
+    if labels.dtype.kind not in "if":
+        return []
+    n_values = len(np.unique(labels))
+    whole = labels.dtype.kind == "i"
+    if not is_continuous(labels):
+        if n_values < MIN_VALUES_OF_A_QUANTITY:
+            return []
+        return [
+            f"Labels: {n_values:,} whole numbers, taken as classes; --target continuous takes them as "
+            "a quantity."
+        ]
+    if not whole and n_values > MAX_CLASS_VALUES:
+        return []
+    kind = "whole numbers" if whole else "numbers, some with a fraction"
+    return [
+        f"Labels: {n_values:,} {kind}, taken as a quantity; --target classes takes each as a class."
+    ]
 
 
 # ---- pairs and triplets

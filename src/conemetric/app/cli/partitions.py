@@ -5,6 +5,7 @@ import itertools
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -48,6 +49,7 @@ def load_partitions(pattern: str | None, given: Learn) -> tuple[Partitions, Part
             )
     found = find_partitions(pattern, given)
     task = Partitioned.of(found.read, found.sizes, given, given.target)
+    task = replace(task, label=given.label)
     intake.tell_gaps(task.X, found.notes)  # of a sample from all files
     return found, task, str(pattern)
 

@@ -91,6 +91,12 @@ class Task:
     raw: Any = field(default=None, kw_only=True)  # all original rows, once X holds prepared ones
     # the numbers of the prepared rows among them, if some are left out
     used: np.ndarray | None = field(default=None, kw_only=True)
+    label: str | None = field(default=None, kw_only=True)  # the name of the column to predict
+
+    @property
+    def goal(self) -> str:
+        """What is learned, in words; empty if nothing is to be predicted."""
+        return ""
 
     @property
     def n_rows(self) -> int:
