@@ -3,7 +3,7 @@ and blended by held-out rows, and fitted to all rows.
 """
 
 from abc import ABCMeta, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import KW_ONLY, dataclass, replace
 from numbers import Integral
@@ -33,6 +33,7 @@ from ..neighbours.ties import symmetric_keys
 from ..solvers.base import Certificate
 from ..tables.columns import frame_of
 from ..tables.encoder import TableEncoder
+from ..tables.spelling import Spelling
 from .blend import Blended
 from .candidates import PLAIN, families
 from .choice import choose, draw_landmarks
@@ -54,6 +55,7 @@ OF_RULES = [StrOptions({"auto", *RULES})]  # which rules to choose from
 DECISION_PARAMETERS: dict[str, Any] = {
     "metric": "no_validation",  # see `_check_metric`
     "categorical_features": ["array-like", StrOptions({"from_dtype"}), None],
+    "kinds": [dict, None],
     "n_landmarks": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
     "random_state": ["random_state"],
     "n_jobs": [Integral, None],
@@ -87,6 +89,7 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
     metric: Any = "auto"
     _: KW_ONLY
     categorical_features: Any = "from_dtype"
+    kinds: Mapping[str | int, str | Spelling] | None = None
     n_landmarks: int | str = "auto"
     random_state: Seed = None
     n_jobs: int | None = None
@@ -119,10 +122,12 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
         """The unfitted encoder of a table; None for an array of numbers that needs none."""
         if arrays.is_torch(X) or issparse(X) or isinstance(X, SparseRows):
             return None
-        by_dtype = isinstance(self.categorical_features, str | None)
+        by_dtype = isinstance(self.categorical_features, str | None) and not self.kinds
         if by_dtype and frame_of(X) is None and not _needs_encoding(X):
             return None
-        return TableEncoder(categorical_features=self.categorical_features, sparse_output=False)
+        return TableEncoder(
+            categorical_features=self.categorical_features, kinds=self.kinds, sparse_output=False
+        )
 
     def _rows_and_targets(
         self, X: Rows, y: Labels, sample_weight: Labels | None

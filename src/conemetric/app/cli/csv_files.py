@@ -11,7 +11,6 @@ from typing import NoReturn
 
 import polars as pl
 
-from ...tables.columns import MOST_SLIPS
 from .dialects import MISSING, MISSING_LABELS, SEPARATORS, UTF8, Dialect, sniff
 from .options import DIALECT, Reading
 from .wording import listed, plural
@@ -47,10 +46,6 @@ def scan_text(path: Path, given: Reading, notes: list[str]) -> pl.LazyFrame:
     if found:
         columns, words = (listed([*dict.fromkeys(each)]) for each in zip(*found, strict=True))
         notes.append(f"'{path.name}' read with {words} as missing, in {columns}.")
-    aside = {given.id_column, *(given.words or ()), *(given.ignore or ())}
-    texts = [name for name, kind in schema.items() if kind == pl.String and name not in aside]
-    if texts and given.offers("words"):  # else they may be names, or columns that are not used
-        refuse_other_marks(path, given, as_words().select(texts))
     unusual = _in_words(path, dialect, names)
     if unusual:
         options = [f"--{name}" for name in DIALECT if given.offers(name)]
@@ -88,23 +83,10 @@ def is_text(path: Path) -> bool:
     return path.suffix.lower() in (".csv", ".tsv")
 
 
-def refuse_other_marks(path: Path, given: Reading, texts: pl.LazyFrame) -> None:
-    """An error if numbers have thousands separators, or points in a file of decimal commas."""
-    dialect = sniff(path, given)
-    pattern, mark, other = r"^[+-]?[0-9]{1,3}(,[0-9]{3})+(\.[0-9]*)?$", "point", "comma"
-    if dialect.decimal == ",":
-        pattern, mark, other = r"^[+-]?[0-9]*(\.[0-9]{3})*\.[0-9]+(,[0-9]*)?$", "comma", "point"
-    entry = pl.col("value").drop_nulls()
-    first, numbers = entry.str.contains(pattern), entry.str.contains(r"^[+-]?[0-9.,]+$").mean()
-    by_column = texts.unpivot().group_by("variable")
-    facts = by_column.agg(entry.filter(first).first().alias("first"), numbers)
-    wrong = facts.filter(pl.col("first").is_not_null() & (pl.col("value") >= 1 - MOST_SLIPS))
-    for name, value, _ in wrong.collect(engine="streaming").rows():
-        remedy = given.remedies(words=f"use --words {name} if it holds words")
-        raise ValueError(
-            f"{_place(path, dialect, name, value)} has a {other} in a file of decimal {mark}s; write "
-            f"numbers without thousands separators{remedy}."
-        )
+def decimal_mark(path: str | Path, given: Reading) -> str:
+    """The decimal mark of the numbers of a file, where words leave it open."""
+    path = Path(path)
+    return sniff(path, given).decimal if is_text(path) else "."
 
 
 def refuse_broken(path: Path, dialect: Dialect, names: list[str], strict: bool = False) -> int:

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TextIO
 
-from .options import Reading
+from .options import DIALECT, Reading
 
 # what pandas reads as missing, and the question mark of the files of UCI
 MISSING = ["", "NA", "N/A", "n/a", "NaN", "nan", "-NaN", "-nan", "null", "NULL", "None", "?"]
@@ -70,9 +70,23 @@ class Dialect:
 
 
 def sniff(path: Path, given: Reading) -> Dialect:
-    """Detect what ``given`` leaves open."""
+    """Detect what ``given`` leaves open, once for a file that is read in several steps."""
     if given.decimal not in (None, ".", ","):
         raise ValueError(f"--decimal '{given.decimal}' is not known; use . or a comma.")
+    about = path.stat()
+    choices = tuple(getattr(given, name) for name in DIALECT)
+    key = (path, about.st_mtime_ns, about.st_size, choices)
+    if key not in _sniffed:
+        _sniffed.clear()
+        _sniffed[key] = _detected(path, given)
+    return _sniffed[key]
+
+
+_sniffed: dict[tuple, Dialect] = {}  # of the last file, as it was when it last changed
+
+
+def _detected(path, given):
+    """The dialect of a file but for what is given."""
     encoding, quotes, newlines = _encoding(path, given)
     dialect = Dialect(encoding=encoding, quotes=quotes, tidy=newlines and encoding in UTF8)
     with dialect.lines(path) as lines:

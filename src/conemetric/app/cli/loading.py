@@ -1,6 +1,7 @@
 """From files, or a bundled data set, to a task: rows and their labels, pairs or triplets."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -39,10 +40,10 @@ def load_task(data: str | None, reading: Reading) -> tuple[Table, Task, str]:
     table, name = load_rows(data, reading)
     if reading.pairs is not None:
         indices, same = read_pairs(reading.pairs, table)
-        return table, Paired(table.X, indices, similar=same), name
+        return table, Paired(table.X, indices, similar=same, kinds=table.kinds), name
     if reading.triplets is not None:
         indices, _ = _read_constraints(check_file(reading.triplets), 3, table)
-        return table, Ranked(table.X, indices), name
+        return table, Ranked(table.X, indices, kinds=table.kinds), name
     if table.labels is None:
         columns = f" (the columns are {listed(table.names)})" if table.names else ""
         raise ValueError(
@@ -51,9 +52,10 @@ def load_task(data: str | None, reading: Reading) -> tuple[Table, Task, str]:
         )
     if reading.target == "auto":
         table.notes.extend(_choice_of_task(table.labels))
+    about: dict[str, Any] = {"label": reading.label, "kinds": table.kinds}
     if is_continuous(table.labels, reading.target):
-        return table, Measured(table.X, table.labels.astype(float), label=reading.label), name
-    return table, Labelled(table.X, table.labels, label=reading.label), name
+        return table, Measured(table.X, table.labels.astype(float), **about), name
+    return table, Labelled(table.X, table.labels, **about), name
 
 
 def _choice_of_task(labels: np.ndarray) -> list[str]:

@@ -14,8 +14,10 @@ import numpy as np
 import polars as pl
 
 from ...core.extras import require
+from ...tables.spelling import Spelling
 from ..studies.partitioned import Partitioned
 from . import intake
+from .columns import typed_column
 from .invocation import state
 from .learn import Learn
 from .options import DIALECT, Reading
@@ -35,6 +37,7 @@ class Partitions(NamedTuple):
     sizes: list[int]  # rows of each
     names: list[str]  # of the features
     notes: list[str]  # what was ignored, in words
+    kinds: dict[str, Spelling]  # how words spelled the values of columns
     ids: None = None
 
 
@@ -49,7 +52,7 @@ def load_partitions(pattern: str | None, given: Learn) -> tuple[Partitions, Part
             )
     found = find_partitions(pattern, given)
     task = Partitioned.of(found.read, found.sizes, given, given.target)
-    task = replace(task, label=given.label)
+    task = replace(task, label=given.label, kinds=found.kinds)
     intake.tell_gaps(task.X, found.notes)  # of a sample from all files
     return found, task, str(pattern)
 
@@ -72,7 +75,9 @@ def find_partitions(pattern: str | None, reading: Reading) -> Partitions:
     # vectors hold numbers; the kinds of other columns are those of the first rows
     vectors = [name for name, kind in first.schema.items() if intake.is_vector(kind)]
     others = first.drop(vectors)
-    kinds = intake.learnable(paths[0], others, reading, notes) if others.width else {}
+    kinds: intake.Kinds = {}
+    if others.width:
+        kinds = intake.learnable(paths[0], others, reading, notes).kinds
     used = [name for name in first.columns if name in {*kinds, *vectors}]
     kinds = {name: kinds.get(name, "vector") for name in used}
     X, names = read_columns(first[:1], kinds, paths[0])
@@ -95,17 +100,18 @@ def find_partitions(pattern: str | None, reading: Reading) -> Partitions:
             sizes.append(stop - start)
     if sum(sizes) == 0:
         raise ValueError(f"'{pattern}' ({plural(len(paths), 'file')}) has no rows.")
-    return Partitions(readers, sizes, names, notes)
+    spellings = {name: kind for name, kind in kinds.items() if isinstance(kind, Spelling)}
+    return Partitions(readers, sizes, names, notes, spellings)
 
 
 def read_columns(
     frame: pl.DataFrame, kinds: intake.Kinds, path: str | Path, table: bool = False
 ) -> tuple[Any, list[str]]:
     """These columns and their names: an array of numbers, or a frame if there are others."""
-    if set(kinds.values()) <= {"number", "vector"} and not table:
+    if all(kind in ("number", "vector") for kind in kinds.values()) and not table:
         return intake.column_matrix(frame, list(kinds), path)
     entries = intake.with_entries(frame.select(list(kinds)), path)
-    typed = [intake.typed_column(column, kinds.get(column.name, "number")) for column in entries]
+    typed = [typed_column(column, kinds.get(column.name, "number")) for column in entries]
     return pl.DataFrame(typed), entries.columns
 
 

@@ -35,7 +35,7 @@ def read_table(path: str | Path, reading: Reading, learned: Learned | None = Non
     read = _read_array if ending_of(path, TABLES + ARRAYS) in ARRAYS else _read_frame
     table = read(path, reading, learned)
     if reading.labels is not None:
-        table = _with_labels(table, reading.labels)
+        table = _with_labels(table, reading)
     if table.ids is not None:
         intake.check_ids(table.ids, path, reading.id_column)
     if learned is None:
@@ -187,7 +187,9 @@ def _read_frame(path, reading, learned):
     intake.check_columns(path, frame.schema, reading)
     if len(frame) == 0:
         raise ValueError(f"'{path}' has no rows.")
-    labels = None if reading.label is None else intake.class_labels(frame[reading.label])
+    labels = None
+    if reading.label is not None:
+        labels = intake.read_labels(frame[reading.label], path, reading, notes)
     ids = None if reading.id_column is None else frame[reading.id_column].to_numpy()
     if learned is not None:
         X = intake.rows_as_learned(path, frame, learned, reading, notes)
@@ -197,22 +199,23 @@ def _read_frame(path, reading, learned):
     features = intake.with_entries(frame.drop(aside & set(frame.columns)), path)
     if not features.width:
         raise ValueError(f"'{path}' has no column to learn from besides the label.")
-    kinds = intake.learnable(path, features, reading, notes)
-    X = intake.rows_of(features, kinds)
+    table = intake.learnable(path, features, reading, notes)
+    X = intake.rows_of(table)
     intake.tell_gaps(X, notes)
-    return Table(X, list(kinds), labels, ids, notes)
+    return Table(X, list(table.kinds), labels, ids, notes, kinds=table.spellings)
 
 
-def _with_labels(table, path):
-    """The table with labels from a separate file."""
-    path, n = check_file(path), len(table.X)
+def _with_labels(table, reading):
+    """The table with labels from a separate file, whose dialect is its own."""
+    path, n = check_file(reading.labels), len(table.X)
     if path.suffix.lower() in (*TABLES, ".npy"):
         frame = read_frame(path, table.notes)
         if frame.width != 1:
             raise ValueError(
                 f"--labels: '{path}' has {frame.width} columns; give one, or use --label."
             )
-        labels = intake.class_labels(frame.to_series())
+        own = Reading(target=reading.target)
+        labels = intake.read_labels(frame.to_series(), path, own, table.notes)
     else:
         labels = np.array(decoded(path).removesuffix("\n").split("\n"))
     if labels.shape != (n,):

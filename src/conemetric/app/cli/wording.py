@@ -1,6 +1,8 @@
 """Wording of answers: tables for the screen, and the results of a fit."""
 
 import json
+import re
+import shlex
 from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
@@ -14,6 +16,13 @@ from ...core.wording import first_few, listed, plural  # noqa: F401
 if TYPE_CHECKING:
     from ...evaluation.thresholds import ThresholdPromise
     from ...solvers.base import Certificate
+
+
+def argument(name: str) -> str:
+    """A name as an argument on the command line, in quotation marks that every shell takes, if any."""
+    if re.fullmatch(r"[\w.+/:@%-]+", name):
+        return name
+    return shlex.quote(name) if re.search(r'["$`\\!]', name) else f'"{name}"'
 
 
 def all_of_them(n: int, complete: bool) -> list[str]:

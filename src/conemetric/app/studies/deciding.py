@@ -5,7 +5,6 @@ is: words as categories, gaps as gaps.
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from functools import partial
 from importlib.util import find_spec
 from typing import Any
 
@@ -27,7 +26,7 @@ from ...decisions.regressor import MetricRegressor
 from ...estimators.automatic import AutoMetric
 from ...estimators.warnings import CollapsedMetricWarning
 from ...tables import TableEncoder
-from ...tables.columns import date_formats, seconds_of_word
+from ...tables.recognition import recognise
 from ..advice import in_options
 from ..options import Options
 from .methods import find
@@ -106,6 +105,7 @@ def new_decision(
     if isinstance(X, np.ndarray) and names is not None:
         X = require("polars", "cli").DataFrame(X, schema=names)
     given: dict[str, Any] = {"categorical_features": words, "random_state": options.seed}
+    given["kinds"] = dict(task.kinds) or None
     if task.kind == "quantity":
         return Decision(MetricRegressor(**given), X)
     method = find(str(options.method), task.kind)
@@ -170,10 +170,12 @@ def _compared(kind, X, seed) -> Iterator[tuple[str, Any]]:
     forest, boosting = BASELINES[kind]
     models = [forest(n_jobs=-1, random_state=seed), boosting(random_state=seed)]
     words = [] if isinstance(X, np.ndarray) else word_columns(X)
-    read: dict[str, Any] = {"words": words, "dates": {}}
+    read: dict[str, Any] = {"words": words, "spelled": {}}
     if not isinstance(X, np.ndarray):
         texts = [name for name, dtype in X.drop(words).schema.items() if str(dtype) == "String"]
-        read["dates"] = {name: date_formats(X[name].drop_nulls().unique()) for name in texts}
+        read["spelled"] = {
+            name: recognise(X[name].drop_nulls().unique().to_list()) for name in texts
+        }
         gaps = {"unknown_value": np.nan, "encoded_missing_value": np.nan}
         encoders = (
             OneHotEncoder(max_categories=MOST_CATEGORIES, handle_unknown="infrequent_if_exist"),
@@ -203,14 +205,16 @@ def _compared(kind, X, seed) -> Iterator[tuple[str, Any]]:
         yield "CatBoost", make_pipeline(as_objects, model)
 
 
-def _as_objects(X, words, dates, gap=np.nan):
-    """A table as objects: words first, then numbers and ``dates``, by format; missing words are ``gap``."""
+def _as_objects(X, words, spelled, gap=np.nan):
+    """A table as objects: words first, then numbers, dates and times, ``spelled`` as words or not; missing
+    words are ``gap``.
+    """
     if isinstance(X, np.ndarray):
         return X
     columns = [[gap if word is None else str(word) for word in X[name].to_list()] for name in words]
     for column in X.drop(words):
-        formats = dates.get(column.name)
-        number = partial(seconds_of_word, formats=formats) if formats else float
+        known = spelled.get(column.name)
+        number = float if known is None else known.spelling.value_of
         values = column.to_physical().to_list()
         columns.append([np.nan if value is None else number(value) for value in values])
     return np.array(columns, object).T
