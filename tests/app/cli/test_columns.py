@@ -254,3 +254,35 @@ def test_many_files_are_read_as_the_first_one_is(run, tmp_path):
     new = pl.DataFrame({"price": ["$5"], "day": ["2/3/14"], "rate": ["3%"]})
     assert metric.transform(new).shape[0] == 1
     assert [c.kind for c in whole.columns_] == [c.kind for c in metric.encoder.columns_]
+
+
+# ---- columns that give the label away
+
+
+@pytest.mark.parametrize("many", [False, True])
+def test_a_column_that_gives_the_label_away_is_named_with_the_option(run, tmp_path, many):
+    rng = np.random.default_rng(0)
+    survived = rng.integers(0, 2, 400)
+    rows = pl.DataFrame(
+        {
+            "age": rng.normal(size=400),
+            "is alive": np.array(["no", "yes"])[survived],
+            "fare": rng.normal(size=400) + survived,
+            "survived": survived,
+        }
+    )
+    path, data = tmp_path / "part-0.csv", tmp_path / "part-0.csv"
+    rows.write_csv(path)
+    if many:
+        pytest.importorskip("dask")
+        path, data = tmp_path / "part-0.parquet", tmp_path / "part-*.parquet"
+        rows.write_parquet(path)
+    usual = ("--label", "survived", "--method", "frob", "--no-decision", "--out", tmp_path / "out")
+    said = "'is alive' alone predicts 'survived' (held-out error 0.0%); if it is known only afterwards, "
+    said += 'pass --ignore "is alive".'
+    assert said in run("learn", str(data), *usual, "--json").json["notes"]
+    lines = run("learn", str(data), *usual, "--overwrite").out.splitlines()
+    assert lines.count(said) == 1
+    assert lines.index(said) > next(i for i, line in enumerate(lines) if "Euclidean" in line)
+    ignored = run("learn", str(data), *usual, "--overwrite", "--ignore", "is alive").out
+    assert "alone predicts" not in ignored

@@ -187,7 +187,8 @@ def _answer(study, table, name, out, files):
         "files": {kind: str(out / file) for kind, file in files.items()},
     }
     shown: list[Any] = [f"[bold red]{escape(study.alarm)}[/]"] if study.alarm else []
-    shown += [f"[dim]- {escape(note)}[/]" for note in table.notes]
+    notes = [note for note in table.notes if note != study.task.giveaway]  # that comes last
+    shown += [f"[dim]- {escape(note)}[/]" for note in notes]
     size = f"{plural(study.task.n_rows, 'row')}, {plural(values['features'], 'column')}"
     goal = f"{study.task.goal}: " if study.task.goal else ""
     shown.append(grid(f"{name}: {goal}{size}", table_headings(study), table_rows(study)))
@@ -201,6 +202,8 @@ def _answer(study, table, name, out, files):
     if COMPILING in study.seconds:
         shown.append(f"{COMPILING}: {study.seconds[COMPILING]:.1f} s, not included above")
     last = [written(out, ", ".join(files.values())), f"[bold]{escape(study.verdict)}[/]"]
+    if study.task.giveaway:
+        last.append(f"[bold yellow]{escape(study.task.giveaway)}[/]")
     if state.json:
         study.notes[:0] = table.notes
     state.answer(values, *shown, notes=study.notes, last=[*last, *_next_steps(study, out)])

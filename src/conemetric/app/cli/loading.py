@@ -8,12 +8,13 @@ import polars as pl
 
 from ...constraints.labels import MAX_CLASS_VALUES, is_continuous
 from ..datasets import ALIASES, BUNDLED, load_bundled
+from ..studies.giveaway import find_giveaway
 from ..studies.supervision import Labelled, Measured, Paired, Ranked, Task
 from .files import check_file
 from .intake import Table, row_numbers
 from .options import Reading
 from .tables import read_frame, read_table
-from .wording import listed, plural
+from .wording import argument, listed, plural
 
 # different whole numbers among the labels; fewer are hardly a quantity, and nothing is said
 MIN_VALUES_OF_A_QUANTITY = 5
@@ -52,10 +53,29 @@ def load_task(data: str | None, reading: Reading) -> tuple[Table, Task, str]:
         )
     if reading.target == "auto":
         table.notes.extend(_choice_of_task(table.labels))
-    about: dict[str, Any] = {"label": reading.label, "kinds": table.kinds}
-    if is_continuous(table.labels, reading.target):
-        return table, Measured(table.X, table.labels.astype(float), **about), name
-    return table, Labelled(table.X, table.labels, **about), name
+    quantity = is_continuous(table.labels, reading.target)
+    labels = table.labels.astype(float) if quantity else table.labels
+    task = (Measured if quantity else Labelled)(
+        table.X,
+        labels,
+        label=reading.label,
+        kinds=table.kinds,
+        giveaway=giveaway_in_words(table.X, table.names, labels, reading.label, quantity),
+    )
+    if task.giveaway:
+        table.notes.append(task.giveaway)
+    return table, task, name
+
+
+def giveaway_in_words(
+    X: Any, names: list[str] | None, labels: np.ndarray, label: str | None, quantity: bool
+) -> str:
+    """A sentence about columns that give the label away; empty if there are none."""
+    found = None if names is None else find_giveaway(X, names, labels, quantity)
+    if found is None:
+        return ""
+    options = " ".join(f"--ignore {argument(name)}" for name in found.columns)
+    return found.in_words(label, f"pass {options}")
 
 
 def _choice_of_task(labels: np.ndarray) -> list[str]:

@@ -20,6 +20,7 @@ from . import intake
 from .columns import typed_column
 from .invocation import state
 from .learn import Learn
+from .loading import giveaway_in_words
 from .options import DIALECT, Reading
 from .wording import plural
 
@@ -52,7 +53,10 @@ def load_partitions(pattern: str | None, given: Learn) -> tuple[Partitions, Part
             )
     found = find_partitions(pattern, given)
     task = Partitioned.of(found.read, found.sizes, given, given.target)
-    task = replace(task, label=given.label, kinds=found.kinds)
+    giveaway = giveaway_in_words(task.X, found.names, task.y, given.label, False)
+    task = replace(task, label=given.label, kinds=found.kinds, giveaway=giveaway)
+    if giveaway:
+        found.notes.append(giveaway)
     intake.tell_gaps(task.X, found.notes)  # of a sample from all files
     return found, task, str(pattern)
 

@@ -94,6 +94,8 @@ class Task:
     # the numbers of the prepared rows among them, if some are left out
     used: np.ndarray | None = field(default=None, kw_only=True)
     label: str | None = field(default=None, kw_only=True)  # the name of the column to predict
+    # a sentence about columns that give the label away, if there are such
+    giveaway: str = field(default="", kw_only=True)
     # how words spelled the values of columns in the file, for encoders that read new rows
     kinds: Mapping[str, Spelling] = field(default_factory=dict, kw_only=True)
 
