@@ -18,7 +18,8 @@ from .times import DAY
 
 MAX_WORDS = 100_000  # different words that are counted; a column of more is not one of categories
 FEWEST_NUMBERED = 10  # rows; fewer integers may well count up by chance
-ID_NAME = re.compile(r"(?i:(^|[_ .-])(id|nr|no|key|index)$|^id[_ .-])|[a-z](Id|ID)$")
+# "Unnamed: 0" is what pandas calls the index of a file
+ID_NAME = re.compile(r"(?i:(^|[_ .-])(id|nr|no|key|index)$|^id[_ .-]|^unnamed: \d+$)|[a-z](Id|ID)$")
 PERIODS = {"day": DAY, "week": 7 * DAY, "year": 365.2425 * DAY}  # seconds
 T = TypeVar("T")
 

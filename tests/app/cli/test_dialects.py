@@ -328,11 +328,13 @@ def test_digits_of_other_scripts_are_named(run, csv, frame, tmp_path, digits, ma
 
 
 @pytest.mark.parametrize("separator", [",", ";"])
-def test_names_that_come_twice_are_refused(run, csv, tmp_path, separator):
+def test_names_that_come_twice_are_numbered_unless_they_are_asked_for(csv, separator):
     csv.write_text(csv.read_text().replace("f3", "f1", 1).replace(",", separator))
-    result = run("learn", csv, "--label", "kind", "--out", tmp_path / "out")
-    assert result.code == 2
-    assert "line 1" in result.err and "'f1' 2 times (fields 2, 4)" in result.err
+    table = read_table(csv, Supervised(label="kind"))
+    assert table.names[:5] == ["f0", "f1", "f2", "f1.1", "f4"]
+    assert any("names that occur twice as 'f1.1'" in note for note in table.notes)
+    with pytest.raises(ValueError, match=r"line 1: the header has 'f1' 2 times \(fields 2, 4\)"):
+        read_table(csv, Supervised(label="f1"))
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet"])

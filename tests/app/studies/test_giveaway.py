@@ -98,6 +98,11 @@ def honest(rng):
             fare,
             True,
         ),
+        "few large values": (
+            {"x": np.where(fare > 20, fare, rng.random(N)), "z": rng.random(N)},
+            np.where(fare > 20, fare**4, rng.random(N)),
+            True,
+        ),
         "many are near": (
             {f"x{i}": fare + rng.normal(size=N) / 100 for i in range(5)}
             | {"other": rng.normal(size=N)},

@@ -6,12 +6,14 @@ import io
 import itertools
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, NamedTuple, TextIO
 
+from .layout import MOST_BELOW, NUMBER, TAG, Layout, Record, find_layout, n_below, typical
 from .options import DIALECT, Reading
 
 # what pandas reads as missing, and the question mark of the files of UCI
@@ -21,26 +23,48 @@ MISSING_LABELS = [word for word in MISSING if word != "None"]  # which may well 
 SEPARATORS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
 SAMPLE = 200  # records to detect separator, decimal mark and header from
 BLOCK = 1 << 20  # bytes read at a time
-NUMBER = re.compile(r"[+-]?(\d+([.,]\d*)?|[.,]\d+)(e[+-]?\d+)?", re.IGNORECASE | re.ASCII)
 GROUPED = re.compile(r"[+-]?\d{1,3},\d{3}", re.ASCII)  # perhaps thousands
 BYTE_ORDER_MARKS = dict.fromkeys((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE), "utf-16")
 BYTE_ORDER_MARKS[codecs.BOM_UTF8] = "utf-8-sig"
 UTF8 = ("utf-8", "utf-8-sig")
 # what is not UTF-8 is mostly Windows' Western encoding, which contains most of Latin-1
 DETECTED = ("utf-8", "cp1252", "latin-1")
+EXCEL_SEPARATOR = re.compile('"?sep=(.)"?')  # the first line of a file for Excel
+PAGE_BEGINS = re.compile(rf"\n(?={TAG.pattern})", re.IGNORECASE)
+PAGE = "a web page"
+FORMULA = '="'  # by which Excel is kept from reading text as a number
+LAST_BYTES = 1 << 16  # read to find notes below the table
+DOWNLOAD = "a web page, not CSV; download the file itself (on GitHub by 'Raw')"
+OTHER_KINDS = {  # by how a file begins that is not what its name says
+    b"<!doctype": DOWNLOAD,
+    b"<html": DOWNLOAD,
+    b"pk\x03\x04": "an Excel workbook or a zip archive, not CSV; save its table as CSV, or unpack it",
+    b"\xd0\xcf\x11\xe0": "an Excel workbook, not CSV; save its table as CSV",
+    b"%pdf": "a PDF, not CSV; save its table as CSV",
+    b"par1": "a Parquet file; rename it to end in .parquet",
+    b"\x1f\x8b": "gzipped; rename it to end in .csv.gz",
+    b"version https://git-lfs": "a pointer of Git LFS, not the data; fetch these by git lfs pull",
+}
 
 
 @dataclass(frozen=True)
 class Dialect:
-    """How a file is written."""
+    """How a file is written, and where its table is."""
 
     separator: str = ","
     decimal: str = "."
     encoding: str = "utf-8"
-    header: bool = True  # whether the first record names the columns
     # whether Polars can read it: UTF-8, no spaces around separators, Unix or Windows line ends
     tidy: bool = True
     quotes: bool = False  # whether the file has quotation marks
+    layout: Layout = field(default_factory=Layout)
+    end: int | None = None  # lines up to the end of the table, if something follows it
+    below: str = ""  # the first line after the table
+
+    @property
+    def header(self) -> bool:
+        """Whether the first record names the columns."""
+        return self.layout.header
 
     def lines(self, path: Path) -> TextIO:
         return path.open(encoding=self.encoding, newline="" if self.tidy else None)
@@ -49,13 +73,28 @@ class Dialect:
         return csv.reader(lines, delimiter=self.separator, skipinitialspace=True, strict=strict)
 
     def records(self, path: Path, strict: bool = False) -> Iterator[tuple[int, list[str]]]:
-        """The records, each with the number of its first line."""
+        """The record with the names, if there is one, and those of the data, each with the number of its
+        first line. Of a table on its side those of its columns, which have none.
+        """
+        if self.layout.on_side:
+            rows = [row for _, row in self._records(path, strict) if row]
+            yield from ((1, list(row)) for row in itertools.zip_longest(*rows, fillvalue=""))
+            return
+        names_are_next = self.layout.header
+        for begins, row in self._records(path, strict):
+            if names_are_next or begins > self.layout.data:
+                yield begins, row
+            names_are_next = names_are_next and not row
+
+    def _records(self, path, strict):
+        """All records from the header on, each with the number of its first line."""
+        above = self.layout.above
         with self.lines(path) as lines:
-            rows, begins = self.reader(lines, strict), 1
+            rows, begins = self.reader(itertools.islice(lines, above, self.end), strict), above + 1
             try:
                 for row in rows:
                     yield begins, row
-                    begins = rows.line_num + 1
+                    begins = above + rows.line_num + 1
             except csv.Error as error:
                 fault = "text follows a closing quotation mark"
                 if "end of data" in str(error):
@@ -69,67 +108,168 @@ class Dialect:
                 ) from error
 
 
-def sniff(path: Path, given: Reading) -> Dialect:
-    """Detect what ``given`` leaves open, once for a file that is read in several steps."""
+def sniff(path: Path, given: Reading, wanted: Sequence[str] = ()) -> Dialect:
+    """Detect what ``given`` leaves open, once for a file that is read in several steps; ``wanted`` are names
+    of columns, by which the header is found, in place of that of the label.
+    """
     if given.decimal not in (None, ".", ","):
         raise ValueError(f"--decimal '{given.decimal}' is not known; use . or a comma.")
+    wanted = tuple(wanted) or tuple(name for name in (given.label, given.id_column) if name)
     about = path.stat()
     choices = tuple(getattr(given, name) for name in DIALECT)
-    key = (path, about.st_mtime_ns, about.st_size, choices)
+    key = (path, about.st_mtime_ns, about.st_size, choices, wanted)
+    if not wanted:  # any will do
+        same = (dialect for known, dialect in _sniffed.items() if known[:-1] == key[:-1])
+        known = next(same, None)
+        if known is not None:
+            return known
     if key not in _sniffed:
         _sniffed.clear()
-        _sniffed[key] = _detected(path, given)
+        _sniffed[key] = _detected(path, given, wanted)
     return _sniffed[key]
 
 
 _sniffed: dict[tuple, Dialect] = {}  # of the last file, as it was when it last changed
 
 
-def _detected(path, given):
+def _detected(path, given, wanted):
     """The dialect of a file but for what is given."""
-    encoding, quotes, newlines = _encoding(path, given)
-    dialect = Dialect(encoding=encoding, quotes=quotes, tidy=newlines and encoding in UTF8)
+    _refuse_other_kinds(path)
+    facts = _facts(path, given)
+    dialect = Dialect(
+        encoding=facts.encoding,
+        quotes=facts.quotes,
+        tidy=facts.newlines and facts.encoding in UTF8,
+        end=facts.page_begins,
+    )
     with dialect.lines(path) as lines:
-        text = "".join(itertools.islice(lines, SAMPLE))
-    separator = _named_separator(given.separator) or separator_of(text)
+        head = list(itertools.islice(lines, 0, min(SAMPLE, facts.page_begins or SAMPLE)))
+    excel = EXCEL_SEPARATOR.fullmatch(head[0].strip()) if head else None
+    separator = (
+        _named_separator(given.separator) or (excel and excel[1]) or separator_of("".join(head))
+    )
     dialect = replace(dialect, separator=separator)
-    sample = [[field.strip() for field in row] for row in _sample(text, dialect) if row]
-    header = _has_header(sample) if given.header is None else given.header
-    cells = [field for row in sample[header:] for field in row]
+    records = _first_records(head, dialect, 1 if excel else 0)
+    layout = find_layout(records, given.header, _has_header, wanted)
+    records = [record for record in records if record.begins > layout.data]
+    dialect = replace(dialect, layout=layout)
+    if records and not layout.on_side:
+        dialect = _without_notes_below(path, dialect, facts, *typical(records))
+    cells = [field for record in records for field in record.fields]
+    width = max((len(record.fields) for record in records), default=0)
+    tidy = dialect.tidy and dialect.end is None and not layout.on_side
+    tidy = tidy and not any(cell.startswith(FORMULA) for cell in cells)
     return replace(
         dialect,
         decimal=given.decimal or _decimal(cells, separator),
-        header=header,
-        tidy=dialect.tidy and not _untidy(path, dialect, len(sample[0]) if sample else 0),
+        tidy=tidy and not _untidy(path, dialect, width),
     )
+
+
+def _first_records(head, dialect, skipped):
+    """The records of the first lines that hold anything, but for an unfinished last one."""
+    reader, found, begins = dialect.reader(head[skipped:]), [], skipped + 1
+    with suppress(csv.Error):
+        for row in reader:
+            ends = skipped + reader.line_num
+            if any(field.strip() for field in row):
+                found.append(Record(begins, ends, [field.strip() for field in row]))
+            begins = ends + 1
+    return found
+
+
+def _refuse_other_kinds(path):
+    """Name what is no text although its name says so."""
+    with path.open("rb") as file:
+        start = file.read(512)
+    for mark, what in OTHER_KINDS.items():
+        if start.lstrip(b"\xef\xbb\xbf \t\r\n").lower().startswith(mark):
+            raise ValueError(f"'{path}' is {what}.")
+
+
+def _without_notes_below(path, dialect, facts, width, n_filled):
+    """The dialect with the end of the table before the notes below it."""
+    lines = _last_lines(path, dialect, facts)
+    if lines is None:
+        return dialect
+    count = n_below(lines, dialect.separator, width, n_filled)
+    below = lines[len(lines) - count :]
+    if not count or any(line.count('"') % 2 for line in below):
+        return dialect if dialect.end is None else replace(dialect, below=PAGE)
+    end = (facts.page_begins or facts.n_lines) - count
+    text = (line.strip() for line in below if line.strip(f" \t{dialect.separator}"))
+    return replace(dialect, end=end, below=next(text, ""))
+
+
+def _last_lines(path, dialect, facts):
+    """Some of the last lines of the table, without their ends; None if they cannot be told."""
+    if dialect.encoding == "utf-16" or not facts.newlines:
+        return None
+    if facts.page_begins is not None:
+        with dialect.lines(path) as lines:
+            ahead = max(0, facts.page_begins - 2 * MOST_BELOW)
+            return [
+                line.rstrip("\r\n") for line in itertools.islice(lines, ahead, facts.page_begins)
+            ]
+    with path.open("rb") as file:
+        size = file.seek(0, io.SEEK_END)
+        file.seek(max(0, size - LAST_BYTES))
+        text = file.read().decode(dialect.encoding, "replace")
+    lines = text.removesuffix("\n").split("\n")
+    if size > LAST_BYTES:
+        lines = lines[1:]  # the first one lacks its beginning
+    first = max(0, dialect.layout.data - (facts.n_lines - len(lines)))
+    return [line.rstrip("\r") for line in lines[first:]]
 
 
 def decoded(path: Path) -> str:
     """The text of a small file."""
-    return path.read_text(encoding=_encoding(path, Reading())[0])
+    return path.read_text(encoding=_facts(path, Reading()).encoding)
 
 
-def _encoding(path, given):
-    """The encoding, whether there are quotation marks, and whether lines end in a newline."""
+class _Facts(NamedTuple):
+    """What one pass over the text of a file finds."""
+
+    encoding: str
+    quotes: bool = False  # whether there are quotation marks
+    newlines: bool = False  # whether lines end in a newline
+    n_lines: int = 0
+    page_begins: int | None = None  # lines above those of a web page
+
+
+def _facts(path, given):
+    """The encoding, and what is in the text."""
     with path.open("rb") as file:
         start = file.read(4)  # the longest byte order mark
     marked = (name for mark, name in BYTE_ORDER_MARKS.items() if start.startswith(mark))
     wanted = given.encoding or next(marked, None)
     for encoding in (wanted,) if wanted else DETECTED:
         try:
-            with path.open(encoding=encoding, newline="") as file:
-                quotes = newlines = False
-                for text in iter(partial(file.read, BLOCK), ""):
-                    quotes, newlines = quotes or '"' in text, newlines or "\n" in text
-            return encoding, quotes, newlines
+            return _scanned(path, encoding)
         except LookupError:
             raise ValueError(
                 f"--encoding '{wanted}' is not known; use a name such as utf-8, latin-1 or cp1252."
             ) from None
         except UnicodeDecodeError as error:
             fault = f"byte {error.object[error.start]:#x} does not fit"
-    remedy = given.remedies(encoding="give its --encoding")
+    remedy = given.remedies(encoding="specify its --encoding")
     raise ValueError(f"'{path}' is not encoded in {wanted}: {fault}; save it in UTF-8{remedy}.")
+
+
+def _scanned(path, encoding):
+    n_quotes = n_lines = 0
+    page_begins, last = None, ""
+    with path.open(encoding=encoding, newline="") as file:
+        for text in iter(partial(file.read, BLOCK), ""):
+            for page in PAGE_BEGINS.finditer(text) if "\n<" in text else ():
+                within_quotes = (n_quotes + text.count('"', 0, page.start())) % 2
+                if page_begins is None and not within_quotes:
+                    page_begins = n_lines + text.count("\n", 0, page.start()) + 1
+            n_quotes += text.count('"')
+            n_lines += text.count("\n")
+            last = text[-1]
+    unfinished = last not in ("", "\n")
+    return _Facts(encoding, n_quotes > 0, n_lines > 0, n_lines + unfinished, page_begins)
 
 
 def _untidy(path, dialect, width):

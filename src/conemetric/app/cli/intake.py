@@ -23,7 +23,7 @@ from ...tables.spelling import FEWEST_VALUES, MOST_SLIPS, Spelling
 from ...tables.times import TimeSpelling
 from . import columns
 from .columns import ASKED_FOR, Kinds, Spelled, tell_slips, typed_column
-from .csv_files import decimal_mark
+from .csv_files import decimal_mark, first_lines
 from .options import Reading
 from .wording import argument, first_few, listed, plural
 
@@ -69,7 +69,8 @@ def check_columns(path: str | Path, schema: pl.Schema, reading: Reading) -> None
             close = difflib.get_close_matches(name, schema.names(), 1)
             columns = f"the columns are {listed(schema.names())}."
             hint = f"did you mean '{close[0]}'?" if close else columns
-            raise ValueError(f"--{option}: '{path}' has no column '{name}'; {hint}")
+            begins = first_lines(path, reading)
+            raise ValueError(f"--{option}: '{path}' has no column '{name}'; {hint}{begins}")
 
 
 # ---- columns to learn from
@@ -236,6 +237,13 @@ def tell_gaps(X: Any, notes: list[str]) -> None:
 
 
 # ---- columns as in training
+
+
+def learned_names(learned: Learned) -> list[str]:
+    """The columns that an encoder or a metric was fitted to, as far as it knows their names."""
+    if isinstance(learned, TableEncoder):
+        return [column.name for column in learned.columns_]
+    return list(learned.columns or ())
 
 
 def rows_as_learned(

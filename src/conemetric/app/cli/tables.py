@@ -4,7 +4,7 @@ import gzip
 import shutil
 import tempfile
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -88,11 +88,15 @@ def ending_of(path: Path, kinds: tuple[str, ...]) -> str:
     return kind
 
 
-def scan(path: Path, reading: Reading, notes: list[str]) -> pl.LazyFrame:
-    """A lazy frame of a CSV, Parquet or JSON lines file; notes say how unusual text was read."""
+def scan(
+    path: Path, reading: Reading, notes: list[str], wanted: Sequence[str] = ()
+) -> pl.LazyFrame:
+    """A lazy frame of a CSV, Parquet or JSON lines file; notes say how unusual text was read. By columns
+    that are ``wanted`` the header of a CSV file is found.
+    """
     with readable(path, reading):
         if is_text(path):
-            frame = scan_text(path, reading, notes)
+            frame = scan_text(path, reading, notes, wanted)
         elif path.suffix.lower() in LINES:
             frame = pl.scan_ndjson(path, infer_schema_length=1000)
         else:
@@ -182,8 +186,9 @@ def load_arrays(path: Path) -> dict[str, np.ndarray]:
 
 def _read_frame(path, reading, learned):
     notes: list[str] = []
+    wanted = () if learned is None else intake.learned_names(learned)
     with readable(path, reading):
-        frame = scan(path, reading, notes).collect(engine="streaming")
+        frame = scan(path, reading, notes, wanted).collect(engine="streaming")
     intake.check_columns(path, frame.schema, reading)
     if len(frame) == 0:
         raise ValueError(f"'{path}' has no rows.")

@@ -5,10 +5,12 @@ same in other words.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import combinations
 from typing import Any
 
 import numpy as np
+from scipy.stats import rankdata
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 # what is left of the error of always predicting the most common label, or of the variance
@@ -204,7 +206,16 @@ class _Quantity:
         )
 
     def left_by(self, column: np.ndarray) -> float:
-        """Share of the variance of held-out rows that a column leaves, by a line or by pieces."""
+        """Share of the variance of held-out rows that a column leaves, by a line or by pieces; of that of
+        their ranks if that is more, since a few large values may be all of a variance.
+        """
+        return max(self._left_of_values(column), self._ranked._left_of_values(column))
+
+    @cached_property
+    def _ranked(self) -> "_Quantity":
+        return _Quantity(rankdata(self.y))
+
+    def _left_of_values(self, column: np.ndarray) -> float:
         if column.dtype.kind != "f":
             return self._left(column, self._by_category)
         return min(self._left_by_line(column), self._left(column, _by_tree))
