@@ -28,7 +28,9 @@ LONG_YEAR = r"(?P<year>\d{4})"
 SHORT_YEAR = r"'?(?P<short>\d{2})"
 NAMED_DAY = rf"{DAY}(?:st|nd|rd|th)?"
 GAP = r"[\s,./-]*"  # between the parts of a date with the name of a month
-FIRST_SHORT_YEAR = 69  # of the last century; earlier ones are of this one, as in POSIX
+# of the last century; earlier ones are of this one: the window of Windows, so of most files with such
+# years. That of POSIX, from 69, puts births of 1963 into 2063
+FIRST_SHORT_YEAR = 50
 
 # by the name that is stored; where one text fits several, the first is taken
 PATTERNS = {

@@ -70,6 +70,10 @@ LAYOUTS = {
         [f"{HEADER},,,", *(f"{line},,," for line in rows())],
         "3 columns without a name",
     ),
+    "a separator behind the header": (
+        [f"{HEADER},", *rows()],
+        "1 column without a name or a value",
+    ),
     "names in quotes": (['"county","pop","share","label"', *rows()], ""),
     "spaces in names": ([" county , pop,share ,label", *rows()], ""),
     "short rows": ([*PLAIN[:-1], "c3,629"], ""),
@@ -240,6 +244,25 @@ def test_groups_above_tell_columns_with_one_name_apart(tmp_path):
     assert "names that occur twice as '2013 pop', '2013 rate'" in " ".join(table.notes)
 
 
+def test_spaces_between_the_fields(tmp_path):
+    """As R and many programs write them; a title in words is none of the columns."""
+    for title in ([], ["Population by county"]):
+        lines = [*title, '"county" "pop" "share" "label"']
+        lines += [f'"c {i % 5}"  {100 + i * i}   {i / 7:.2f} "{"ab"[i % 2]}"' for i in range(N)]
+        table = read_table(written(tmp_path / "t.csv", lines), Supervised(label="label"))
+        assert table.names == NAMES[:3] and len(table.X) == N
+        assert "space as separator" in " ".join(table.notes)
+    texts = [f"dark red {i % 3}" for i in range(N)]
+    labels = written(tmp_path / "labels.csv", ["colour", *texts])
+    path = written(tmp_path / "t.csv", [line.rpartition(",")[0] for line in PLAIN])
+    assert read_table(path, Supervised(labels=labels)).labels.tolist() == texts
+
+
+def test_long_fields(tmp_path):
+    lines = [*PLAIN, '"' + "word " * 100_000 + '",5,6.5,a']
+    assert len(read_table(written(tmp_path / "t.csv", lines), Supervised(label="label")).X) == N + 1
+
+
 def test_names_of_rows_that_the_header_does_not_name(tmp_path):
     """As R writes them."""
     lines = [HEADER, *(f"row {i},{line}" for i, line in enumerate(rows()))]
@@ -369,6 +392,15 @@ def test_errors_show_how_the_file_begins(run, tmp_path):
             name,
             result.err,
         )
+
+
+def test_a_column_that_counts_up_is_offered_where_there_is_no_other(run, tmp_path):
+    lines = ["year so far,flow", *(f"{1871 + i},{i * i % 50}.5" for i in range(N))]
+    path, out = written(tmp_path / "t.csv", lines), tmp_path / "out"
+    usual = ("learn", path, "--label", "flow", "--no-decision", "--out", out)
+    result = run(*usual)
+    assert result.code == 2 and '--numbers "year so far" learns from that column.' in result.err
+    assert run(*usual, "--numbers", "year so far").code == 0
 
 
 def test_rows_too_wide_for_polars_are_read_or_named_wherever_they_are(run, tmp_path):

@@ -13,12 +13,12 @@ from typing import NamedTuple, NoReturn
 
 import polars as pl
 
-from .dialects import FORMULA, MISSING, MISSING_LABELS, SEPARATORS, UTF8, Dialect, sniff
+from .dialects import FORMULA, MISSING, MISSING_LABELS, NAMED_SEPARATORS, UTF8, Dialect, sniff
 from .layout import name_of
 from .options import DIALECT, Reading
 from .wording import first_few, listed, plural
 
-INDEX = "index"  # the name of a first column without one, mostly that of the rows
+INDEX = "index", "row index"  # the name of a first column without one, mostly that of the rows
 MOST_NAMED = 4  # columns in a remark
 MOST_SHOWN = 3  # first lines in an error
 LONGEST_SHOWN = 60  # characters of a line in an error or a note
@@ -52,12 +52,13 @@ def scan_text(
         tidy = _most_separators(path, dialect) < len(names)
     # from all rows: what looks like whole numbers may have fractions further down
     kinds = _kinds(direct) if tidy else []
-    if not tidy or _may_repeat_header(direct, names, kinds):
+    # a header may have more fields than all rows
+    if not tidy or 0 < len(kinds) < len(names) or _may_repeat_header(direct, names, kinds):
         text, n_headers = _rewritten(path, dialect, names)
         direct = partial(frame, text, separator="\t")
         kinds = _kinds(direct)
         header = header.with_repeats(n_headers)
-    kinds += [pl.String] * (len(names) - len(kinds))  # columns that no row has
+    kinds += [pl.String] * (len(names) - len(kinds))  # of a table without rows
     schema = dict(zip(names, kinds, strict=False))
     as_words = partial(direct, schema=dict.fromkeys(schema, pl.String))
     read = direct(schema=schema)
@@ -232,7 +233,11 @@ def read_header(path: Path, dialect: Dialect, single: Sequence[str | None] = ())
         name = field
         group = layout.groups[place] if place < len(layout.groups) else ""
         if not field:
-            name = INDEX if place == 0 else f"column_{place}"
+            name = (
+                f"column_{place}"
+                if place
+                else next((n for n in INDEX if n not in fields), INDEX[0])
+            )
         elif counts[field] > 1 and group:
             name = f"{group} {field}"
         others = set(names) if name == field else {*names, *fields}
@@ -265,7 +270,8 @@ def _rewritten(path, dialect, names):
         if row == header:
             n_headers += 1
         elif row or width == 1:  # an empty line is a missing value of a single column
-            writer.writerow([_plain(field) for field in row[:width]])
+            missing = [""] * (width - len(row))
+            writer.writerow([*(_plain(field) for field in row[:width]), *missing])
     return io.BytesIO(text.getvalue().encode()), n_headers
 
 
@@ -295,7 +301,7 @@ def _in_words(path, dialect, names):
     mark, usual = dialect.separator, "\t" if path.suffix.lower() == ".tsv" else ","
     layout = dialect.layout
     said = {
-        f"{SEPARATORS.get(mark, mark)} as separator": mark != usual,
+        f"{NAMED_SEPARATORS.get(mark, mark)} as separator": mark != usual,
         "decimal commas": dialect.decimal != ".",
         f"encoding {dialect.encoding}": dialect.encoding not in UTF8,
         f"no header (the columns are {listed(names, 3)})": not dialect.header,

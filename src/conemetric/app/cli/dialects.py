@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO
 
-from .layout import MOST_BELOW, NUMBER, TAG, Layout, Record, find_layout, n_below, typical
+from .layout import MOST_BELOW, MOSTLY, NUMBER, TAG, Layout, Record, find_layout, n_below, typical
 from .options import DIALECT, Reading
 
 # what pandas reads as missing, and the question mark of the files of UCI
@@ -21,6 +21,9 @@ MISSING = ["", "NA", "N/A", "n/a", "NaN", "nan", "-NaN", "-nan", "null", "NULL",
 MISSING += ["<NA>", "#NA", "#N/A", "#N/A N/A", "1.#IND", "-1.#IND", "1.#QNAN", "-1.#QNAN"]
 MISSING_LABELS = [word for word in MISSING if word != "None"]  # which may well be a class
 SEPARATORS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
+NAMED_SEPARATORS = {**SEPARATORS, " ": "space"}
+LONGEST_FIELD = 1 << 30  # characters; the csv module takes more for a mistake in quoting
+csv.field_size_limit(LONGEST_FIELD)
 SAMPLE = 200  # records to detect separator, decimal mark and header from
 BLOCK = 1 << 20  # bytes read at a time
 GROUPED = re.compile(r"[+-]?\d{1,3},\d{3}", re.ASCII)  # perhaps thousands
@@ -145,9 +148,7 @@ def _detected(path, given, wanted):
     with dialect.lines(path) as lines:
         head = list(itertools.islice(lines, 0, min(SAMPLE, facts.page_begins or SAMPLE)))
     excel = EXCEL_SEPARATOR.fullmatch(head[0].strip()) if head else None
-    separator = (
-        _named_separator(given.separator) or (excel and excel[1]) or separator_of("".join(head))
-    )
+    separator = _named_separator(given.separator) or (excel and excel[1]) or _separator_in(head)
     dialect = replace(dialect, separator=separator)
     records = _first_records(head, dialect, 1 if excel else 0)
     layout = find_layout(records, given.header, _has_header, wanted)
@@ -300,6 +301,21 @@ def _named_separator(given):
     return separator
 
 
+def _separator_in(lines):
+    """The separator of these lines; spaces if they divide most into equally many fields, mostly numbers."""
+    text = "".join(lines)
+    found = separator_of(text, default=None)
+    if found is not None:
+        return found
+    rows = [row for row in _sample(text, Dialect(" ")) if row]
+    widths = Counter(map(len, rows)).most_common(1)
+    width, count = widths[0] if widths else (1, 0)
+    cells = [field for row in rows if len(row) == width for field in row][width:]  # not the names
+    numbers = sum(bool(NUMBER.fullmatch(field)) for field in cells)
+    in_columns = width > 1 and count >= MOSTLY * len(rows) and 2 * numbers >= len(cells) > 0
+    return " " if in_columns else ","
+
+
 def _sample(text, dialect):
     return list(dialect.reader(io.StringIO(text, newline="")))
 
@@ -309,7 +325,11 @@ def separator_of(text: str, default: str | None = ",") -> Any:
 
     def score(mark):
         rows = [row for row in _sample(text, Dialect(mark)) if row]
-        width, count = Counter(map(len, rows)).most_common(1)[0] if rows else (1, 0)
+        counts = Counter(map(len, rows))
+        width = max(
+            counts, key=lambda each: each * counts[each], default=1
+        )  # titles have one field
+        count = counts[width]
         if width == 1 or count < 0.5 * len(rows):
             return 0.0, 0.0, 0
         cells = [field for row in rows for field in row]

@@ -116,7 +116,11 @@ def learnable(
         with collected_warnings() as collected:
             encoder = TableEncoder(kinds=chosen).fit(frame)
     except ValueError as error:
-        raise ValueError(f"'{path}' has no column to learn from: {error}") from error
+        rows = [
+            name for name in frame.columns if f"{name!r}: looks like a row number" in str(error)
+        ]
+        remedy = f" --numbers {argument(rows[-1])} learns from that column." if rows else ""
+        raise ValueError(f"'{path}' has no column to learn from: {error}{remedy}") from error
     notes += [f"Note: {warning}" for warning in collected]
     shown = {each.name: each.kind for each in encoder.columns_ if each.name not in own_line}
     _tell(shown, len(encoder.columns_), encoder.ignored_, asked, notes)
