@@ -11,6 +11,7 @@ from conemetric import FrobMetric, MetricClassifier, TableEncoder, load_metric, 
 from conemetric.app.cli import csv_files
 from conemetric.app.cli.options import Reading, Supervised
 from conemetric.app.cli.tables import read_table
+from conemetric.app.studies.task import table_encoder
 
 N = 24
 NAMES = ["county", "pop", "share", "label"]
@@ -411,3 +412,63 @@ def test_rows_too_wide_for_polars_are_read_or_named_wherever_they_are(run, tmp_p
     path = written(tmp_path / "t.csv", [HEADER, *many, f"{many[0]},x", *many])
     result = run("learn", path, "--label", "label", "--out", tmp_path / "out")
     assert result.code == 2 and "line 3002: 5 fields in a table of 4 columns" in result.err
+
+
+# ---- all of it at once
+
+
+def published(rng):
+    """A table as lines, its label and its columns, with titles, units, notes, ... at random."""
+    mark = str(rng.choice([",", ";", "\t", "|"]))
+    decimal = "," if mark != "," and rng.random() < 0.5 else "."
+    quoted, index, behind = rng.random(3) < (0.3, 0.2, 0.15)
+    n = int(rng.choice([12, 60]))
+
+    def money(value):
+        text = f"{value:,.2f}"
+        return f"${text}" if decimal == "." else text.translate(str.maketrans(",.", ".,")) + " €"
+
+    columns = {
+        "town": [str(town) for town in rng.choice(["North Hill", "Old, Town", "x"], n)],
+        "count": [str(each) for each in rng.integers(0, 5000, n)],
+        "price": [money(each) for each in rng.uniform(1, 9999, n)],
+        "day": [f"{d:02}.03.20{10 + i % 9}" for i, d in enumerate(rng.integers(1, 29, n))],
+        "score": [f"{v:.3f}".replace(".", decimal) for v in rng.normal(size=n)],
+        "result": [str(each) for each in rng.choice(["win", "loss"], n)],
+    }
+    names = [str(name) for name in rng.permutation(list(columns))]
+
+    def field(text):
+        return f'"{text}"' if quoted or mark in text else text
+
+    def line(fields, first=""):
+        return mark.join([*([first] * index), *fields, *[""] * (2 * behind)])
+
+    above = ["Results", "Table 3: towns, counts and more", "", "# a comment"]
+    below = ["", "Source: Office, of Statistics", "* preliminary", "(c) 2014 them"]
+    units = {"count": "persons", "score": "points", "price": "EUR"}
+    lines = [field(str(title)) for title in rng.choice(above, rng.integers(0, 3))]
+    lines.append(line([field(name) for name in names]))
+    if rng.random() < 0.3:
+        lines.append(line([units.get(name, "") for name in names]))
+    for i in range(n):
+        lines.append(line([field(columns[name][i]) for name in names], str(i)))
+    lines += [field(str(note)) for note in rng.choice(below, rng.integers(0, 3))]
+    return lines, columns
+
+
+def test_published_tables_of_all_kinds(tmp_path, seed):
+    kinds = {"price": "number", "count": "number", "score": "number", "day": "date", "town": "word"}
+    for instance in range(25):
+        rng = np.random.default_rng([seed, instance])
+        lines, columns = published(rng)
+        newline, encoding = str(rng.choice(["\n", "\r\n"])), str(rng.choice(["utf-8", "cp1252"]))
+        path = written(tmp_path / "t.csv", lines, newline, encoding)
+        table = read_table(path, Supervised(label="result"))
+        assert sorted(table.names) == sorted(kinds), (instance, table.notes)
+        assert table.labels.tolist() == columns["result"], (instance, table.notes)
+        encoder = table_encoder(table.X, table.kinds).fit(table.X)
+        assert {each.name: each.kind for each in encoder.columns_} == kinds, instance
+        again = read_table(path, Reading(), encoder)
+        Z = encoder.transform(table.X)
+        np.testing.assert_allclose(encoder.transform(again.X), Z, err_msg=str(instance))

@@ -13,7 +13,18 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO
 
-from .layout import MOST_BELOW, MOSTLY, NUMBER, TAG, Layout, Record, find_layout, n_below, typical
+from .layout import (
+    MOST_BELOW,
+    MOSTLY,
+    NUMBER,
+    TAG,
+    Layout,
+    Record,
+    find_layout,
+    n_below,
+    name_of,
+    typical,
+)
 from .options import DIALECT, Reading
 
 # what pandas reads as missing, and the question mark of the files of UCI
@@ -26,6 +37,10 @@ LONGEST_FIELD = 1 << 30  # characters; the csv module takes more for a mistake i
 csv.field_size_limit(LONGEST_FIELD)
 SAMPLE = 200  # records to detect separator, decimal mark and header from
 BLOCK = 1 << 20  # bytes read at a time
+COMMA = re.compile(
+    r"(?<!\d),(?! )|,(?![\d ])"
+)  # not within a number, nor before a space as in prose
+DIVIDED = 0.8  # share of the records that a separator divides into equally many fields
 GROUPED = re.compile(r"[+-]?\d{1,3},\d{3}", re.ASCII)  # perhaps thousands
 BYTE_ORDER_MARKS = dict.fromkeys((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE), "utf-16")
 BYTE_ORDER_MARKS[codecs.BOM_UTF8] = "utf-8-sig"
@@ -148,7 +163,9 @@ def _detected(path, given, wanted):
     with dialect.lines(path) as lines:
         head = list(itertools.islice(lines, 0, min(SAMPLE, facts.page_begins or SAMPLE)))
     excel = EXCEL_SEPARATOR.fullmatch(head[0].strip()) if head else None
-    separator = _named_separator(given.separator) or (excel and excel[1]) or _separator_in(head)
+    separator = (
+        _named_separator(given.separator) or (excel and excel[1]) or _separator_in(head, wanted)
+    )
     dialect = replace(dialect, separator=separator)
     records = _first_records(head, dialect, 1 if excel else 0)
     layout = find_layout(records, given.header, _has_header, wanted)
@@ -195,7 +212,7 @@ def _without_notes_below(path, dialect, facts, width, n_filled):
         return dialect
     count = n_below(lines, dialect.separator, width, n_filled)
     below = lines[len(lines) - count :]
-    if not count or any(line.count('"') % 2 for line in below):
+    if not count:
         return dialect if dialect.end is None else replace(dialect, below=PAGE)
     end = (facts.page_begins or facts.n_lines) - count
     text = (line.strip() for line in below if line.strip(f" \t{dialect.separator}"))
@@ -301,10 +318,10 @@ def _named_separator(given):
     return separator
 
 
-def _separator_in(lines):
+def _separator_in(lines, wanted):
     """The separator of these lines; spaces if they divide most into equally many fields, mostly numbers."""
     text = "".join(lines)
-    found = separator_of(text, default=None)
+    found = separator_of(text, default=None, wanted=wanted)
     if found is not None:
         return found
     rows = [row for row in _sample(text, Dialect(" ")) if row]
@@ -320,24 +337,57 @@ def _sample(text, dialect):
     return list(dialect.reader(io.StringIO(text, newline="")))
 
 
-def separator_of(text: str, default: str | None = ",") -> Any:
-    """The mark that divides most records into equally many fields, most of them numbers."""
+def separator_of(text: str, default: str | None = ",", wanted: Sequence[str] = ()) -> Any:
+    """The mark that divides most records into equally many fields: one by which a record has the names that
+    are ``wanted``; else the one that leaves no other mark within its fields, divides from an earlier line
+    on, or into more numbers.
+    """
+    scores = {mark: _score(_sample(text, Dialect(mark)), mark, wanted) for mark in SEPARATORS}
+    best = max(scores, key=lambda mark: scores[mark] or NO_SCORE)
+    return default if scores[best] is None else best
 
-    def score(mark):
-        rows = [row for row in _sample(text, Dialect(mark)) if row]
-        counts = Counter(map(len, rows))
-        width = max(
-            counts, key=lambda each: each * counts[each], default=1
-        )  # titles have one field
-        count = counts[width]
-        if width == 1 or count < 0.5 * len(rows):
-            return 0.0, 0.0, 0
-        cells = [field for row in rows for field in row]
-        numbers = sum(bool(NUMBER.fullmatch(field.strip())) for field in cells) / len(cells)
-        return numbers, count / len(rows), width
 
-    best = max(SEPARATORS, key=score)
-    return best if score(best)[2] else default
+class _Score(NamedTuple):
+    """How well a mark divides the records, the first of these that differs deciding."""
+
+    has_names: bool
+    is_pure: bool
+    begins: int  # minus the place of the first record with as many fields as most
+    numbers: float  # share of the fields
+    share: float  # of the records that have as many fields as most
+    width: int
+
+
+NO_SCORE = _Score(False, False, -(10**9), 0.0, 0.0, 0)
+
+
+def _score(records, mark, wanted):
+    """The score of a mark; None if it does not divide most records into equally many fields."""
+    rows = [row for row in records if row]
+    counts = Counter(map(len, rows))
+    width = max(counts, key=lambda each: each * counts[each], default=1)  # titles have one field
+    alike = [row for row in rows if len(row) == width]
+    if width == 1 or len(alike) < 0.5 * len(rows):
+        return None
+    cells = [field.strip() for row in alike for field in row]
+    names = set(wanted)
+    has_names = any(2 * len(names.intersection(map(name_of, row))) >= len(names) for row in rows)
+    return _Score(
+        bool(names) and has_names,
+        not any(_divides_too(alike, other) for other in SEPARATORS if other != mark),
+        -next(place for place, row in enumerate(rows) if len(row) == width),
+        sum(bool(NUMBER.fullmatch(cell)) for cell in cells) / len(cells),
+        len(alike) / len(rows),
+        width,
+    )
+
+
+def _divides_too(rows, mark):
+    """Whether another mark comes as often in nearly all records, but for commas within numbers and prose."""
+    pattern = COMMA if mark == "," else re.compile(re.escape(mark))
+    counts = Counter(sum(len(pattern.findall(field)) for field in row) for row in rows)
+    usual, n_rows = counts.most_common(1)[0]
+    return usual > 0 and n_rows >= DIVIDED * len(rows)
 
 
 def _decimal(cells, separator):

@@ -18,6 +18,7 @@ MOST_HEADER_LINES = 4  # of groups of columns, from the first full line to the o
 MOST_BELOW = 50  # lines below the table that are looked at
 RULE = re.compile(r"[-=_+]{2,}")  # of dashes, below the names
 LIKE_A_NAME = re.compile(r"[A-Za-z%°(#{]")  # what the text of a header begins with; $5 is a value
+MOSTLY_NUMBERS = 0.8  # share of the fields of a column of numbers; the others may be notes below it
 MOSTLY = 0.9  # share of the rows, or of the names, that decides
 FEWEST_ON_SIDE = 10  # rows of a table on its side
 TOTAL = re.compile(r"(grand |sub)?totals?|sum(me)?|average|mean|overall", re.IGNORECASE)
@@ -83,7 +84,8 @@ def find_layout(
         header = has_header([record.fields for record in records[place:]])
     if not header:
         return Layout(found.begins - 1, found.begins - 1, header=False)
-    below = records[place + 1 :]
+    width = typical(records)[0]
+    below = [record for record in records[place + 1 :] if len(record.fields) >= width - 1]
     n_more = _n_more_header_lines(found, below)
     data = below[n_more - 1].ends if n_more else found.ends
     below = below[n_more:]
@@ -151,7 +153,7 @@ def _number_columns(records):
         fields = [r.fields[i] for r in records if len(r.fields) > i and r.fields[i]]
         fields = [field for field in fields if not is_missing(field)]
         n_numbers = sum(bool(NUMBER.fullmatch(field)) for field in fields)
-        if len(fields) > 1 and n_numbers >= MOSTLY * len(fields):
+        if len(fields) > 1 and n_numbers >= MOSTLY_NUMBERS * len(fields):
             found.add(i)
     return found
 
@@ -212,12 +214,14 @@ def n_below(lines: Sequence[str], separator: str, width: int, n_filled: float) -
     """
     count = 0
     for line in reversed(lines[-MOST_BELOW:]):
+        if line.count('"') % 2:
+            break  # the end of a field of several lines
         fields = next(csv.reader([line], delimiter=separator, skipinitialspace=True), [])
         fields = [field.strip() for field in fields]
         if not _is_below(fields, width, n_filled, lines[: -count - 1]):
             break
         count += 1
-    while count and not lines[-count].strip():
+    while count and not lines[-count].strip(" "):
         count -= 1  # empty lines above the notes are no rows anyway
     return count
 
