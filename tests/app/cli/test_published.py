@@ -421,7 +421,7 @@ def published(rng):
     """A table as lines, its label and its columns, with titles, units, notes, ... at random."""
     mark = str(rng.choice([",", ";", "\t", "|"]))
     decimal = "," if mark != "," and rng.random() < 0.5 else "."
-    quoted, index, behind = rng.random(3) < (0.3, 0.2, 0.15)
+    quoted, index, behind = (bool(rng.random() < share) for share in (0.3, 0.2, 0.15))
     n = int(rng.choice([12, 60]))
 
     def money(value):
@@ -442,7 +442,7 @@ def published(rng):
         return f'"{text}"' if quoted or mark in text else text
 
     def line(fields, first=""):
-        return mark.join([*([first] * index), *fields, *[""] * (2 * behind)])
+        return mark.join([first] * index + list(fields) + [""] * (2 * behind))
 
     above = ["Results", "Table 3: towns, counts and more", "", "# a comment"]
     below = ["", "Source: Office, of Statistics", "* preliminary", "(c) 2014 them"]
