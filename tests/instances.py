@@ -6,17 +6,6 @@ import numpy as np
 
 from conemetric.constraints.in_memory import triplets_from_labels
 
-# for scikit-learn's checks: which of them cannot hold, and why. (They would not come to
-# compare transforms, either: they ask for the decision_function that an estimator has
-# before it is fitted, and one fitted to rows has none.)
-ROWS_REPEATED = "a repeated row is a target of its other copy, which its weight does not make it"
-
-
-def expected_failures(estimator):
-    names = ("dense", "sparse")
-    return {f"check_sample_weight_equivalence_on_{name}_data": ROWS_REPEATED for name in names}
-
-
 KINDS = ("labels", "random", "duplicates", "collinear", "wide", "contradictory")
 
 

@@ -15,9 +15,9 @@ from sklearn.preprocessing import StandardScaler
 from conemetric.core.clock import stopwatch
 from conemetric.decisions.base import MOST_EXACT
 
-from .datasets import load
+from ..data import load
 from .experiment import Competitor, Published, on_device, ours
-from .keel import COLUMNS, KeelTable
+from .keel import COLUMNS, KeelTable, mean_seconds, standings
 
 FOREST, BOOSTED, CATBOOST, OURS = "forest", "boosting", "CatBoost", "MetricClassifier"
 QUIET = {"verbose": False, "allow_writing_files": False, "thread_count": 1}
@@ -34,6 +34,31 @@ def fitted(competitor, X, y, train):
     began = stopwatch()
     estimator = competitor.make().fit(rows, y[train])
     return estimator, scaler, stopwatch() - began
+
+
+def beside_trees(rows, columns, noun, offset):
+    """One line per method, over the sets that all methods were measured on: where it stands beside
+    the better of forest and boosting.
+
+    ``noun`` is the heading of the number of sets; ``offset`` is added to all values, so that
+    ratios to a small one say little.
+    """
+    cells = {(row.dataset, row.method): row for row in rows}
+    methods = list(dict.fromkeys(row.method for row in rows))
+    shared = [c for c in columns if all((c, method) in cells for method in methods)]
+    if not shared or not {FOREST, BOOSTED} <= set(methods):
+        return []
+    values = {m: np.array([cells[c, m].mean for c in shared]) + offset for m in methods}
+    better = np.minimum(values[FOREST], values[BOOSTED])
+    return [
+        {
+            noun: len(shared),
+            "method": method,
+            **line,
+            "seconds": mean_seconds(cells, shared, method),
+        }
+        for method, line in standings(values, better, DecideTable.ratio_name).items()
+    ]
 
 
 @dataclass(frozen=True)

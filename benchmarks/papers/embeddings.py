@@ -7,7 +7,7 @@ from functools import lru_cache
 
 from conemetric.evaluation.knn import knn_error, nearest_labels, neighbour_recall
 
-from .datasets import load
+from ..data import load
 from .experiment import BOOSTING, Competitor, Experiment, on_device, ours, timed
 
 SET = "debian_minilm384"

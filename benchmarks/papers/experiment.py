@@ -18,7 +18,8 @@ from conemetric.evaluation.knn import knn_error
 from conemetric.neighbours.search import neighbours_by_label
 from conemetric.operators import from_triplets
 
-from . import datasets
+from .. import data
+from ..registry import REGISTRY
 from .knn_protocol import Grid
 
 GPU_FROM = 1 << 20  # numbers; below, starting a kernel takes longer than its work
@@ -196,9 +197,9 @@ class Experiment(ABC):
         fetched here, before several processes ask.
         """
         source = column.partition(":")[0]
-        if source in datasets.REGISTRY and not datasets.is_available(source):
+        if source in REGISTRY and not data.is_available(source):
             try:
-                datasets.load(source)
+                data.load(source)
             except FileNotFoundError:
                 return f"data set {source} is not on this machine, nor can it be fetched"
         return None

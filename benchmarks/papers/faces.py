@@ -20,8 +20,8 @@ from conemetric.evaluation.verification import best_threshold, distance_score
 from conemetric.neighbours.search import nearest
 from conemetric.neighbours.ties import labelled_keys
 
+from ..data import load
 from .baselines import WHITENING
-from .datasets import load
 from .experiment import BOOSTING, Competitor, Experiment, ours, published_table, timed
 from .features import local_binary_patterns, oriented_gradients
 

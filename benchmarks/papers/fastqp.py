@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .datasets import load
+from ..data import load
 from .experiment import Experiment, ours, published_table
 
 

@@ -3,7 +3,6 @@ neighbours.
 """
 
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 from sklearn.decomposition import PCA
@@ -11,8 +10,8 @@ from sklearn.decomposition import PCA
 from conemetric.evaluation.isometry import distortions
 from conemetric.evaluation.knn import knn_error
 
+from ..data import load, mnist_centre
 from .compressive import translating_images
-from .datasets import load
 from .experiment import Competitor, Experiment, Published, on_device, ours, published_table, timed
 
 
@@ -70,14 +69,6 @@ NUMAX_RANK = RankNeeded(
 )
 
 
-@lru_cache(maxsize=1)
-def _mnist20():
-    """MNIST cropped to 20x20, training and test."""
-    data = load("mnist", dtype=np.float32)
-    X = data.X.reshape(-1, 28, 28)[:, 4:24, 4:24].reshape(len(data.X), 400) / 255
-    return X[: data.n_train], data.y[: data.n_train], X[data.n_train :], data.y[data.n_train :]
-
-
 @dataclass(frozen=True)
 class EveryPair(Experiment):
     """1-NN error after NuMax on every pair of the 60,000 training points (hours on a
@@ -85,7 +76,7 @@ class EveryPair(Experiment):
     """
 
     def measure(self, column, method, run):
-        X, y, T, labels = _mnist20()
+        X, y, T, labels = mnist_centre(dtype=np.float32)
         metric = self.methods[method].make().set_params(delta=float(column.partition(":")[2]))
         arguments = (on_device(X), y) if "Class" in method else (on_device(X),)
         seconds = timed(lambda: metric.fit(*arguments))

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+from ..data import load
 from .baselines import WHITENING
-from .datasets import load
 from .experiment import (
     Competitor,
     CrossValidated,

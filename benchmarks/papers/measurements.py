@@ -9,8 +9,8 @@ import numpy as np
 
 from conemetric.evaluation.knn import knn_error, neighbour_recall
 
+from ..data import load
 from .compressive import best_match, manifold_pursuit, measure, translating_images
-from .datasets import load
 from .experiment import Competitor, Experiment, ours, timed
 
 LINEAR = {

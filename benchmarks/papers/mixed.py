@@ -6,10 +6,8 @@ CatBoost, LightGBM and xRFM are measured where they are installed (``python -m p
 lightgbm xrfm``).
 """
 
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,33 +19,19 @@ from sklearn.preprocessing import OneHotEncoder
 from conemetric import TableEncoder
 from conemetric.core.clock import stopwatch
 
+from ..data import has_table, load_table
 from .baselines import GridSVC, GridXRFM
-from .deciding import BOOSTED, CATBOOST, FOREST, QUIET, DecideTable
+from .deciding import BOOSTED, CATBOOST, FOREST, QUIET, beside_trees
 from .experiment import Competitor, Experiment, ours
-from .keel import mean_seconds, standings
 
 MOST_ROWS = 1500  # of training
-TARGET, GAP = "target", "(missing)"
+GAP = "(missing)"
 NAMES = {
     "class": """anneal autos balance_scale breast_cancer bridges_version1 car cmc colic column3C credit_a
     credit_g dermatology eucalyptus glass heart_c hypothyroid kr_vs_kp lymph primary_tumor vote""",
     "number": """auto93 autohorse autompg autoprice bodyfat cholesterol cleveland cloud cpu cpu_small echomonths fishcatch
     housing kin8nm lowbwt pbc puma8NH pyrim sensory servo stock strike triazines veteran""",
 }
-
-
-def folder():
-    return Path(os.environ.get("CONEMETRIC_DATA", ".")) / "tables"
-
-
-def load_table(name):
-    """A data frame, words as categories, and the column to predict."""
-    import pandas as pd
-
-    frame = pd.read_csv(folder() / f"{name}.csv")
-    y = frame.pop(TARGET)
-    frame, y = frame[y.notna()].reset_index(drop=True), y[y.notna()]
-    return frame, y.astype(str).to_numpy() if name.startswith("class") else y.to_numpy(float)
 
 
 def split_rows(name, y, run):
@@ -123,7 +107,7 @@ class MixedTable(Experiment):
     kind: str = "class"
 
     def missing_data(self, column):
-        return None if (folder() / f"{column}.csv").is_file() else f"no file {column}.csv"
+        return None if has_table(column) else f"no file {column}.csv"
 
     def measure(self, column, method, run):
         frame, y = load_table(column)
@@ -148,22 +132,7 @@ class MixedTable(Experiment):
         }
 
     def summary(self, rows):
-        cells = {(row.dataset, row.method): row for row in rows}
-        methods = list(dict.fromkeys(row.method for row in rows))
-        sets = [c for c in self.columns if all((c, method) in cells for method in methods)]
-        if not sets or not {FOREST, BOOSTED} <= set(methods):
-            return []
-        error = {m: np.array([cells[c, m].mean for c in sets]) + 1 for m in methods}
-        better = np.minimum(error[FOREST], error[BOOSTED])
-        return [
-            {
-                "tables": len(sets),
-                "method": method,
-                **line,
-                "seconds": mean_seconds(cells, sets, method),
-            }
-            for method, line in standings(error, better, DecideTable.ratio_name).items()
-        ]
+        return beside_trees(rows, self.columns, "tables", offset=1)
 
 
 def _methods(kind):

@@ -11,9 +11,8 @@ from typing import NamedTuple
 import numpy as np
 from sklearn.datasets import load_diabetes
 
-from .deciding import BOOSTED, FOREST, DecideTable, fitted
+from .deciding import BOOSTED, FOREST, beside_trees, fitted
 from .experiment import Competitor, Experiment, ours
-from .keel import mean_seconds, standings
 from .knn_protocol import random_splits
 
 
@@ -89,22 +88,7 @@ class RegressionTable(Experiment):
         }
 
     def summary(self, rows):
-        cells = {(row.dataset, row.method): row for row in rows}
-        methods = list(dict.fromkeys(row.method for row in rows))
-        columns = [c for c in self.columns if all((c, method) in cells for method in methods)]
-        if not columns or not {FOREST, BOOSTED} <= set(methods):
-            return []
-        left = {m: np.array([cells[c, m].mean for c in columns]) for m in methods}
-        better = np.minimum(left[FOREST], left[BOOSTED])
-        return [
-            {
-                "sets": len(columns),
-                "method": method,
-                **line,
-                "seconds": mean_seconds(cells, columns, method),
-            }
-            for method, line in standings(left, better, DecideTable.ratio_name).items()
-        ]
+        return beside_trees(rows, self.columns, "sets", offset=0)
 
 
 REGRESS = RegressionTable(

@@ -8,7 +8,7 @@ import numpy as np
 
 from conemetric.evaluation.knn import precision_at_k
 
-from .datasets import load
+from ..data import load
 from .experiment import BOOSTING, Competitor, Experiment, Published, ours, timed
 from .knn_protocol import preprocessing, random_splits
 from .knn_tables import KnnTable

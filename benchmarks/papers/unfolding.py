@@ -12,7 +12,7 @@ from sklearn.manifold import trustworthiness
 
 from conemetric.evaluation.manifold import neighbourhood_quality
 
-from .datasets import load
+from ..data import load
 from .experiment import Competitor, Experiment, Published, ours, timed
 from .spread import local_spread
 

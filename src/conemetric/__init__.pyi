@@ -5,6 +5,7 @@ from .decisions.classifier import MetricClassifier as MetricClassifier
 from .decisions.regressor import MetricRegressor as MetricRegressor
 from .estimators.automatic import AutoMetric as AutoMetric
 from .estimators.boostmetric import BoostMetric as BoostMetric
+from .estimators.checks import expected_failed_checks as expected_failed_checks
 from .estimators.dml_eig import DMLEig as DMLEig
 from .estimators.frobmetric import FrobMetric as FrobMetric
 from .estimators.frobmetric_cv import FrobMetricCV as FrobMetricCV

@@ -1,9 +1,12 @@
+"""Arrays of NumPy and PyTorch under one set of functions."""
+
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
 from conemetric.core.arrays import (
     as_array,
+    is_dask,
     is_torch,
     namespace,
     on_device,
@@ -53,3 +56,14 @@ def test_a_mixture_is_refused():
     torch = pytest.importorskip("torch")
     with pytest.raises(TypeError, match="convert all inputs to one"):
         namespace(np.zeros(1), torch.zeros(1))
+
+
+def test_dask_collections_are_recognised(asarray):
+    array, dataframe = pytest.importorskip("dask.array"), pytest.importorskip("dask.dataframe")
+    pandas = pytest.importorskip("pandas")
+    rows = np.ones((4, 2))
+    frame = pandas.DataFrame(rows)
+    assert is_dask(array.from_array(rows))
+    assert is_dask(dataframe.from_pandas(frame, npartitions=2))
+    for value in (asarray(rows), frame, rows.tolist(), None):
+        assert not is_dask(value)

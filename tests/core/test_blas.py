@@ -14,7 +14,8 @@ from threadpoolctl import ThreadpoolController
 
 from conemetric.blocks import Threads
 from conemetric.blocks.vectors import BlockSpace
-from conemetric.core.blas import _blas_libraries, blas_threads, side_by_side
+from conemetric.core import blas
+from conemetric.core.blas import _blas_libraries, blas_threads, blas_threads_for, side_by_side
 from conemetric.core.threads import n_threads, single_threaded
 from conemetric.neighbours.search import neighbours_by_label
 
@@ -39,6 +40,74 @@ def test_overlapping_limits_of_blas_leave_the_process_as_it_was(seed):
         while opened:
             opened.pop(0)[1].__exit__(None, None, None)
         assert [each.num_threads for each in libraries.lib_controllers] == before
+
+
+@pytest.fixture
+def three_threads():
+    """The BLAS libraries with one pool for the whole process, of three threads during the test."""
+    _blas_libraries.cache_clear()  # another test may have loaded FAISS, which brings its own
+    libraries = []
+    for library in ThreadpoolController().select(user_api="blas").lib_controllers:
+        # MKL, and OpenBLAS by OpenMP, have a number for each thread that calls them
+        if library.internal_api == "openblas" and library.threading_layer == "pthreads":
+            libraries.append(library)
+    if not libraries:
+        pytest.skip("no BLAS library has one pool for the whole process")
+    before = [library.num_threads for library in libraries]
+    for library in libraries:
+        set_threads(library, 3)
+    yield libraries
+    for library, number in zip(libraries, before, strict=True):
+        set_threads(library, number)
+
+
+def set_threads(library, number):
+    library.set_num_threads(number)
+    getattr(library, "clear_controlling_thread", lambda: None)()
+
+
+def test_blocks_of_two_threads_that_overlap_restore_what_they_found(three_threads):
+    """Also where the thread that limited the libraries first lives on."""
+    numbers = []
+
+    def note():
+        numbers.append({library.num_threads for library in three_threads})
+
+    with ThreadPoolExecutor(1) as other_thread:
+        first, second = blas_threads(2), blas_threads(1)
+        other_thread.submit(first.__enter__).result()
+        note()
+        second.__enter__()
+        note()
+        other_thread.submit(first.__exit__, None, None, None).result()
+        note()
+        second.__exit__(None, None, None)
+        note()
+    assert numbers == [{2}, {1}, {1}, {3}]
+
+
+def test_a_limit_raises_no_library_above_its_own_number(three_threads):
+    if len(three_threads) < 2:
+        pytest.skip("there is one BLAS library only")
+    slow, *others = three_threads
+    set_threads(slow, 1)
+    with blas_threads(2):
+        assert slow.num_threads == 1
+        assert {library.num_threads for library in others} == {2}
+    assert slow.num_threads == 1
+
+
+def test_a_product_gets_no_more_threads_than_it_can_use():
+    libraries = ThreadpoolController().select(user_api="blas")
+
+    def most_threads():
+        return max(each.num_threads for each in libraries.lib_controllers)
+
+    with libraries.limit(limits=3):
+        for share, expected in ((0.0, 1), (0.99, 1), (1.0, 1), (2.5, 2), (3.0, 3), (1e9, 3)):
+            with blas_threads_for(share * blas.WORK_PER_THREAD):
+                assert most_threads() == expected, share
+        assert most_threads() == 3
 
 
 @pytest.mark.parametrize("task", ["search", "blocks"])

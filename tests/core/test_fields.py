@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from conemetric.core.fields import (
-    Array,
+    ArrayField,
     Each,
     FieldError,
     Labels,
@@ -30,12 +30,12 @@ FIELDS = {
     "exact": Plain(bool),
     "kernel": Text(("gaussian", "laplacian")),
     "names": Each(Text(), "d", distinct=True),
-    "points": Array("f", ("n", "d")),
-    "pair": Array("f", (2,), optional=True),
-    "held_out": Array("iu", ("h",), low=0, below="n", increasing=True),
-    "keys": Array("u", ("n",), high=np.inf),
-    "coefficients": Array("f", ("n", "t")),
-    "columns": Each(Array("f", ("v",), low=0), least=1),
+    "points": ArrayField("f", ("n", "d")),
+    "pair": ArrayField("f", (2,), optional=True),
+    "held_out": ArrayField("iu", ("h",), low=0, below="n", increasing=True),
+    "keys": ArrayField("u", ("n",), high=np.inf),
+    "coefficients": ArrayField("f", ("n", "t")),
+    "columns": Each(ArrayField("f", ("v",), low=0), least=1),
     "weights": Named(Number(0)),
     "classes": Labels("t", 2),
     "notes": Plain(dict),
@@ -70,7 +70,7 @@ def test_what_fits_is_accepted_and_sizes_are_returned():
 @dataclass(frozen=True)
 class Model(Stored):
     n_neighbors: Annotated[int, Number(1, whole=True)]
-    points: Annotated[np.ndarray, Array("f", ("n", "d"))]
+    points: Annotated[np.ndarray, ArrayField("f", ("n", "d"))]
     name: ClassVar[str] = "model"
 
 

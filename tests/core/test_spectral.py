@@ -114,7 +114,7 @@ def test_the_sign_gives_the_same_part(positive, spread, dtype, error):
 
 def test_where_the_sign_is_in_doubt_eigenvalues_decide():
     torch = pytest.importorskip("torch")
-    S = torch.diag(torch.tensor([1.0, -1.0, 1.001 * 2**0.5 * spectral.NEGLIGIBLE[4]]))
+    S = torch.diag(torch.tensor([1.0, -1.0, 1.001 * 2**0.5 * spectral.NEGATIVE_RTOL[4]]))
     assert spectral.by_sign(S) is None
     assert spectral.by_sign(torch.zeros(3, 3)) is None
 
@@ -143,18 +143,3 @@ def test_all_eigenpairs_in_the_precision_asked_for(D, dtype, eps):
     size = abs(values).max()
     assert_allclose(vectors * values @ vectors.T, S, atol=10 * D**0.5 * eps * size)
     assert_allclose(vectors.T @ vectors, np.eye(D), atol=10 * D**0.5 * eps)
-
-
-@pytest.mark.parametrize("in_place", [False, True])
-@pytest.mark.parametrize("rank", [3, 11, 12])
-@pytest.mark.parametrize("units", [1.0, 1e6])
-def test_a_system_is_solved_also_if_it_is_singular(asarray, rank, units, in_place, monkeypatch):
-    monkeypatch.setattr(spectral, "IN_PLACE_FROM", 0 if in_place else 100)
-    rng = np.random.default_rng(rank)
-    L = rng.normal(size=(12, rank)) * np.geomspace(1, units, 12)[:, None]
-    H = L @ L.T
-    b, scale = H @ rng.normal(size=12), np.diagonal(H) ** 0.5
-    noise = 1e-12 * rng.normal(size=H.shape)  # for which the first ridge is too small
-    H += (noise + noise.T) * scale * scale[:, None]
-    x = to_numpy(spectral.cholesky_solver(asarray(H.copy()))(asarray(b)))
-    np.testing.assert_allclose((H @ x - b) / scale, 0, atol=1e-6 * abs(b / scale).max())

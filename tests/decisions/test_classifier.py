@@ -14,7 +14,6 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.exceptions import NotFittedError
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.preprocessing import PolynomialFeatures
-from sklearn.utils.estimator_checks import parametrize_with_checks
 from sklearn.utils.validation import check_is_fitted
 
 from conemetric import AutoMetric, FrobMetric, MetricClassifier, MetricRegressor
@@ -31,26 +30,6 @@ from conemetric.solvers import kernel_ridge
 LDA = LinearDiscriminantAnalysis()
 every_rule = pytest.mark.parametrize("rule", RULES)
 every_metric = pytest.mark.parametrize("metric", [None, LDA], ids=["plain", "lda"])
-FOLDS = {
-    name: "folds are drawn from rows: a repeated row may judge its own copy"
-    for name in (
-        "check_sample_weight_equivalence_on_dense_data",
-        "check_sample_weight_equivalence_on_sparse_data",
-    )
-}
-
-
-@parametrize_with_checks(
-    [MetricClassifier(metric=None, random_state=0)], expected_failed_checks=lambda _: FOLDS
-)
-def test_scikit_learn_accepts_it(estimator, check):
-    check(estimator)
-
-
-@pytest.mark.slow  # 45 s
-@parametrize_with_checks([MetricClassifier(random_state=0)], expected_failed_checks=lambda _: FOLDS)
-def test_scikit_learn_accepts_the_default(estimator, check):
-    check(estimator)
 
 
 def labelled(seed, n=60, D=4, n_classes=3):
@@ -660,21 +639,52 @@ def test_a_missing_label_is_named(decision, gap):
             decision().fit(X, given)
 
 
+DAYS = np.datetime64("2021-03-04") + np.arange(60) % 3
+TIMES = {
+    "dates": DAYS,
+    "nanoseconds": DAYS.astype("datetime64[ns]"),
+    "durations": DAYS - DAYS[0],
+    "objects": DAYS.astype(object),
+    "timestamps": pd.Series(DAYS).astype(object),
+    "time zone": pd.Series(DAYS.astype("datetime64[ns]")).dt.tz_localize("UTC"),
+}
+
+
+@pytest.mark.parametrize("times", TIMES)
+def test_dates_are_refused_before_work_starts(times):
+    X, _ = labelled(0)
+    y = TIMES[times]
+    with pytest.raises(ValueError, match=r"y holds dates or durations.*y\.astype\(str\)"):
+        MetricClassifier().fit(X, y)
+    with pytest.raises(ValueError, match=r"y holds dates or durations.*days"):
+        MetricRegressor().fit(X, y)
+    classifier = fitted(X, np.asarray(y.astype(str), dtype=str))  # the remedy
+    assert set(classifier.predict(X)) <= set(y.astype(str))
+
+
+def test_labels_that_no_file_can_keep_are_refused():
+    X, y = labelled(0)
+    with pytest.raises(TypeError, match=r"labels y of dtype .* cannot be saved; pass text"):
+        MetricClassifier().fit(X, y.astype(np.longdouble))
+
+
 def test_quantities_are_sent_to_the_regressor():
     X, y = labelled(0)
     with pytest.raises(ValueError, match=r"Unknown label type.* use MetricRegressor"):
         MetricClassifier().fit(X, y + 0.25 * X[:, 0])
 
 
-def test_ctrl_c_ends_the_fit_and_keeps_the_blend_so_far(monkeypatch):
+def test_ctrl_c_ends_the_fit_and_hands_on_the_blend_so_far(monkeypatch):
     def press(self, X, y):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(PooledDiscriminant, "fit", press)
     monkeypatch.setattr(MetricClassifier, "_row_losses", None)  # nothing is judged after it
     classifier = MetricClassifier(random_state=0)
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(KeyboardInterrupt) as pressed:
         classifier.fit(*load_iris(return_X_y=True))
-    assert classifier.metric_.interrupted_ and "lda" not in classifier.metric_.weights_
+    metric = pressed.value.metric
+    assert metric.interrupted_ and "lda" not in metric.weights_
+    assert vars(classifier) == vars(MetricClassifier(random_state=0))
     with pytest.raises(NotFittedError):
         check_is_fitted(classifier)

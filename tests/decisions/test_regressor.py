@@ -7,32 +7,11 @@ import numpy as np
 import pytest
 from scipy import sparse, stats
 from sklearn.cross_decomposition import PLSRegression
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from conemetric import FrobMetric, MetricRegressor
 from conemetric.decisions.rules import RULES
 
 every_rule = pytest.mark.parametrize("rule", RULES)
-FOLDS = {
-    name: "folds are drawn from rows: a repeated row may judge its own copy"
-    for name in (
-        "check_sample_weight_equivalence_on_dense_data",
-        "check_sample_weight_equivalence_on_sparse_data",
-    )
-}
-
-
-@parametrize_with_checks(
-    [MetricRegressor(metric=None, random_state=0)], expected_failed_checks=lambda _: FOLDS
-)
-def test_scikit_learn_accepts_it(estimator, check):
-    check(estimator)
-
-
-@pytest.mark.slow  # 20 s
-@parametrize_with_checks([MetricRegressor(random_state=0)], expected_failed_checks=lambda _: FOLDS)
-def test_scikit_learn_accepts_the_default(estimator, check):
-    check(estimator)
 
 
 def curve(seed, n=60, D=3):

@@ -16,7 +16,6 @@ from sklearn.datasets import load_iris, load_wine
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import PolynomialFeatures, StandardScaler
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from conemetric import AutoMetric, FrobMetric, LearnedMetric, load_metric, save_metric
 from conemetric.core.arrays import to_numpy
@@ -72,11 +71,9 @@ class Interrupted(Fixed):
         return Interrupted(self.A)
 
 
-@parametrize_with_checks(
-    [AutoMetric(candidates={**TWO, "frob": FrobMetric(1.0, tol=0.05)}, random_state=0)]
-)
-def test_scikit_learn_accepts_it(estimator, check):
-    check(estimator)
+def test_parameters_of_candidates_are_validated():
+    with pytest.raises(ValueError, match="'tol' parameter of FrobMetric"):
+        AutoMetric(candidates={"frob": FrobMetric(tol=-1.0)}).fit(X, y)
 
 
 def two_classes(n, rng, noise=8):

@@ -7,7 +7,6 @@ import warnings
 
 import numpy as np
 import pytest
-from instances import expected_failures
 from numpy.testing import assert_allclose
 from recomputed import recomputed_objective
 from sklearn.base import clone
@@ -15,29 +14,12 @@ from sklearn.datasets import load_breast_cancer, load_iris, load_wine
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from conemetric import BoostMetric, CollapsedMetricWarning
 from conemetric.constraints.in_memory import triplets_from_labels
 from conemetric.core.arrays import to_numpy
 
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-
-
-@parametrize_with_checks([BoostMetric(max_iter=20)], expected_failed_checks=expected_failures)
-@pytest.mark.filterwarnings("ignore:.*targets")
-def test_follows_scikit_learn(estimator, check):
-    check(estimator)
-
-
-@pytest.mark.slow
-@parametrize_with_checks(
-    [BoostMetric(loss="logistic", solver="corrective", n_passes=2, max_iter=5)],
-    expected_failed_checks=expected_failures,
-)
-@pytest.mark.filterwarnings("ignore:.*targets")
-def test_two_passes_follow_scikit_learn(estimator, check):
-    check(estimator)
 
 
 @pytest.fixture(scope="module")

@@ -4,22 +4,12 @@ import warnings
 
 import numpy as np
 import pytest
-from instances import expected_failures
 from sklearn.datasets import load_iris, load_wine
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from conemetric import DMLEig, LMNNEig
 from conemetric.core.arrays import to_numpy
 
 IRIS, LABELS = load_iris(return_X_y=True)
-
-
-@parametrize_with_checks(
-    [DMLEig(max_iter=3), LMNNEig(max_iter=3)], expected_failed_checks=expected_failures
-)
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_scikit_learn_contract(estimator, check):
-    check(estimator)
 
 
 @pytest.mark.parametrize("estimator", [DMLEig(), LMNNEig(0.3)], ids=str)

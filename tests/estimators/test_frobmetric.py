@@ -6,26 +6,15 @@ import pickle
 
 import numpy as np
 import pytest
-from instances import expected_failures
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.datasets import load_digits, load_iris, load_wine, make_blobs
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.neighbors import KNeighborsClassifier, NearestNeighbors
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from conemetric import FrobMetric, FrobMetricCV, frobmetric_path
+from conemetric import FrobMetric, frobmetric_path
 from conemetric.core import spectral
 from conemetric.core.arrays import to_numpy
-
-
-@parametrize_with_checks(
-    [FrobMetric(), FrobMetricCV(Cs=[1.0, 10.0], cv=2, tol=0.05)],
-    expected_failed_checks=expected_failures,
-)
-@pytest.mark.filterwarnings("ignore:.*targets")
-def test_follows_scikit_learn(estimator, check):
-    check(estimator)
 
 
 @pytest.fixture(scope="module")

@@ -2,10 +2,8 @@
 
 import numpy as np
 import pytest
-from instances import expected_failures
 from metamorphic import quietly
 from numpy.testing import assert_allclose
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from conemetric import GradientMetric, load_metric, save_metric
 from conemetric.core.arrays import to_numpy
@@ -22,14 +20,6 @@ def rows(seed, n=40, D=3, k=2):
     Z = rng.normal(size=(n, D))
     Y = np.sin(2 * Z[:, :1]) + rng.normal(size=(1, k)) * Z[:, 1:2]
     return Z, Y, rng.uniform(0.5, 2, n)
-
-
-@parametrize_with_checks(
-    [GradientMetric(), GradientMetric("city block", n_rounds=1)],
-    expected_failed_checks=expected_failures,
-)
-def test_sklearn_conventions(estimator, check):
-    check(estimator)
 
 
 def mapped(learned, Z):

@@ -68,7 +68,7 @@ def test_thresholds_shift_the_matrix():
         (np.full((2, 2), np.nan), {}, "no observed entry"),
         (np.ones((2, 2)), {}, "1 distinct value"),
         (np.arange(100.0).reshape(10, 10), {}, "100 distinct value.*bin"),
-        (np.ones(3), {}, "1 dimension"),
+        (np.ones(3), {}, "Expected 2D array"),
         (np.array([[1.0, np.inf]]), {}, "infinity"),
         (np.array([[1.0, -1.0]]), {"thresholds": [0.0, 1.0]}, "1 increasing number"),
         (np.array([[1.0, 2.0, 3.0]]), {"thresholds": [1.0, 1.0]}, "2 increasing number"),

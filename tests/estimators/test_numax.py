@@ -11,7 +11,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.sparse import csr_array
 from sklearn.datasets import load_digits
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from conemetric import NuMax, numax_path
 from conemetric.core.arrays import to_numpy
@@ -19,12 +18,6 @@ from conemetric.core.progress import watching
 from conemetric.estimators.numax import LARGEST_DELTA
 from conemetric.evaluation.isometry import isometry_constant
 from conemetric.solvers.secant_generation import SecantGeneration
-
-
-@parametrize_with_checks([NuMax(delta=0.5, tol=0.01)])
-@pytest.mark.filterwarnings("ignore:.*coincide", "ignore:n_components=")
-def test_follows_scikit_learn(estimator, check):
-    check(estimator)
 
 
 @pytest.fixture(scope="module")

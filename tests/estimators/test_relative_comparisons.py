@@ -7,7 +7,6 @@ from functools import partial
 
 import numpy as np
 import pytest
-from instances import expected_failures
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn import config_context
 from sklearn.base import clone
@@ -16,39 +15,12 @@ from sklearn.decomposition import PCA
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import linear_kernel, rbf_kernel
 from sklearn.neighbors import KNeighborsClassifier
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from conemetric import RelativeComparisons, save_metric
 from conemetric.core.arrays import to_numpy
 
 A = np.random.default_rng(0).normal(size=(4, 6))
 BASES = [None, "pca", A, rbf_kernel]
-
-
-class Kernel:
-    """A kernel whose name, and so the tests' names, are the same in every process."""
-
-    def __call__(self, X, Y):
-        return rbf_kernel(X, Y)
-
-    def __repr__(self):
-        return "Kernel()"
-
-
-@parametrize_with_checks([RelativeComparisons()], expected_failed_checks=expected_failures)
-@pytest.mark.filterwarnings("ignore:.*targets")
-def test_follows_scikit_learn(estimator, check):
-    check(estimator)
-
-
-@pytest.mark.slow
-@parametrize_with_checks(
-    [RelativeComparisons(basis="pca"), RelativeComparisons(basis=Kernel())],
-    expected_failed_checks=expected_failures,
-)
-@pytest.mark.filterwarnings("ignore:.*targets")
-def test_other_bases_follow_scikit_learn(estimator, check):
-    check(estimator)
 
 
 @pytest.fixture(scope="module")

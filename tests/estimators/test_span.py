@@ -1,13 +1,11 @@
 """Fits in the span of the rows, judged by the same programs over all features."""
 
-from pathlib import Path
-from runpy import run_path
-
 import numpy as np
 import pytest
 from instances import random_triplets
 from numpy.testing import assert_allclose
 
+from benchmarks.scale import wide
 from conemetric import BoostMetric, DMLEig, FrobMetric, LMNNEig, NuMax
 from conemetric.core.arrays import to_numpy
 from conemetric.operators import from_pairs, from_triplets
@@ -190,10 +188,9 @@ def test_every_library_and_precision(name, asarray, dtype):
 @pytest.mark.parametrize("seed", [1, 2, 3])  # as many features as rows, 2 and 5 times as many
 @pytest.mark.parametrize("name", ["FrobMetric", "FrobMetric, identity", "FrobMetric, logistic"])
 def test_the_same_as_without_the_span(name, seed):
-    """A slice of ``benchmarks/wide.py --equal 50``."""
-    wide = run_path(str(Path(__file__).parents[2] / "benchmarks" / "wide.py"))
-    estimator, (X, y) = wide["EXACT"][name], wide["instance"](seed)
-    objective, bound, neighbours, _ = wide["differences"](estimator, X, y)
+    """A slice of ``python -m benchmarks wide --equal 50``."""
+    X, y = wide.instance(seed)
+    objective, bound, neighbours, _ = wide.differences(wide.EXACT[name], X, y)
     assert objective < 1e-8
     assert bound < 1e-8
     assert neighbours < 1e-8

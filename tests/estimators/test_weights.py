@@ -28,7 +28,7 @@ from conemetric import (
     frobmetric_path,
 )
 from conemetric.core.arrays import to_numpy
-from conemetric.core.weights import HEAVIEST, check_range, class_factors
+from conemetric.core.weights import MAX_WEIGHT, check_range, class_factors
 from conemetric.evaluation.knn import knn_predict
 from conemetric.operators.whitening import similar_scatter
 
@@ -274,7 +274,7 @@ def test_weights_are_routed_through_a_pipeline(metric, rows):
 @pytest.mark.parametrize(
     ("weights", "message"),
     [
-        ([1.0, 2.0], r"shape \(2,\); give one number for each of the 60 rows"),
+        ([1.0, 2.0], r"shape \(2,\); .*one number for each of the 60 rows"),
         (np.full(60, -1.0), "holds -1.0"),
         (np.full(60, np.nan), "holds nan"),
         (np.zeros(60), "zero for all 60 rows"),
@@ -334,7 +334,7 @@ def fitted(estimator, X, how, size):
 def test_weights_of_any_size_are_computed_with_or_refused(name, size, how, dtype):
     rng = np.random.default_rng(0)
     X = (rng.normal(size=(20, 3)) + np.arange(20)[:, None] % 2).astype(dtype)
-    heaviest = HEAVIEST[X.dtype.itemsize]
+    heaviest = MAX_WEIGHT[X.dtype.itemsize]
     if not 1 / heaviest <= size <= heaviest:
         with pytest.raises(ValueError, match="weights are zero or between"):
             fitted(EVERY[name], X, how, size)

@@ -37,7 +37,7 @@ def test_blocks_do_not_change_the_result(monkeypatch):
     rng = np.random.default_rng(0)
     X, Y = rng.normal(size=(60, 3)), rng.normal(size=(60, 2))
     whole = neighbourhood_quality(X, Y)
-    monkeypatch.setattr("conemetric.core.slices.HELD", 4 * 60 * 7)
+    monkeypatch.setattr("conemetric.core.slices.MAX_HELD", 4 * 60 * 7)
     np.testing.assert_array_equal(neighbourhood_quality(X, Y).Q_nx, whole.Q_nx)
 
 

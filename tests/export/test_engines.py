@@ -5,7 +5,8 @@ import importlib.util
 import numpy as np
 import pytest
 
-from benchmarks import engines
+from benchmarks.data import unit_rows
+from benchmarks.quality import engines
 from conemetric import QueryAdapter, RelevanceMetric
 from conemetric.export import Examples, postgres_scores, to_hybrid_query, to_sql
 from conemetric.ranking.engines import ENGINES
@@ -93,7 +94,8 @@ def test_mapped_queries_find_the_same_neighbours(engine):
     queries, documents, relevance, *_ = collection(0)
     adapter = QueryAdapter(1.0, random_state=0).fit(queries, documents, relevance)
     found = [
-        engine[1].nearest(v) for v in np.float32(adapter.transform_queries(engines.unit(queries)))
+        engine[1].nearest(v)
+        for v in np.float32(adapter.transform_queries(unit_rows(queries, np.float64)))
     ]
     equal, _ = engines.compared(adapter, queries, documents, None, found)
     assert all(equal)

@@ -19,9 +19,10 @@ KINDS = [
 
 
 def labelled(kind, seed, dtype, n=90, n_features=5):
-    """Points and labels of a kind."""
+    """Return points and labels of a kind."""
     rng = np.random.default_rng(seed)
-    X, y = rng.normal(size=(n, n_features)), rng.integers(0, 4, n)
+    X = rng.normal(size=(n, n_features))
+    y = rng.integers(0, 4, n)
     if kind == "grid":
         X = np.round(X)
     elif kind == "duplicates":
@@ -43,21 +44,29 @@ def labelled(kind, seed, dtype, n=90, n_features=5):
     return X.astype(dtype), y
 
 
-def neighbours(Q, y_Q, R, y_R, k, same, own):
-    """Numbers of the nearest references, one pair of points at a time; -1 where there
-    are too few.
+def neighbours(queries, y, references, reference_y, *, k, same, own):
+    """Return the numbers of the k nearest references of each query, one pair of points at a time.
+
+    They have the label of the query, or (not ``same``) another; -1 where there are too few. ``own`` is
+    the reference that is the query itself.
     """
-    slack, slope = tie_rule(Q.shape[1], max(np.finfo(part.dtype).eps for part in (Q, R)))
-    Q, R = Q.astype(np.float64), R.astype(np.float64)
-    found = np.full((len(Q), k), -1)
-    for i, x in enumerate(Q):
-        allowed = np.flatnonzero(((y_R == y_Q[i]) == same) & (np.arange(len(R)) != own[i]))
-        distance = np.sqrt(((R[allowed] - x) ** 2).sum(1))
+    eps = max(np.finfo(points.dtype).eps for points in (queries, references))
+    rule = tie_rule(queries.shape[1], eps)
+    queries = queries.astype(np.float64)
+    references = references.astype(np.float64)
+    nearest = np.full((len(queries), k), -1)
+    for i, x in enumerate(queries):
+        has_right_label = (reference_y == y[i]) == same
+        is_other_point = np.arange(len(references)) != own[i]
+        left = np.flatnonzero(has_right_label & is_other_point)
+        distance = np.sqrt(((references[left] - x) ** 2).sum(1))
+        width = rule.per_length * np.linalg.norm(x)
         ranked = []
-        while len(ranked) < k and len(allowed):
-            nearest = distance.min()
-            tied = distance <= nearest + slack * np.linalg.norm(x) + slope * nearest
-            ranked.extend(allowed[tied])  # in the order of their numbers
-            allowed, distance = allowed[~tied], distance[~tied]
-        found[i, : min(k, len(ranked))] = ranked[:k]
-    return found
+        while len(ranked) < k and len(left):
+            least = distance.min()
+            tied = distance <= least + width + rule.slope * least
+            ranked.extend(left[tied])  # in the order of their numbers
+            left = left[~tied]
+            distance = distance[~tied]
+        nearest[i, : min(k, len(ranked))] = ranked[:k]
+    return nearest

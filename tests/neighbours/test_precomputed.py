@@ -93,14 +93,14 @@ def faulty():
 
     other, alike = int(impostors[7, 0]), int(targets[7, 0])
     return {
-        "give two index arrays": (targets,),
+        "neighbors is tuple; .*two index arrays": (targets,),
         r"targets has shape \(10, 3\)": (targets[:10], impostors),
         r"impostors has shape \(90, 3\) and dtype float64": (targets, impostors.astype(float)),
         r"targets\[7, 1\] = 90 is neither a row": (with_entry(targets, 90), impostors),
         r"targets\[7, 1\] = 7 is the point itself": (with_entry(targets, 7), impostors),
         f"= {other} has another label": (with_entry(targets, other), impostors),
         f"= {alike} has the same label": (targets, with_entry(impostors, alike)),
-        "gives no point a target": (np.full((90, 2), -1), impostors),
+        "no target for any point; .*more neighbours": (np.full((90, 2), -1), impostors),
         r"graph of shape \(3, 90\)": sparse.csr_array(np.ones((3, 90))),
         "negative": sparse.csr_array(-np.ones((90, 90))),
     }

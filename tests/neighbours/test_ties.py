@@ -12,7 +12,7 @@ from conemetric.core.sparse_rows import SparseRows
 from conemetric.estimators.neighbour_graph import neighbour_edges
 from conemetric.evaluation.knn import knn_error, precision_at_k
 from conemetric.evaluation.manifold import neighbourhood_quality
-from conemetric.neighbours import exact
+from conemetric.neighbours import host
 from conemetric.neighbours.precomputed import precomputed_neighbours
 from conemetric.neighbours.search import nearest, neighbours_by_label
 from conemetric.neighbours.ties import (
@@ -113,7 +113,7 @@ def test_without_ties_the_nearest_are_found(kind, seed):
 def test_a_column_of_one_value_makes_no_ties(library, in_numpy, value, seed, monkeypatch):
     """Its rounding in single precision is larger than the distances, but moves none of them."""
     if not in_numpy:
-        monkeypatch.setattr(exact, "MAX_WORK_IN_NUMPY", 0)
+        monkeypatch.setattr(host, "MAX_WORK_IN_NUMPY", 0)
     X, y = points("continuous", seed)
     X = X.astype(np.float32)
     wider = np.column_stack([X, np.full(len(X), value, np.float32)])

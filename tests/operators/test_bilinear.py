@@ -80,6 +80,6 @@ def test_blocks_and_threads_give_the_same_bits(asarray, monkeypatch):
     monkeypatch.setattr(threads, "MIN_PARALLEL_WORK", 0)
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
     if pytest.importorskip("torch"):
-        monkeypatch.setattr("conemetric.core.slices.HELD", 100)
+        monkeypatch.setattr("conemetric.core.slices.MAX_HELD", 100)
     for first, second in zip(expected, both(), strict=True):
         assert_array_equal(first, second)

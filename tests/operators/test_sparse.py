@@ -32,7 +32,7 @@ def instance(request, dtype):
 
 @pytest.mark.parametrize("mapped", [False, True])
 def test_forward_and_adjoint_match_the_dense_operator(instance, mapped, dtype, eps, monkeypatch):
-    monkeypatch.setattr(slices, "HELD", 50)  # one column of a factor at a time
+    monkeypatch.setattr(slices, "MAX_HELD", 50)  # one column of a factor at a time
     X, T, rng = instance
     points, dense = SparseRows(sparse.csr_array(X)), X
     if mapped:

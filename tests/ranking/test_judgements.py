@@ -97,7 +97,7 @@ def test_hard_negatives_are_the_nearest_unjudged(asarray, dtype, monkeypatch):
     distances[judgements.query, judgements.document] = np.inf
     excluded = judgements.start, judgements.document
     for block in (1, 70, 1 << 20):
-        monkeypatch.setattr(slices, "HELD", block)
+        monkeypatch.setattr(slices, "MAX_HELD", block)
         found = to_numpy(search(asarray(Q), asarray(D), 5, excluded=excluded).documents)
         assert_array_equal(found, np.argsort(distances, axis=1, kind="stable")[:, :5])
 

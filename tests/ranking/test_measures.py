@@ -108,7 +108,7 @@ def test_ranks_as_a_full_sort_does_in_any_number_of_blocks(similarity, asarray, 
     }[similarity]
     expected = np.argsort(-scores, axis=1, kind="stable")
     for block in (1, 100, 1 << 20):
-        monkeypatch.setattr(slices, "HELD", block)
+        monkeypatch.setattr(slices, "MAX_HELD", block)
         for k in (1, 6, 99):
             found = measures.rank(asarray(Q), asarray(D), k, similarity)
             assert_array_equal(found, expected[:, :k])

@@ -6,10 +6,20 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
+from threadpoolctl import ThreadpoolController
 
+from conemetric.core.blas import WORK_PER_THREAD
 from conemetric.core.progress import all_or_nothing
 from conemetric.problems.base import Bounds, Problem, SpectralDual
-from conemetric.solvers.base import Certificate, Infeasible, Iterate, Solver, Status, relative_gap
+from conemetric.solvers.base import (
+    Certificate,
+    Infeasible,
+    Iterate,
+    Solver,
+    Status,
+    _Best,
+    relative_gap,
+)
 
 
 class Counting(Problem):
@@ -45,6 +55,27 @@ def test_stops_at_the_tolerance_and_keeps_the_history():
     assert result.certificate.gap == pytest.approx(2 / (result.n_iter + 1))
 
 
+@pytest.mark.parametrize("threads_worth", [0.5, 2.0, 100.0])
+def test_a_small_program_is_solved_by_one_blas_thread_and_a_large_one_by_several(threads_worth):
+    class Sized(Counting):
+        dense_work = threads_worth * WORK_PER_THREAD
+
+        def certify(self, primal_point, dual_point):
+            seen.append(n_threads())
+            return super().certify(primal_point, dual_point)
+
+    def n_threads():
+        return max(each.num_threads for each in libraries.lib_controllers)
+
+    libraries = ThreadpoolController().select(user_api="blas")
+    seen = []
+    allowed = 3
+    with libraries.limit(limits=allowed):
+        Counter(tol=0.1).solve(Sized(), callback=lambda record: seen.append(n_threads()))
+        assert n_threads() == allowed
+    assert set(seen) == {int(min(allowed, max(1, threads_worth)))}
+
+
 def test_ctrl_c_keeps_the_best_certified_iterate():
     with pytest.warns(ConvergenceWarning, match="interrupted"):
         result = Counter(tol=0, fail_at=7).solve(Counting())
@@ -55,6 +86,27 @@ def test_ctrl_c_keeps_the_best_certified_iterate():
 def test_ctrl_c_before_any_iterate_is_raised():
     with pytest.raises(KeyboardInterrupt):
         Counter(fail_at=1).solve(Counting())
+
+
+class Pressed(Iterate):
+    """Ctrl-C comes while it is taken."""
+
+    @property
+    def violation(self):
+        raise KeyboardInterrupt
+
+    @violation.setter
+    def violation(self, value):
+        pass
+
+
+def test_ctrl_c_while_the_first_iterate_is_taken_is_raised():
+    best = _Best(tol=0.1)
+    with pytest.raises(KeyboardInterrupt):
+        best.take(Pressed(2.0, 1.0, 1, 1))
+    assert best.n_iter == -1  # so that the solve has no point to return
+    best.take(Iterate(2.0, 1.0, 1, 1))
+    assert best.n_iter == 0 and best.history()["iteration"].tolist() == [0]
 
 
 def test_ctrl_c_ends_all_where_one_solve_is_no_result():

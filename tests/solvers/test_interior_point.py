@@ -8,7 +8,8 @@ from oracles import semidefinite_optimum
 from sklearn.exceptions import ConvergenceWarning
 
 from conemetric.core.arrays import to_numpy
-from conemetric.core.spectral import NearProduct, cholesky_solver, psd_derivative
+from conemetric.core.cholesky import cholesky_solver
+from conemetric.core.spectral import NearProduct, psd_derivative
 from conemetric.operators import MatrixOperator
 from conemetric.operators.edges import EdgeOperator, ReducedEdges
 from conemetric.problems.sdp import SemidefiniteProgram

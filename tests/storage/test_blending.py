@@ -84,7 +84,7 @@ def test_pipelines_with_different_preprocessing_meet_in_the_features_they_share(
             [np.eye(2)],
             {"weights": [1, 2]},
             ValueError,
-            r"weights has shape \(2,\); give one number for each of the 1 metrics",
+            r"weights has shape \(2,\); .*one number for each of the 1 metrics",
         ),
         ([np.eye(2)], {"weights": [-1]}, ValueError, "weights holds -1.0"),
         ([np.eye(2)], {"weights": [0]}, ValueError, "weights is zero for all 1 metrics"),

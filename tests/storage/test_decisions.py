@@ -71,6 +71,28 @@ def test_a_classifier_decides_the_same(path, classes, rule, n_landmarks):
         assert getattr(after, name) == getattr(before, name)
 
 
+@pytest.mark.parametrize(
+    "labels",
+    [
+        *(y.astype(dtype) for dtype in "bBhHiIlLqQefd"),
+        y.astype(">i4"),
+        np.array(["a", "b", "c"], "U9")[y],  # wider than the longest
+        pandas.Series(y, dtype="Int64"),
+        pandas.Series(y > 0, dtype="boolean"),
+    ],
+    ids=lambda labels: f"{labels.dtype.str}" if hasattr(labels.dtype, "str") else labels.dtype.name,
+)
+def test_loaded_classes_and_predictions_have_the_dtype_of_fit(path, labels):
+    before = MetricClassifier(metric=None, classifier="neighbors", random_state=0).fit(X, labels)
+    after = saved_and_loaded(path, before)
+    for one, other in (
+        (before.classes_, after.classes_),
+        (before.predict(X), after.predict(X)),
+    ):
+        assert one.dtype == other.dtype and one.dtype.char == other.dtype.char
+        np.testing.assert_array_equal(one, other)
+
+
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("n_landmarks", ["auto", 20])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

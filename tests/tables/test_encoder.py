@@ -10,15 +10,8 @@ from mixed_tables import N, array_of_objects, columns, frame_pandas, frame_polar
 from sklearn.base import clone
 from sklearn.metrics import pairwise_distances
 from sklearn.pipeline import make_pipeline
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from conemetric import FrobMetric, TableEncoder
-
-
-@parametrize_with_checks([TableEncoder()])
-def test_scikit_learn(estimator, check):
-    check(estimator)
-
 
 TABLES = {"pandas": frame_pandas, "polars": frame_polars, "objects": array_of_objects}
 

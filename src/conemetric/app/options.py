@@ -23,7 +23,7 @@ class Options:
     n_neighbors : int
         Neighbours that vote when a metric is judged, also within "auto".
     test_size : float
-        Share of the rows (or pairs, or triplets) held out.
+        Share of the rows held out; of pairs and triplets the share of the rows that they are of.
     max_rows : int or None
         Learn from at most this many rows, drawn class by class; None: as many as can be
         learned from in minutes.

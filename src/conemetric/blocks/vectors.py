@@ -10,7 +10,7 @@ from weakref import WeakSet
 import numpy as np
 
 from ..core.arrays import like, namespace
-from ..core.vectors import ARRAYS, Total, VectorSpace, total
+from ..core.vectors import ARRAYS, Reduction, VectorSpace, total
 from ..operators.base import Operator
 from .checkpoint import REMEDY, Checkpoint
 from .program import Engine, Program, Step, Value
@@ -146,10 +146,12 @@ class BlockSpace(VectorSpace):
 
     def gather(self, function: Callable, /, *vectors: Any, **small: Any) -> list:
         """What ``function`` returns for each block, in their order, on the host."""
-        requested = Total(_listed, vectors, {"function": function, "small": small}, operator.add)
+        requested = Reduction(
+            _listed, vectors, {"function": function, "small": small}, operator.add
+        )
         return self.totals(requested)[0]
 
-    def totals(self, *requested: Total) -> list:
+    def totals(self, *requested: Reduction) -> list:
         in_blocks = [each for each in requested if _of_blocks(each.vectors)]
         visited = iter(self._visited(in_blocks) if in_blocks else ())
         return [

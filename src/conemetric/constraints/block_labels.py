@@ -40,7 +40,7 @@ def from_labels(
         rows = _labelled(rows)
     space, first = rows.space, rows.first
     partitions = space.map(_encoded, rows.partitions, classes=rows.classes)
-    most = search.MOST_IMPOSTORS if n_impostors == "auto" else n_impostors
+    most = search.MAX_IMPOSTORS if n_impostors == "auto" else n_impostors
     extents = np.array(space.gather(column_extent, space.map(attrgetter("X"), partitions)))
     extent = extents[:, 0].min(0), extents[:, 1].max(0)
     numbering = {"first": first, "n_rows": rows.n_rows, "extent": extent}
@@ -53,7 +53,7 @@ def from_labels(
         sample = _sample(rows, partitions, n_sampled, n_targets, random_state)
         nearest = space.map(_nearest_in_sample, partitions, sample=sample, **counts)
     if n_impostors == "auto":
-        most = search.enough_of(space.sum(_nearer, nearest))
+        most = search.enough_impostors(space.sum(_nearer, nearest))
     options = {"n_impostors": most, "pairs": pairs}
     lists = space.map(_combined, partitions, nearest, first=first, n_rows=rows.n_rows, **options)
     found = localised(rows, lists, pairs, rows.weighted, sample)

@@ -12,6 +12,7 @@ import numpy as np
 from ..blocks.program import Engine
 from ..blocks.threads import Threads
 from ..blocks.vectors import BlockSpace, BlockVector
+from ..core.arrays import is_dask
 from ..core.dates import refuse_dates
 from ..core.extras import require
 from ..core.vectors import same
@@ -22,11 +23,6 @@ CHUNK = 1 << 12  # rows converted to float64 at a time
 # rows of each block, so that 20 blocks give the 1000 of all by which `estimators.warnings` judges a
 # metric in memory: a share of 0.1 of them, its limit, then has a standard error of 0.01
 SAMPLED, MOST_SAMPLED = 50, 1000
-
-
-def is_dask(value: Any) -> bool:
-    """Whether ``value`` is a dask collection, without importing dask."""
-    return type(value).__module__.partition(".")[0] in ("dask", "dask_expr")
 
 
 def engine_in_use() -> Engine:

@@ -15,12 +15,12 @@ import numpy as np
 
 from ..blocks.operator import BlockOperator
 from ..blocks.vectors import BlockSpace, BlockVector
-from ..core.arrays import float64, like
+from ..core.arrays import float64, is_dask, like
 from ..core.extras import require
 from ..core.vectors import same
 from ..operators.span import Coordinates, Matrix
 from ..operators.whitening import amount, ridge_of_spread, scatter, whitening
-from .block_rows import BlockRows, checked_partitions, is_dask, without_zeros
+from .block_rows import BlockRows, checked_partitions, without_zeros
 from .in_memory import ConstraintsInMemory, check_pairs, check_similar, check_triplets
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from ..core.arrays import arange, like, namespace, refuse_masked, to_numpy, unique_rows
 from ..core.sparse_rows import SparseRows
 from ..core.vectors import ARRAYS, VectorSpace
-from ..neighbours.search import FEWEST_IMPOSTORS, nearest, neighbours_by_label
+from ..neighbours.search import MIN_IMPOSTORS, nearest, neighbours_by_label
 from ..neighbours.ties import row_keys
 from ..operators.base import Operator
 from ..operators.span import Coordinates, in_span
@@ -126,7 +126,7 @@ def triplets_from_values(X: Any, y: Any, n_targets: int = 3, n_impostors: int | 
     nearest to it in y are its targets and those farthest in y its impostors; its
     triplets are all (point, target, impostor) whose target is nearer in y.
     """
-    n_farthest = FEWEST_IMPOSTORS if n_impostors == "auto" else int(n_impostors)
+    n_farthest = MIN_IMPOSTORS if n_impostors == "auto" else int(n_impostors)
     y = np.ravel(to_numpy(y)).astype(np.float64)
     if not np.isfinite(y).all():
         raise ValueError("y contains NaN or infinity; drop those rows.")

@@ -2,39 +2,63 @@
 they name can offer its own options instead.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 
 class Advice(Exception):
-    """Base of an error or warning: the fault, remedies by the parameter that they change ("" stands
-    for the data), and the parameter at fault, if it is one, with its value.
+    """Base of an error or warning with remedies.
+
+    Parameters
+    ----------
+    fault : str
+        What is wrong, without the argument and its value.
+    remedies : mapping of str to str
+        What to do, by the parameter that it changes; "" stands for the data.
+    argument : str
+        The parameter at fault; "" if it is none.
+    value : object
+        Its value.
     """
 
     def __init__(
         self, fault: str, remedies: Mapping[str, str] = {}, argument: str = "", value: object = None
     ) -> None:
-        super().__init__(fault, remedies, argument, value)
-        self.fault, self.remedies = fault, dict(remedies)
-        self.argument, self.value = argument, value
+        super().__init__(fault, remedies, argument, value)  # what pickle calls the class with
+        self.fault = fault
+        self.remedies = dict(remedies)
+        self.argument = argument
+        self.value = value
 
     def __str__(self) -> str:
-        subject = f"{self.argument}={self.value!r} " if self.argument else ""
-        return _sentence(f"{subject}{self.fault}", list(self.remedies.values()))
+        fault = self.fault
+        if self.argument:
+            fault = f"{self.argument}={self.value!r} {fault}"
+        return _sentence(fault, list(self.remedies.values()))
 
     def in_options(self, remedies: Mapping[str, str], option: str) -> str:
-        """The message with other ``remedies``, by parameter, where the one at fault is ``option``."""
-        subject = f"{option} {self.value} " if self.argument else ""
-        own = [
-            remedies.get(parameter, words)
-            for parameter, words in self.remedies.items()
-            if parameter in remedies or not parameter
-        ]
-        return _sentence(f"{subject}{self.fault}", own)
+        """Return the message in the words of a command.
+
+        Remedies that change a parameter are replaced by those of ``remedies``, and left out where it
+        has none; the parameter at fault is called ``option``.
+        """
+        own_remedies = []
+        for parameter, words in self.remedies.items():
+            if parameter in remedies:
+                own_remedies.append(remedies[parameter])
+            elif not parameter:
+                own_remedies.append(words)
+        fault = self.fault
+        if self.argument:
+            fault = f"{option} {self.value} {fault}"
+        return _sentence(fault, own_remedies)
 
 
 class AdviceError(Advice, ValueError):
     """A value that cannot be used, with remedies."""
 
 
-def _sentence(fault: str, remedies: list[str]) -> str:
-    return f"{fault}; {', or '.join(remedies)}." if remedies else fault
+def _sentence(fault: str, remedies: Sequence[str]) -> str:
+    """Return the fault, and the remedies after it if there are any."""
+    if not remedies:
+        return fault
+    return f"{fault}; {', or '.join(remedies)}."

@@ -1,4 +1,4 @@
-"""The time that Numba spends compiling: a clock without it, and events for those who wait."""
+"""The time that Numba spends compiling: a clock that leaves it out, and events for watchers."""
 
 import threading
 import time
@@ -10,8 +10,8 @@ from numba.core import event
 from .progress import emit
 
 
-class _Compiling(event.TimingListener):
-    """Numba's own clock, for several threads that may need a kernel at once."""
+class _CompilingTimer(event.TimingListener):
+    """Numba's own timer, made safe for several threads that need a kernel at once."""
 
     lock = threading.Lock()
 
@@ -20,16 +20,7 @@ class _Compiling(event.TimingListener):
             super().notify(event)
 
 
-_compiling = _Compiling()
-event.register("numba:compiler_lock", _compiling)
-
-
-def seconds_compiling() -> float:
-    """Seconds this process has spent so far compiling kernels, or fetching them from the cache."""
-    return _compiling.duration if _compiling.done else 0.0
-
-
-class _Announcing(event.Listener):
+class _CompilingAnnouncer(event.Listener):
     """Emits an event when a kernel that is not in the cache is compiled."""
 
     def on_start(self, event: event.Event) -> None:
@@ -39,17 +30,33 @@ class _Announcing(event.Listener):
         emit("compile", begins=False)
 
 
-event.register("numba:compile", _Announcing())
+_timer = _CompilingTimer()
+event.register("numba:compiler_lock", _timer)
+event.register("numba:compile", _CompilingAnnouncer())
+
+
+def seconds_compiling() -> float:
+    """Return how many seconds this process has spent so far compiling kernels, or fetching them from
+    the cache.
+    """
+    if not _timer.done:  # nothing has been compiled yet, or the first kernel is at it
+        return 0.0
+    return _timer.duration
 
 
 def stopwatch() -> float:
-    """A clock in seconds that stops while Numba compiles, for comparable times of first fits."""
+    """Return a time in seconds that stands still while Numba compiles, so that the durations of first
+    and later fits can be compared.
+    """
     return time.perf_counter() - seconds_compiling()
 
 
 @contextmanager
 def timed_stage(stage: str, seconds: dict[str, float], name: str = "") -> Iterator[None]:
-    """Announce a stage; the seconds it takes go under its name, or another."""
+    """Announce a stage of the work, and enter how long it takes in ``seconds``.
+
+    The key there is ``name``, or that of the stage if it is empty. A stage that fails enters nothing.
+    """
     emit("stage", stage=stage)
     began = stopwatch()
     yield

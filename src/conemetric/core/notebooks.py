@@ -5,9 +5,8 @@ from html import escape
 
 
 def html_table(caption: str, rows: Mapping[str, object]) -> str:
-    """Names and values as HTML, everything escaped."""
-    lines = "".join(
-        f"<tr><th>{escape(name)}</th><td>{escape(str(value))}</td></tr>"
-        for name, value in rows.items()
-    )
-    return f"<table><caption>{escape(caption)}</caption>{lines}</table>"
+    """Return names and values as an HTML table with a caption, everything escaped."""
+    lines = []
+    for name, value in rows.items():
+        lines.append(f"<tr><th>{escape(name)}</th><td>{escape(str(value))}</td></tr>")
+    return f"<table><caption>{escape(caption)}</caption>{''.join(lines)}</table>"

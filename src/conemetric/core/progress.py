@@ -6,13 +6,14 @@ share of a neighbour search that is ``done``), "solve" (the scalars of an iterat
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
 from .extras import require
 
 Event = dict[str, Any]
+# Called with every event; true for an event of kind "solve" asks that solve to stop.
 Watcher = Callable[[Event], bool | None]
 
 _watcher: ContextVar[Watcher | None] = ContextVar("watcher", default=None)
@@ -41,19 +42,37 @@ def watching(callback: Watcher | None = None) -> Iterator[None]:
     >>> {"search", "solve"} <= {event["kind"] for event in events}
     True
     """
-    with _progress_line() if callback is None else nullcontext(callback) as watcher:
-        watchers = [watcher]  # none after the block: then solves of threads that are left stop
-        token = _watcher.set(lambda event: not watchers or watchers[0](event))
-        try:
+    if callback is None:
+        with _progress_line() as line, _watched_by(line):
             yield
-        finally:
-            _watcher.reset(token)
-            watchers.clear()
+    else:
+        with _watched_by(callback):
+            yield
+
+
+@contextmanager
+def _watched_by(callback: Watcher) -> Iterator[None]:
+    """Send the events of the block to ``callback``."""
+    block_is_open = True
+
+    def watch(event: Event) -> bool | None:
+        # Threads that the block leaves behind, after an error or Ctrl-C, keep this watcher: it asks
+        # their solves to stop, and shows them to nobody.
+        if not block_is_open:
+            return True
+        return callback(event)
+
+    token = _watcher.set(watch)
+    try:
+        yield
+    finally:
+        block_is_open = False
+        _watcher.reset(token)
 
 
 @contextmanager
 def _progress_line() -> Iterator[Watcher]:
-    """A watcher that shows the last stage and the last figures in one line of tqdm."""
+    """Make a watcher that shows the last stage and the last figures in one line of tqdm."""
     with require("tqdm.auto", "notebook").tqdm(bar_format="{desc} [{elapsed}] {postfix}") as line:
 
         def show(event: Event) -> None:
@@ -72,14 +91,19 @@ def _progress_line() -> Iterator[Watcher]:
 def labelled(**labels: object) -> Iterator[None]:
     """Add these entries to every event of the block."""
     outer = _watcher.get()
-    with nullcontext() if outer is None else watching(lambda event: outer({**event, **labels})):
+    if outer is None:
         yield
+    else:
+        with watching(lambda event: outer({**event, **labels})):
+            yield
 
 
 def emit(kind: str, **entries: object) -> bool:
     """Send an event to the watcher, if any, and return whether it asks to stop."""
-    callback = _watcher.get()
-    return callback is not None and bool(callback({"kind": kind, **entries}))
+    watcher = _watcher.get()
+    if watcher is None:
+        return False
+    return bool(watcher({"kind": kind, **entries}))
 
 
 @contextmanager
@@ -93,5 +117,5 @@ def all_or_nothing() -> Iterator[None]:
 
 
 def is_all_or_nothing() -> bool:
-    """Whether an `all_or_nothing` block is open, so that a solve must not catch Ctrl-C."""
+    """Tell whether an `all_or_nothing` block is open, so that a solve must not catch Ctrl-C."""
     return _all_or_nothing.get()

@@ -4,13 +4,11 @@ Up to `PARTIAL_FROM` rows by full decompositions; above it by Lanczos or LOBPCG 
 leading eigenpairs are needed.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import scipy.linalg
-from scipy.linalg import cho_factor, cho_solve
 from scipy.sparse import issparse
 from scipy.sparse.linalg import ArpackNoConvergence, eigsh
 
@@ -20,22 +18,37 @@ from .blas import half_the_cores
 if TYPE_CHECKING:
     import torch
 
-# rows; there one eigenvector takes 5 ms by Lanczos, all of them 12 (two Neoverse-N1 cores)
+# Rows from which leading eigenpairs are found by Lanczos: at this size one takes 5 ms, and a full
+# decomposition 12 (two Neoverse-N1 cores).
 PARTIAL_FROM = 300
-SINGLE_FROM = 384  # rows from which the host decomposes single precision without widening it
-SIGN_FROM = 300  # rows from which a GPU computes a positive part faster by the sign function
-# relative to the norm, by bytes of a number: what is rounding in single precision, and near it in double
-NEGLIGIBLE = {4: 1e-7, 8: 1e-10}
-DECIDED = 1 - 1e-13  # size at which an eigenvalue counts as its sign: 21 and 29 iterations
-ABOVE = 1.001  # times the norm: above every eigenvalue, also after the shift by NEGLIGIBLE
-UNDECIDED = 1e-3  # distance of a trace from an integer that reveals an eigenvalue without sign
-MIN_ORDER_PER_PAIR = 10  # order of a matrix over the leading eigenpairs that LOBPCG may find
-SPARE = 5  # eigenpairs computed beyond the expected rank, to see the sign change
-LOBPCG_STEPS = 500  # it converges in far fewer; a limit against a stall
-LOBPCG_TOL = 0.75  # exponent of eps in the residual at which LOBPCG ends
-RIDGE, RIDGE_GROWTH = 4.0, 10.0  # first ridge in units of eps, and its growth until H is definite
-IN_PLACE_FROM = 2000  # rows from which SciPy, whose threads delay those of NumPy, factors faster
-DEVICE_FULL_UP_TO = 2048  # rows; a GPU's full decomposition beats many small launches there
+# Rows of a matrix for each leading eigenpair; for more pairs a full decomposition is faster.
+MIN_ORDER_PER_PAIR = 10
+# Rows up to which a GPU decomposes fully: LOBPCG launches many small kernels, one after the other.
+DEVICE_FULL_UP_TO = 2048
+# Rows from which the host decomposes single precision without widening it.
+SINGLE_FROM = 384
+# Rows from which a GPU computes a positive part faster by the sign function.
+SIGN_FROM = 300
+
+# Eigenpairs computed beyond the expected rank, so that the change of sign is seen among them.
+SPARE_EIGENPAIRS = 5
+# LOBPCG converges in far fewer iterations; the limit ends a stall.
+LOBPCG_MAX_ITER = 500
+# LOBPCG ends when residuals are below this power of the precision's eps.
+LOBPCG_TOL_EXPONENT = 0.75
+
+# The sign function of S / ||S||_F. Eigenvalues below the first, by the bytes of a number, count as
+# negative: what is rounding in single precision, and near it in double.
+NEGATIVE_RTOL = {4: 1e-7, 8: 1e-10}
+# Times the norm: above every eigenvalue, also after the shift by NEGATIVE_RTOL.
+NORM_MARGIN = 1.001
+# The iteration ends when all eigenvalues are this near to -1 or 1: after 21 (single) or 29 (double) steps.
+SIGN_CONVERGED = 1 - 1e-13
+# A trace farther than this from an integer reveals an eigenvalue that has become neither -1 nor 1.
+MAX_TRACE_ERROR = 1e-3
+
+
+# ---- what the operations return
 
 
 @dataclass(frozen=True)
@@ -61,66 +74,16 @@ class PSDPart:
         return len(self.values)
 
     def matrix(self) -> Array:
+        """Return the matrix itself."""
         L = self.factor
         return L @ L.T
 
     def times(self, multiple: float) -> "PSDPart":
-        """Its product with a positive number."""
-        tail = None if self.tail is None else self.tail * multiple
+        """Return its product with a positive number."""
+        tail = self.tail
+        if tail is not None:
+            tail = tail * multiple
         return PSDPart(self.values * multiple, self.vectors, tail)
-
-
-@dataclass(frozen=True)
-class NearProduct:
-    """S -> W S W + Q_k Y' + Y Q_k' with Y = Q (change' o (Q'S Q_k)), where Q_k are k columns of Q: for
-    i < k <= j it adds ``change``_ij q_i q_i'S q_j q_j' and its transpose, for i, j < k twice that.
-    """
-
-    whole: Array | float  # W (D, D), or that multiple of the identity
-    basis: Array  # Q (D, D)
-    change: Array  # (k, D)
-
-    @property
-    def leading(self) -> Array:
-        """Q_k."""
-        return self.basis[:, : len(self.change)]
-
-    def __call__(self, S: Array) -> Array:
-        W, Q = self.whole, self.basis
-        half = Q @ (self.change.T * (Q.T @ (S @ self.leading))) @ self.leading.T
-        return (W**2 * S if isinstance(W, float) else W @ S @ W) + half + half.T
-
-
-def cholesky_solver(H: Array) -> Callable[[Array], Array]:
-    """b -> H^-1 b for positive semidefinite H, overwritten, with the least ridge that makes it definite."""
-    xp = namespace(H)
-    scale = xp.linalg.diagonal(H) ** -0.5
-    H *= scale
-    H *= scale[:, None]
-    ridge, factor, i = RIDGE * float(xp.finfo(H.dtype).eps), None, range(len(H))
-    in_place = not is_torch(H) and len(H) >= IN_PLACE_FROM
-    while factor is None:
-        H[i, i] = 1 + ridge
-        try:  # of the transpose, which is in LAPACK's order of entries
-            if in_place:
-                factor = cho_factor(H.T, lower=True, overwrite_a=True, check_finite=False)
-            else:
-                factor = xp.linalg.cholesky(H.T).T, False
-        except xp.linalg.LinAlgError:
-            if not ridge < 1:
-                raise
-            ridge *= RIDGE_GROWTH
-            if in_place:
-                H = np.tril(H, -1)  # the half that is left
-                H += H.T
-
-    def solve(b: Array) -> Array:
-        b = scale * b
-        if is_torch(b):
-            return scale * xp.cholesky_solve(b[:, None], factor[0], upper=True)[:, 0]
-        return scale * cho_solve(factor, b, overwrite_b=True, check_finite=False)
-
-    return solve
 
 
 @dataclass(frozen=True)
@@ -137,69 +100,66 @@ class FactoredPart:
         return self.factor.shape[1]
 
     def matrix(self) -> Array:
-        return self.factor @ self.factor.T if self.definite is None else self.definite
+        """Return the matrix itself."""
+        if self.definite is not None:
+            return self.definite
+        return self.factor @ self.factor.T
 
     def times(self, multiple: float) -> "FactoredPart":
-        """Its product with a positive number."""
+        """Return its product with a positive number."""
         return FactoredPart(self.factor * multiple**0.5, self.squared_norm * multiple**2)
 
 
-def definite_part(S: Array) -> FactoredPart | None:
-    """[S]_+ = S if S is positive definite, in a tenth of the time of `eigh`; else None."""
-    xp = namespace(S)
-    try:
-        return FactoredPart(xp.linalg.cholesky(S), float((float64(S) ** 2).sum()), S)
-    except xp.linalg.LinAlgError:
-        return None
+@dataclass(frozen=True)
+class NearProduct:
+    """S -> W S W + Q_k Y' + Y Q_k' with Y = Q (change' o (Q'S Q_k)), where Q_k are k columns of Q.
+
+    For i < k <= j this adds ``change``_ij q_i q_i'S q_j q_j' and its transpose, for i, j < k twice
+    that.
+    """
+
+    whole: Array | float  # W (D, D), or that multiple of the identity
+    basis: Array  # Q (D, D)
+    change: Array  # (k, D)
+
+    @property
+    def leading(self) -> Array:
+        """Q_k."""
+        return self.basis[:, : len(self.change)]
+
+    def __call__(self, S: Array) -> Array:
+        W = self.whole
+        Q = self.basis
+        Y = Q @ (self.change.T * (Q.T @ (S @ self.leading)))
+        half = Y @ self.leading.T
+        if isinstance(W, float):
+            product = W**2 * S
+        else:
+            product = W @ S @ W
+        return product + half + half.T
+
+
+# ---- positive part
 
 
 def positive_factor(
     S: Array, rank_guess: int | None = None, rough: bool = False
 ) -> PSDPart | FactoredPart:
-    """[S]_+ by a factor; on a GPU a large one in single precision, or if it may be ``rough`` (by
-    1e-10 of its norm), needs no eigenvalues.
+    """Return [S]_+ by a factor, if possible without eigenvalues.
+
+    A GPU can do without for a large matrix in single precision, or if the result may be ``rough``, by
+    1e-10 of its norm. ``rank_guess`` is that of `psd_split`.
     """
-    fast = on_device(S) and len(S) >= SIGN_FROM and (rough or S.dtype.itemsize == 4)
-    return (by_sign(S) if fast else None) or psd_split(S, rank_guess)
-
-
-def by_sign(S: "torch.Tensor") -> FactoredPart | None:
-    """[S]_+ of a tensor by matrix products in double precision; None if that fails.
-
-    sign(S) is the limit of the Newton-Schulz iteration, scaled so that the least eigenvalue grows
-    the most (Chen & Chow 2014, "A stable scaling of Newton-Schulz for improving the sign function
-    computation of a Hermitian matrix"). Eigenvalues below `NEGLIGIBLE` ||S||_F count as negative.
-    """
-    xp = namespace(S)
-    size = ABOVE * float(xp.linalg.matrix_norm(S, dtype=xp.float64))
-    if not 0 < size < np.inf:
-        return None
-    A = S.double() / size
-    sign, least = A.clone(), NEGLIGIBLE[S.dtype.itemsize]
-    sign.diagonal().sub_(least)
-    while least < DECIDED:
-        scale = (3 / (1 + least + least**2)) ** 0.5
-        sign = xp.addmm(sign, sign, sign @ sign, beta=1.5 * scale, alpha=-0.5 * scale**3)
-        least = 0.5 * scale * least * (3 - (scale * least) ** 2)
-    positive = (len(S) + float(sign.diagonal().sum())) / 2
-    rank = round(positive)
-    if abs(positive - rank) > UNDECIDED:
-        return None
-    generator = xp.Generator(device=S.device).manual_seed(0)
-    drawn = xp.randn((len(S), rank), generator=generator, dtype=A.dtype, device=A.device)
-    columns = sign @ drawn + drawn  # twice the projections of random vectors
-    triangle, fault = xp.linalg.cholesky_ex(columns.T @ columns)
-    basis = xp.linalg.solve_triangular(triangle, columns.T, upper=False).T
-    core = basis.T @ A @ basis
-    root, another = xp.linalg.cholesky_ex((core + core.T) / 2)
-    if bool(fault) or bool(another):
-        return None
-    factor = (basis @ root) * size**0.5
-    return FactoredPart(factor.to(S.dtype), float((core**2).sum()) * size**2)
+    may_be_rough = rough or S.dtype.itemsize == 4
+    if may_be_rough and len(S) >= SIGN_FROM and on_device(S):
+        part = by_sign(S)
+        if part is not None:
+            return part
+    return psd_split(S, rank_guess)
 
 
 def psd_split(S: Array, rank_guess: int | None = None) -> PSDPart:
-    """[S]_+ by eigenvalues.
+    """Return [S]_+ by eigenvalues.
 
     If ``rank_guess``, the expected number of positive eigenvalues, is a small part of a large D,
     only the leading ones are computed, and more if the guess was low; the result does not depend
@@ -207,22 +167,24 @@ def psd_split(S: Array, rank_guess: int | None = None) -> PSDPart:
     """
     n = S.shape[0]
     if rank_guess is not None and n > PARTIAL_FROM:
-        k = rank_guess + SPARE
+        k = rank_guess + SPARE_EIGENPAIRS
         while k <= n // MIN_ORDER_PER_PAIR:
             values, vectors = leading_eigenpairs(S, k)
-            if float(values[-1]) <= 0:
+            if float(values[-1]) <= 0:  # all positive ones are among these
                 return replace(_positive(values, vectors), tail=None)
             k *= 2
-    return _positive(*eigh(S))
+    values, vectors = eigh(S)
+    return _positive(values, vectors)
 
 
 def _positive(values: Array, vectors: Array) -> PSDPart:
-    keep = int((values > 0).sum())
-    return PSDPart(values[:keep], vectors[:, :keep], values[keep:])
+    """Return the positive part of a matrix with these eigenvalues, descending, and eigenvectors."""
+    n_positive = int((values > 0).sum())
+    return PSDPart(values[:n_positive], vectors[:, :n_positive], values[n_positive:])
 
 
 def positive_values(S: Array) -> PSDPart:
-    """[S]_+ by its eigenvalues alone: its vectors are None."""
+    """Return [S]_+ by its eigenvalues alone, ascending; its vectors are None."""
     xp = namespace(S)
     try:
         values = xp.linalg.eigvalsh(S)
@@ -232,24 +194,98 @@ def positive_values(S: Array) -> PSDPart:
     return PSDPart(values[positive], None, values[~positive])
 
 
+def definite_part(S: Array) -> FactoredPart | None:
+    """Return [S]_+ = S if S is positive definite, in a tenth of the time of `eigh`; else None."""
+    xp = namespace(S)
+    try:
+        factor = xp.linalg.cholesky(S)
+    except xp.linalg.LinAlgError:
+        return None
+    squared_norm = float((float64(S) ** 2).sum())
+    return FactoredPart(factor, squared_norm, S)
+
+
+def by_sign(S: "torch.Tensor") -> FactoredPart | None:
+    """Return [S]_+ of a tensor by matrix products in double precision; None if that fails.
+
+    (sign(S) + 1) / 2 projects onto the eigenvectors with positive eigenvalues. Its trace is their
+    number, and its products with as many random vectors span them. Eigenvalues below `NEGATIVE_RTOL`
+    ||S||_F count as negative.
+    """
+    xp = namespace(S)
+    size = NORM_MARGIN * float(xp.linalg.matrix_norm(S, dtype=xp.float64))
+    if not 0 < size < np.inf:
+        return None
+    A = S.double() / size
+    sign = _matrix_sign(A, NEGATIVE_RTOL[S.dtype.itemsize])
+    n_positive = (len(S) + float(sign.diagonal().sum())) / 2
+    rank = round(n_positive)
+    if abs(n_positive - rank) > MAX_TRACE_ERROR:
+        return None
+    generator = xp.Generator(device=S.device).manual_seed(0)
+    drawn = xp.randn((len(S), rank), generator=generator, dtype=A.dtype, device=A.device)
+    columns = sign @ drawn + drawn  # twice their projections
+    # an orthonormal basis of the columns, by the Cholesky factor of their inner products
+    triangle, not_independent = xp.linalg.cholesky_ex(columns.T @ columns)
+    basis = xp.linalg.solve_triangular(triangle, columns.T, upper=False).T
+    core = basis.T @ A @ basis
+    root, not_definite = xp.linalg.cholesky_ex((core + core.T) / 2)
+    if bool(not_independent) or bool(not_definite):
+        return None
+    factor = (basis @ root) * size**0.5
+    squared_norm = float((core**2).sum()) * size**2
+    return FactoredPart(factor.to(S.dtype), squared_norm)
+
+
+def _matrix_sign(A: "torch.Tensor", threshold: float) -> "torch.Tensor":
+    """Return the sign of A - ``threshold`` 1, for a symmetric A with eigenvalues from -1 to 1.
+
+    It is the limit of the Newton-Schulz iteration, here scaled so that the least eigenvalue grows the
+    most (Chen & Chow 2014, "A stable scaling of Newton-Schulz for improving the sign function
+    computation of a Hermitian matrix").
+    """
+    xp = namespace(A)
+    sign = A.clone()
+    sign.diagonal().sub_(threshold)
+    least = threshold  # a lower bound on the magnitude of every eigenvalue that began above it
+    while least < SIGN_CONVERGED:
+        scale = (3 / (1 + least + least**2)) ** 0.5
+        # 1.5 (scale A) - 0.5 (scale A)^3
+        sign = xp.addmm(sign, sign, sign @ sign, beta=1.5 * scale, alpha=-0.5 * scale**3)
+        least = 0.5 * scale * least * (3 - (scale * least) ** 2)
+    return sign
+
+
 def psd_derivative(S: Array) -> NearProduct:
-    """A generalised derivative of [S]_+: divided differences of max(0, .) in the eigenbasis, or the
-    identity less those of the negative part if that has the lower rank.
+    """Return a generalised derivative of [S]_+: divided differences of max(0, .) in the eigenbasis.
+
+    If fewer eigenvalues are negative than positive, it is the identity less the derivative of the
+    negative part, which then has the lower rank.
     """
     xp = namespace(S)
     values, vectors = eigh(S)
-    k, n = int((values > 0).sum()), len(values)
-    most = k > n - k
-    if most:
-        k, values, vectors = n - k, -xp.flip(values, (0,)), xp.flip(vectors, (1,))
+    n_positive = int((values > 0).sum())
+    n_others = len(values) - n_positive
+    of_negative_part = n_positive > n_others
+    if of_negative_part:  # the eigenpairs of -S, in their order
+        k = n_others
+        values = -xp.flip(values, (0,))
+        vectors = xp.flip(vectors, (1,))
+    else:
+        k = n_positive
     ratio = values[:k, None] / (values[:k, None] - values[k:])
     halves = xp.full((k, k), 0.5, dtype=S.dtype, device=S.device)
     change = xp.concatenate([halves, ratio], 1)
-    return NearProduct(float(most), vectors, -change if most else change)
+    if of_negative_part:
+        return NearProduct(1.0, vectors, -change)
+    return NearProduct(0.0, vectors, change)
+
+
+# ---- eigenpairs
 
 
 def eigh(S: Array) -> Pair:
-    """All eigenvalues, descending, and the eigenvectors.
+    """Return all eigenvalues, descending, and the eigenvectors.
 
     A GPU decomposes single precision in double, which is faster there (1.4 against 2.4 ms at D =
     164 on an H200); if its algorithm does not converge, the host's takes over. NumPy decomposes it
@@ -257,13 +293,7 @@ def eigh(S: Array) -> Pair:
     of its own (`half_the_cores`), and waking them does not pay for small matrices.
     """
     if is_torch(S):
-        xp = namespace(S)
-        wide = S.double() if S.is_cuda else S
-        try:
-            values, vectors = xp.linalg.eigh(wide)
-        except xp.linalg.LinAlgError:
-            values, vectors = (like(part, wide) for part in np.linalg.eigh(to_numpy(wide)))
-        return values.to(S.dtype).flip(0), vectors.to(S.dtype).flip(1)
+        return _eigh_of_tensor(S)
     if by_scipy(len(S), S.dtype):
         with half_the_cores():
             values, vectors = scipy.linalg.eigh(S, driver="evd", check_finite=False)
@@ -272,66 +302,114 @@ def eigh(S: Array) -> Pair:
     return values[::-1], vectors[:, ::-1]
 
 
+def _eigh_of_tensor(S: "torch.Tensor") -> Pair:
+    """`eigh` of a tensor, on its device if that converges."""
+    xp = namespace(S)
+    wide = S.double() if S.is_cuda else S
+    try:
+        values, vectors = xp.linalg.eigh(wide)
+    except xp.linalg.LinAlgError:
+        on_host = np.linalg.eigh(to_numpy(wide))
+        values = like(on_host.eigenvalues, wide)
+        vectors = like(on_host.eigenvectors, wide)
+    return values.to(S.dtype).flip(0), vectors.to(S.dtype).flip(1)
+
+
 def by_scipy(n: int, dtype: DType) -> bool:
-    """Whether `eigh` decomposes an n x n matrix on the host by SciPy, and not by NumPy."""
+    """Tell whether `eigh` decomposes an n x n matrix on the host by SciPy, and not by NumPy."""
     return n >= SINGLE_FROM and dtype == np.float32
 
 
 def leading_eigenpair(S: Array, start: Array | None = None) -> tuple[float, Array]:
-    """Largest eigenvalue of S, a float, and its unit eigenvector (see `leading_eigenpairs`)."""
+    """Return the largest eigenvalue of S, a float, and its unit eigenvector.
+
+    ``start`` is that of `leading_eigenpairs`.
+    """
     values, vectors = leading_eigenpairs(S, 1, start)
     return float(values[0]), vectors[:, 0]
 
 
 def largest_eigenvalue(S: Array, tol: float = 0.0) -> float:
-    """Largest eigenvalue of S, as a float, if S is large to the relative accuracy ``tol`` (0: full)."""
+    """Return the largest eigenvalue of S, as a float.
+
+    If S is large, it has the relative accuracy ``tol`` (0: full).
+    """
     if isinstance(S, np.ndarray) and S.shape[0] <= PARTIAL_FROM:
         return float(np.linalg.eigvalsh(S)[-1])
-    return float(leading_eigenpairs(S, 1, tol=tol)[0][0])
+    values, _ = leading_eigenpairs(S, 1, tol=tol)
+    return float(values[0])
 
 
 def leading_eigenpairs(S: Any, k: int, start: Array | None = None, tol: float = 0.0) -> Pair:
-    """The k largest eigenvalues and eigenvectors of a matrix or ``LinearOperator`` S, by an
-    iteration from ``start`` to the relative accuracy ``tol`` (0: full) if S is large.
+    """Return the k largest eigenvalues and eigenvectors of a matrix or ``LinearOperator`` S.
+
+    If S is large, they come from an iteration that begins at the vector ``start`` and ends at the
+    relative accuracy ``tol`` (0: full).
     """
-    n, rng = S.shape[0], np.random.default_rng(0)
+    n = S.shape[0]
     if issparse(S) and n <= PARTIAL_FROM:
         S = S.toarray()
-    explicit = is_torch(S) or isinstance(S, np.ndarray)
+    has_entries = is_torch(S) or isinstance(S, np.ndarray)
     full_up_to = DEVICE_FULL_UP_TO if is_torch(S) and S.is_cuda else PARTIAL_FROM
-    full = explicit and (n <= full_up_to or k > n // MIN_ORDER_PER_PAIR)
-    if is_torch(S) and not full:
-        block = like(rng.standard_normal((n, k)), S)
-        if start is not None:
-            block[:, 0] = start
-        xp = namespace(S)
-        accuracy = float(xp.finfo(S.dtype).eps) ** LOBPCG_TOL
-        return xp.lobpcg(S, X=block, niter=LOBPCG_STEPS, tol=accuracy)
-    if not full:
-        try:
-            v0 = np.asarray(rng.standard_normal(n), S.dtype) if start is None else start
-            values, vectors = eigsh(S, k, which="LA", v0=v0, tol=tol)
-            order = np.argsort(values)[::-1]
-            return values[order], vectors[:, order]
-        except ArpackNoConvergence:
-            if not explicit:
-                raise
+    if has_entries and (n <= full_up_to or k > n // MIN_ORDER_PER_PAIR):
+        return _leading_by_eigh(S, k)
+    if is_torch(S):
+        return _leading_by_lobpcg(S, k, start)
+    try:
+        return _leading_by_lanczos(S, k, start, tol)
+    except ArpackNoConvergence:
+        if not has_entries:
+            raise
+    return _leading_by_eigh(S, k)
+
+
+def _leading_by_eigh(S: Array, k: int) -> Pair:
+    """Return the k leading eigenpairs of all."""
     values, vectors = eigh(S)
     return values[:k], vectors[:, :k]
 
 
+def _leading_by_lobpcg(S: "torch.Tensor", k: int, start: Array | None) -> Pair:
+    """Return the k leading eigenpairs of a tensor by products with blocks of vectors, on its device."""
+    xp = namespace(S)
+    block = like(np.random.default_rng(0).standard_normal((len(S), k)), S)
+    if start is not None:
+        block[:, 0] = start
+    tol = float(xp.finfo(S.dtype).eps) ** LOBPCG_TOL_EXPONENT
+    return xp.lobpcg(S, X=block, niter=LOBPCG_MAX_ITER, tol=tol)
+
+
+def _leading_by_lanczos(S: Any, k: int, start: Array | None, tol: float) -> Pair:
+    """Return the k leading eigenpairs of a matrix or ``LinearOperator`` on the host, by ARPACK."""
+    if start is None:
+        start = np.asarray(np.random.default_rng(0).standard_normal(S.shape[0]), S.dtype)
+    values, vectors = eigsh(S, k, which="LA", v0=start, tol=tol)
+    order = np.argsort(values)[::-1]
+    return values[order], vectors[:, order]
+
+
 def eigenvalues_of(components: Array) -> Array:
-    """Eigenvalues of the metric C'C with C = ``components``, descending; one per row of C."""
+    """Return the eigenvalues of the metric C'C with C = ``components``, descending; one per row of C."""
     return namespace(components).linalg.svdvals(components) ** 2
 
 
+# ---- factors
+
+
 def factor(M: Array) -> Array:
-    """L (D x r) with M = L L', r the numerical rank: by descending eigenvalue, `with_fixed_signs`."""
-    return _signed_factor(*eigh(M))
+    """Return L (D x r) with M = L L', where r is the numerical rank of M.
+
+    Columns are ordered by descending eigenvalue and have the signs of `with_fixed_signs`.
+    """
+    values, vectors = eigh(M)
+    return _signed_factor(values, vectors)
 
 
 def canonical_factor(L: Array, rtol: float | None = None) -> Array:
-    """The `factor` of L L', not formed; eigenvalues below ``rtol`` of the largest (D eps) are zero."""
+    """Return the `factor` of L L', which is not formed.
+
+    Eigenvalues below ``rtol`` of the largest (default: D eps) count as zero.
+    """
     if L.shape[1] == 0:
         return L
     vectors, singular, _ = namespace(L).linalg.svd(L, full_matrices=False)
@@ -341,19 +419,21 @@ def canonical_factor(L: Array, rtol: float | None = None) -> Array:
 
 
 def _signed_factor(values: Array, vectors: Array, rtol: float | None = None) -> Array:
+    """Return the factor of a matrix with these eigenvalues, descending, and eigenvectors."""
     xp = namespace(values)
-    rtol = vectors.shape[0] * float(xp.finfo(values.dtype).eps) if rtol is None else rtol
+    if rtol is None:
+        rtol = vectors.shape[0] * float(xp.finfo(values.dtype).eps)
     L = vectors * xp.clip(values, 0, None) ** 0.5
     return with_fixed_signs(L[:, values > rtol * values[0]])
 
 
 def with_fixed_signs(L: Array) -> Array:
-    """L with the entry of largest magnitude in each column positive."""
+    """Return L with the entry of largest magnitude in each column positive."""
     return L * signs(L)
 
 
 def signs(L: Array) -> Array:
-    """-1 for each column whose entry of largest magnitude is negative, else 1."""
+    """Return -1 for each column whose entry of largest magnitude is negative, else 1."""
     xp = namespace(L)
     positive = xp.amax(L, 0) >= -xp.amin(L, 0)
     return 2 * like(positive, L) - 1

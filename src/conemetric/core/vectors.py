@@ -23,54 +23,74 @@ from .arrays import Array, Values, is_torch, namespace
 T = TypeVar("T")
 
 
+# ---- functions to map and to sum
+
+
 def same(value: T) -> T:
-    """The identity, to sum a vector itself or to keep it."""
+    """Return the value itself, to sum a vector or to keep it."""
     return value
 
 
-def add(a: Any, b: Any) -> Any:
-    """The sum of two results, part by part if they are tuples."""
-    return tuple(map(add, a, b)) if isinstance(a, tuple) else a + b
-
-
-def larger(a: Any, b: Any) -> Any:
-    """The larger of two results, part by part if they are tuples."""
-    return tuple(map(larger, a, b)) if isinstance(a, tuple) else np.maximum(a, b)
-
-
 def clipped(values: Array, lower: Values | None, upper: Values | None) -> Array:
-    """``values`` between ``lower`` and ``upper``; None is no bound."""
+    """Return ``values`` between ``lower`` and ``upper``; None is no bound."""
     return namespace(values).clip(values, lower, upper)
 
 
 def magnitude(values: Values) -> Values:
-    """The largest absolute value of a vector or number."""
-    return abs(values).max() if np.ndim(values) else abs(values)
+    """Return the largest absolute value of a vector or number."""
+    if np.ndim(values):
+        return abs(values).max()
+    return abs(values)
 
 
 def minus_least(values: Array) -> Array:
-    """Minus the least value, so that its `greatest` finds the least of all blocks."""
+    """Return minus the least value, so that the `greatest` of it finds the least of all blocks."""
     return -values.min()
 
 
+# ---- reductions
+
+
+def add(a: Any, b: Any) -> Any:
+    """Return the sum of two results, part by part if they are tuples."""
+    if isinstance(a, tuple):
+        return tuple(map(add, a, b))
+    return a + b
+
+
+def larger(a: Any, b: Any) -> Any:
+    """Return the larger of two results, part by part if they are tuples."""
+    if isinstance(a, tuple):
+        return tuple(map(larger, a, b))
+    return np.maximum(a, b)
+
+
 @dataclass(frozen=True)
-class Total:
-    """A pending reduction: ``function`` of each block, combined by ``join`` in their order."""
+class Reduction:
+    """A request for ``function`` of every block, combined by ``join`` in the order of the blocks.
+
+    Nothing is computed before `VectorSpace.totals`, which answers several requests in one visit.
+    """
 
     function: Callable[..., Any]
     vectors: tuple[object, ...]
-    small: dict[str, Any] = field(default_factory=dict)
+    small: dict[str, Any] = field(
+        default_factory=dict
+    )  # keyword arguments, the same for all blocks
     join: Callable[[Any, Any], Any] = add
 
 
-def total(function: Callable[..., Any], /, *vectors: object, **small: object) -> Total:
-    """The sum of ``function`` over the blocks, to be computed together with others."""
-    return Total(function, vectors, small)
+def total(function: Callable[..., Any], /, *vectors: object, **small: object) -> Reduction:
+    """Request the sum of ``function`` over the blocks."""
+    return Reduction(function, vectors, small)
 
 
-def greatest(function: Callable[..., Any], /, *vectors: object, **small: object) -> Total:
-    """The largest value of ``function`` over the blocks, to be computed together with others."""
-    return Total(function, vectors, small, larger)
+def greatest(function: Callable[..., Any], /, *vectors: object, **small: object) -> Reduction:
+    """Request the largest value of ``function`` over the blocks."""
+    return Reduction(function, vectors, small, larger)
+
+
+# ---- spaces
 
 
 class VectorSpace(ABC):
@@ -80,18 +100,18 @@ class VectorSpace(ABC):
 
     @abstractmethod
     def map(self, function: Callable[..., T], /, *vectors: object, **small: object) -> T:
-        """The vector of the results of ``function`` for each block, arrays or tuples of them."""
+        """Return the vector of the results of ``function`` for each block, arrays or tuples of them."""
 
     @abstractmethod
-    def totals(self, *requested: Total) -> list[Any]:
-        """The results of several reductions, in one visit to the blocks."""
+    def totals(self, *requested: Reduction) -> list[Any]:
+        """Return the results of several reductions, from one visit to the blocks."""
 
     def sum(self, function: Callable[..., Any], /, *vectors: object, **small: object) -> Any:
-        """The sum of ``function`` over the blocks, on the host: float, array or tuple of those."""
+        """Return the sum of ``function`` over the blocks, on the host: float, array or tuple of them."""
         return self.totals(total(function, *vectors, **small))[0]
 
     def max(self, function: Callable[..., Any], /, *vectors: object, **small: object) -> Any:
-        """The largest value of ``function`` over the blocks, in the same form."""
+        """Return the largest value of ``function`` over the blocks, in the same form."""
         return self.totals(greatest(function, *vectors, **small))[0]
 
     def save_state(self, **state: object) -> dict[str, Any]:
@@ -99,47 +119,68 @@ class VectorSpace(ABC):
         return state
 
     def resume(self, operator: object, *names: str) -> dict[str, Any] | None:
-        """The state that an earlier process saved under these names for ``operator``, or None."""
+        """Return the state that an earlier process saved under these names for ``operator``, if any."""
         return None
 
 
 class ArraySpace(VectorSpace):
-    """Vectors that are NumPy arrays or PyTorch tensors, whole."""
+    """Vectors that are NumPy arrays or PyTorch tensors, whole: one block, with nothing to combine."""
 
     def map(self, function: Callable[..., T], /, *vectors: object, **small: object) -> T:
         return function(*vectors, **small)
 
-    def totals(self, *requested: Total) -> list[Any]:
-        return on_host([each.function(*each.vectors, **each.small) for each in requested])
+    def totals(self, *requested: Reduction) -> list[Any]:
+        results = []
+        for reduction in requested:
+            results.append(reduction.function(*reduction.vectors, **reduction.small))
+        return on_host(results)
 
 
 ARRAYS = ArraySpace()
 
 
+# ---- from a device to the host
+
+
 def on_host(results: object) -> Any:
-    """Scalars of a nested tuple or list as floats, arrays in NumPy: from a device in one transfer."""
-    tensors = list(_tensors(results)) if "torch" in sys.modules else []
-    fetched = []
-    if tensors:
-        xp = namespace(*tensors)
-        flat = xp.cat([tensor.reshape(-1).to(xp.float64) for tensor in tensors]).cpu().numpy()
-        fetched = np.split(flat, np.cumsum([tensor.numel() for tensor in tensors])[:-1])
-    return _rebuilt(results, iter(fetched))
+    """Return a nested tuple or list with its scalars as floats and its arrays in NumPy.
+
+    All tensors come in one transfer: waiting for a device costs more than moving a few numbers.
+    """
+    if "torch" not in sys.modules:
+        return _rebuilt(results, iter(()))
+    tensors = list(_tensors(results))
+    if not tensors:
+        return _rebuilt(results, iter(()))
+    xp = namespace(*tensors)
+    numbers = xp.cat([tensor.reshape(-1).to(xp.float64) for tensor in tensors]).cpu().numpy()
+    ends = np.cumsum([tensor.numel() for tensor in tensors])
+    return _rebuilt(results, iter(np.split(numbers, ends[:-1])))
 
 
 def _tensors(results: Any) -> Iterator[Any]:
-    for part in results if type(results) in (tuple, list) else ():
-        yield from _tensors(part)
+    """Yield the tensors of a nested tuple or list, in order."""
     if is_torch(results):
         yield results
+    elif type(results) in (tuple, list):
+        for part in results:
+            yield from _tensors(part)
 
 
 def _rebuilt(results: Any, fetched: Iterator[np.ndarray]) -> Any:
-    if isinstance(results, float):
+    """Return ``results`` with its tensors replaced by the next arrays of ``fetched``, and its scalars
+    by floats.
+    """
+    if isinstance(results, float):  # the most frequent case first
         return float(results)
     if type(results) in (tuple, list):
         return type(results)([_rebuilt(part, fetched) for part in results])
-    leaf = next(fetched).reshape(results.shape) if is_torch(results) else results
-    is_array = isinstance(leaf, np.ndarray) and leaf.ndim
-    scalar = isinstance(leaf, Number | np.generic | np.ndarray) and not is_array
-    return float(leaf) if scalar else leaf
+    if is_torch(results):
+        results = next(fetched).reshape(results.shape)
+    if isinstance(results, np.ndarray):
+        is_scalar = results.ndim == 0
+    else:
+        is_scalar = isinstance(results, Number | np.generic)
+    if is_scalar:
+        return float(results)
+    return results

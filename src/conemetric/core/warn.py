@@ -20,7 +20,7 @@ _collected: ContextVar[list[Warning] | None] = ContextVar("collected", default=N
 
 @contextmanager
 def collected_warnings() -> Iterator[list[Warning]]:
-    """Collect the library's warnings of the block instead of giving them."""
+    """Collect the library's warnings of the block in a list, instead of issuing them."""
     collected: list[Warning] = []
     token = _collected.set(collected)
     try:
@@ -30,15 +30,28 @@ def collected_warnings() -> Iterator[list[Warning]]:
 
 
 def warn_user(message: str | Warning, category: type[Warning] = UserWarning) -> None:
-    """Warn at the caller's line, outside this library and scikit-learn; ``category``: of a string."""
-    warning = message if isinstance(message, Warning) else category(message)
+    """Warn, or add to the enclosing `collected_warnings`.
+
+    The warning points to the line of the user's that called this library, be it through scikit-learn.
+    A message becomes a warning of this ``category``.
+    """
+    if isinstance(message, Warning):
+        warning = message
+    else:
+        warning = category(message)
     collected = _collected.get()
-    if collected is not None:
+    if collected is None:
+        warnings.warn(warning, stacklevel=1 + _frames_inside())
+    else:
         collected.append(warning)
-        return
+
+
+def _frames_inside() -> int:
+    """Count the innermost calls, from the caller of this function on, that the user did not write."""
     inside = (str(Path(__file__).parents[1]), str(Path(sklearn.__file__).parent))
+    count = 0
     frame: FrameType | None = sys._getframe(1)
-    level = 2
     while frame is not None and frame.f_code.co_filename.startswith(inside):
-        frame, level = frame.f_back, level + 1
-    warnings.warn(warning, stacklevel=level)
+        count += 1
+        frame = frame.f_back
+    return count

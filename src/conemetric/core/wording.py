@@ -4,17 +4,30 @@ from collections.abc import Sequence
 
 
 def plural(n: int, noun: str) -> str:
-    """A count with its noun: 1 row, 2,000 rows, 2 queries."""
-    many = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
-    return f"{n:,} {noun if n == 1 else many}"
+    """Return a count with its noun: 1 row, 2,000 rows, 2 queries."""
+    if n == 1:
+        return f"1 {noun}"
+    if noun.endswith("y"):
+        return f"{n:,} {noun[:-1]}ies"
+    return f"{n:,} {noun}s"
 
 
-def listed(names: Sequence[object], most: int = 8) -> str:
-    """The first few names, in quotes."""
-    return first_few([f"'{name}'" for name in names], most)
+def listed(names: Sequence[object], max_names: int = 8) -> str:
+    """Return the first few names, in quotes, and how many more there are."""
+    return first_few([f"'{name}'" for name in names], max_names)
 
 
-def first_few(parts: Sequence[str], most: int) -> str:
-    """The first few parts, and how many more there are."""
-    more = f" and {len(parts) - most} more" if len(parts) > most else ""
-    return ", ".join(parts[:most]) + more
+def first_few(parts: Sequence[str], max_parts: int) -> str:
+    """Return the first few parts, and how many more there are."""
+    shown = ", ".join(parts[:max_parts])
+    n_more = len(parts) - max_parts
+    if n_more > 0:
+        return f"{shown} and {n_more} more"
+    return shown
+
+
+def shortened(text: str, longest: int) -> str:
+    """Return the text, or its beginning if it has more characters than this."""
+    if len(text) <= longest:
+        return text
+    return f"{text[: longest - 3]}..."

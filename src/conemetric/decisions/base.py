@@ -3,8 +3,8 @@ and blended by held-out rows, and fitted to all rows.
 """
 
 from abc import ABCMeta, abstractmethod
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import KW_ONLY, dataclass, replace
 from numbers import Integral
 from typing import Any, ClassVar, Self
@@ -19,6 +19,7 @@ from ..constraints.labels import refuse_missing_labels
 from ..core import arrays, fields
 from ..core.advice import AdviceError
 from ..core.arrays import Array, Labels, Rows
+from ..core.atomic import atomic_update
 from ..core.blas import blas_threads, half_the_cores, side_by_side
 from ..core.progress import emit
 from ..core.sklearn_private import Interval, StrOptions
@@ -26,6 +27,7 @@ from ..core.sparse_rows import SparseRows
 from ..core.warn import collected_warnings
 from ..core.weights import check_weights, class_factors
 from ..estimators.base import CertifiedEstimator, MahalanobisMetric, Seed
+from ..estimators.checks import WEIGHTS, because
 from ..estimators.folds import CrossFitted, Fold, fitted_with_map
 from ..estimators.validation import LARGEST_EXTENT, dense, refuse_unusable, validate_points
 from ..evaluation.thresholds import check_share
@@ -49,7 +51,7 @@ MOST_ROWS_SINGLE_THREADED = 2000
 MOST_EXACT = 20_000
 LEAST_WEIGHT = 1e-12  # relative to the largest: float32 holds what a ridge is divided by
 MOST_FOR_METRIC = 20_000  # rows that metric and choice are learned from; the rule takes all
-# beyond that; see benchmarks/landmarks.py for what they cost in error
+# beyond that; see benchmarks/quality/landmarks.py for what they cost in error
 N_LANDMARKS, N_LANDMARKS_ON_GPU = 2000, 10_000
 OF_RULES = [StrOptions({"auto", *RULES})]  # which rules to choose from
 DECISION_PARAMETERS: dict[str, Any] = {
@@ -68,14 +70,14 @@ FIELDS: dict[str, fields.Field] = {
     "parameters": fields.Plain(dict),
     "encoder": fields.Field(optional=True),
     "feature_names": fields.Each(fields.Text(), distinct=True, optional=True),
-    "rows": fields.Array("i", ("m",), low=0, increasing=True),
-    "X": fields.Array("f", ("m", "d")),
-    "Y": fields.Array("f", ("m", "t")),
-    "weights": fields.Array("f", ("m",), low=0, strict=True),
-    "keys": fields.Array("u", ("m",), high=np.inf),
-    "centre": fields.Array("f", ("d",)),
-    "scale": fields.Array("f", ("d",), low=0, strict=True),
-    "held_out": fields.Array("f", ("h",), low=0),
+    "rows": fields.ArrayField("i", ("m",), low=0, increasing=True),
+    "X": fields.ArrayField("f", ("m", "d")),
+    "Y": fields.ArrayField("f", ("m", "t")),
+    "weights": fields.ArrayField("f", ("m",), low=0, strict=True),
+    "keys": fields.ArrayField("u", ("m",), high=np.inf),
+    "centre": fields.ArrayField("f", ("d",)),
+    "scale": fields.ArrayField("f", ("d",), low=0, strict=True),
+    "held_out": fields.ArrayField("f", ("h",), low=0),
     "parts": fields.Each(fields.Field(), least=1),
     "certificate": fields.Plain(dict, optional=True),
     "evidence": fields.Plain(dict, optional=True),
@@ -94,6 +96,9 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
     random_state: Seed = None
     n_jobs: int | None = None
     verbose: int = 0
+    _expected_failed_checks = because(
+        "folds are drawn from rows, so that a repeated row may be judged by its own copy", WEIGHTS
+    )
     _target: ClassVar[str]  # what y is, to a metric that asks
     _own_fields: ClassVar[dict[str, fields.Field]]  # that a subclass adds, by attribute
     _evidence: ClassVar[type[fields.Stored]]
@@ -112,7 +117,6 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
         used = None if sample_weight is None else np.asarray(sample_weight) != 0
         self.encoder_.fit(X, sample_weight=used)
         self.n_features_in_ = self.encoder_.n_features_in_
-        self.__dict__.pop("feature_names_in_", None)
         if hasattr(self.encoder_, "feature_names_in_"):
             self.feature_names_in_ = self.encoder_.feature_names_in_
         with collected_warnings():  # of words that only rows without a weight have
@@ -166,8 +170,12 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
     # ---- fit
 
     @abstractmethod
-    def _cross_fit(self, X: Array, y: np.ndarray, rng: RandomState) -> CrossFitted | None:
-        """Fit ``metric_``, if any, to all rows and to all folds but one; None without folds."""
+    def _cross_fit(
+        self, X: Array, y: np.ndarray, rng: RandomState, groups: np.ndarray | None = None
+    ) -> CrossFitted | None:
+        """Fit ``metric_``, if any, to all rows and to all folds but one; None without folds. The
+        rows of one of the groups are in one fold.
+        """
 
     @abstractmethod
     def _row_losses(self, scores: np.ndarray, Y: np.ndarray) -> np.ndarray:
@@ -181,8 +189,18 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
     def _targets(self, y: np.ndarray) -> np.ndarray:
         """What the rules are fitted to (n, n_targets), scaled as in ``fit``."""
 
+    def _of_given(self, groups: np.ndarray | None) -> np.ndarray | None:
+        """The groups of the rows that have a weight."""
+        return None if groups is None else groups[self._given]
+
     def _fit_decision(
-        self, X: Array, y: np.ndarray, Y: np.ndarray, weights: np.ndarray, rules: str
+        self,
+        X: Array,
+        y: np.ndarray,
+        Y: np.ndarray,
+        weights: np.ndarray,
+        rules: str,
+        groups: np.ndarray | None = None,
     ) -> Blended | None:
         """Choose metrics and settings of the ``rules`` for targets Y (n, n_targets), and fit them to
         all rows: the blend with crossed held-out scores; None if no rows could be held out.
@@ -203,8 +221,8 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
         self._linear_map: np.ndarray | None = None
         self.trials_: list[Trial] = []
         rows = Training(X, Y, weights, symmetric_keys(X))
-        with _threads_for(len(y)):
-            fitted = self._cross_fit_some(X, y, rng)
+        with _threads_for(len(y)), self._ctrl_c_hands_on_the_metric():
+            fitted = self._cross_fit_some(X, y, rng, groups)
             if fitted is None:
                 self._judged = np.empty(0, int)
                 rule = RULES["kernel" if rules == "auto" else rules].default()
@@ -236,12 +254,26 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
             self._fit_parts(parts, rows, rng, blended.certificate)
         return replace(blended, scores=blended.scores[once])
 
-    def _cross_fit_some(self, X: Array, y: np.ndarray, rng: RandomState) -> CrossFitted | None:
+    @contextmanager
+    def _ctrl_c_hands_on_the_metric(self) -> Iterator[None]:
+        """Let a KeyboardInterrupt carry the metric that was learned before it, if any, as its
+        ``metric``: the fit is dropped, but who learns a decision for its metric can go on with that.
+        """
+        try:
+            yield
+        except KeyboardInterrupt as interrupt:
+            interrupt.metric = self.metric_  # type: ignore[attr-defined]
+            raise
+
+    def _cross_fit_some(
+        self, X: Array, y: np.ndarray, rng: RandomState, groups: np.ndarray | None
+    ) -> CrossFitted | None:
         """`_cross_fit` with at most `MOST_FOR_METRIC` rows; its folds number all rows."""
         if len(y) <= MOST_FOR_METRIC:
-            return self._cross_fit(X, y, rng)
+            return self._cross_fit(X, y, rng, groups)
         drawn = self._drawn(X, y, rng)[:MOST_FOR_METRIC]
-        fitted = self._cross_fit(arrays.take(X, drawn), y[drawn], rng)
+        of_drawn = None if groups is None else groups[drawn]
+        fitted = self._cross_fit(arrays.take(X, drawn), y[drawn], rng, of_drawn)
         if fitted is None:
             return None
         folds = [Fold(*(drawn[rows] for rows in fold)) for fold in fitted.folds]
@@ -303,6 +335,7 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
             return n
         return N_LANDMARKS_ON_GPU if arrays.on_device(self.scale_) else N_LANDMARKS
 
+    @atomic_update
     def refit(self, X: Rows, y: Labels, sample_weight: Labels | None = None) -> Self:
         """Fit the chosen rules to other rows, in the metrics that were learned. The choice, its
         weights, the evidence and the promises stay: this is for the rows that a first fit left out,
@@ -330,9 +363,6 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
         return self
 
     # ---- use
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "blend_")
 
     def _scaled(self, X: Rows) -> Array:
         """New rows as the metrics expect them."""

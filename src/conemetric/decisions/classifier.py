@@ -16,11 +16,13 @@ from sklearn.utils.validation import check_is_fitted
 from ..constraints.labels import first_means_none
 from ..core import fields
 from ..core.arrays import Array, Labels, Rows
-from ..core.sklearn_private import StrOptions, fit_context
+from ..core.atomic import atomic_fit
+from ..core.dates import holds_times
+from ..core.sklearn_private import StrOptions
 from ..core.warn import warn_user
 from ..core.weights import ClassWeight
 from ..estimators.automatic import AutoMetric
-from ..estimators.folds import CrossFitted, excess, n_folds_for, stratified_folds
+from ..estimators.folds import CrossFitted, check_groups, excess, n_folds_for, stratified_folds
 from ..evaluation.knn import evenly_by_class
 from ..evaluation.statistics import mcnemar
 from ..neighbours.ties import canonical_order
@@ -158,8 +160,15 @@ class MetricClassifier(ClassifierMixin, MetricDecision):
 
     _target = "classes"
 
-    @fit_context(prefer_skip_nested_validation=False)
-    def fit(self, X: Rows, y: Labels, sample_weight: Labels | None = None) -> Self:
+    @atomic_fit(prefer_skip_nested_validation=False)
+    def fit(
+        self,
+        X: Rows,
+        y: Labels,
+        sample_weight: Labels | None = None,
+        *,
+        groups: Labels | None = None,
+    ) -> Self:
         """Learn the metric and the rule from labelled rows.
 
         Parameters
@@ -169,25 +178,37 @@ class MetricClassifier(ClassifierMixin, MetricDecision):
             Class labels.
         sample_weight : array-like (n,), default=None
             Weights of the rows in the rule and as judges; rows of weight 0 are left out.
+        groups : array-like (n,), default=None
+            Rows with equal entries, such as those of one person, are held out together, so that
+            choices, evidence and promises are for rows of new groups.
 
         Returns
         -------
         self
         """
         X, y = self._rows_and_targets(X, y, sample_weight)
+        if holds_times(y):
+            raise ValueError(
+                "y holds dates or durations, which are no labels; pass them as text, y.astype(str), if "
+                "each is a class, and use MetricRegressor on numbers, such as days, if they are not."
+            )
         assert_all_finite(y, input_name="y")
         try:
             check_classification_targets(y)
         except ValueError as error:
             raise ValueError(f"{error} For quantities use MetricRegressor.") from None
+        groups = None if groups is None else check_groups(groups, len(y))
         X, y, weights = self._weighted(X, y, sample_weight)
-        self.classes_, code = np.unique(y, return_inverse=True)
+        classes, code = np.unique(y, return_inverse=True)
+        self.classes_ = fields.storable_labels(classes)
         if len(self.classes_) < 2:
             raise ValueError(
                 f"y has one class, {y.tolist()[0]!r}; a classifier needs two classes or more."
             )
         Y = self._targets(y)
-        blended = self._fit_decision(X, code, Y, weights / weights.mean(), self.classifier)
+        blended = self._fit_decision(
+            X, code, Y, weights / weights.mean(), self.classifier, self._of_given(groups)
+        )
         self._calibrate(blended, code, weights)
         return self
 
@@ -199,7 +220,9 @@ class MetricClassifier(ClassifierMixin, MetricDecision):
 
     # ---- the choice
 
-    def _cross_fit(self, X: Array, y: np.ndarray, rng: RandomState) -> CrossFitted | None:
+    def _cross_fit(
+        self, X: Array, y: np.ndarray, rng: RandomState, groups: np.ndarray | None = None
+    ) -> CrossFitted | None:
         if np.bincount(y).max() < 2:
             return None
         if self._is_auto():
@@ -210,12 +233,12 @@ class MetricClassifier(ClassifierMixin, MetricDecision):
                 random_state=rng.randint(2**31 - 1),
                 n_jobs=self.n_jobs,
                 verbose=self.verbose,
-            ).fit(X, labels, target="classes")
+            ).fit(X, labels, target="classes", groups=groups)
             if self.metric_.interrupted_:
-                raise KeyboardInterrupt  # the blend so far is kept; nothing is decided by it
+                raise KeyboardInterrupt  # nothing is decided by a blend of half the candidates
             self._linear_map = self.metric_.components_.T
             return self.metric_._cross_fitted
-        folds = stratified_folds(self._drawn(X, y, rng), y, n_folds_for(len(y)))
+        folds = stratified_folds(self._drawn(X, y, rng), y, n_folds_for(len(y)), groups)
         return self._fit_folds(self.metric, X, y, folds, rng)
 
     def _drawn(self, X: Array, y: np.ndarray, rng: RandomState) -> np.ndarray:
@@ -301,7 +324,7 @@ class MetricClassifier(ClassifierMixin, MetricDecision):
         needs new rows to be exchangeable with the training rows: drawn from the same source,
         so that their order tells nothing. A set is never empty. The held-out rows also chose
         the rule, which is then fitted to all rows: coverage of 1 - alpha is measured
-        (benchmarks/promises.py), not proven. The only row of a class counts as one that no
+        (benchmarks/quality/promises.py), not proven. The only row of a class counts as one that no
         set could name, so that sets are wider where classes are rare; a warning says if new
         rows of unseen classes are expected to be more common than alpha.
 

@@ -35,8 +35,8 @@ N_KEPT = 8  # settings of each kernel whose scores are kept
 FITTED_FIELDS = {
     "landmarks": fields.Plain(bool),
     "scale": fields.Number(0, strict=True),
-    "coefficients": fields.Array("f", ("n", "t")),
-    "offset": fields.Array("f", ("t",)),
+    "coefficients": fields.ArrayField("f", ("n", "t")),
+    "offset": fields.ArrayField("f", ("t",)),
     "certificate": fields.Plain(dict),
 }
 N_HELD = 3  # widths whose kernel matrices are held: the best and its neighbours, 72 MB each at most

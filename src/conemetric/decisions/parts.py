@@ -17,8 +17,8 @@ FIELDS: dict[str, fields.Field] = {
     "setting": fields.Plain(dict),
     "loss": fields.Number(nan=True),
     "weight": fields.Number(0, 1 + 1e-9, strict=True),
-    "map": fields.Array("f", ("d", "r"), optional=True),
-    "places": fields.Array("i", ("p",), low=0, below="m", increasing=True),
+    "map": fields.ArrayField("f", ("d", "r"), optional=True),
+    "places": fields.ArrayField("i", ("p",), low=0, below="m", increasing=True),
     "fitted": fields.Field(),
 }
 

@@ -10,9 +10,18 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from ..core.arrays import Array, Labels, Rows
+from ..core.atomic import atomic_fit
+from ..core.dates import holds_times
 from ..core.fields import Named, Number, Stored, Text
-from ..core.sklearn_private import fit_context
-from ..estimators.folds import MOST_JUDGED, TOL, CrossFitted, Fold, n_folds_for
+from ..estimators.folds import (
+    MOST_JUDGED,
+    TOL,
+    CrossFitted,
+    Fold,
+    check_groups,
+    group_folds,
+    n_folds_for,
+)
 from ..estimators.frobmetric import FrobMetric
 from ..estimators.validation import check_size, rows_coincide
 from ..neighbours.ties import canonical_order
@@ -105,8 +114,15 @@ class MetricRegressor(RegressorMixin, MetricDecision):
 
     _target = "continuous"
 
-    @fit_context(prefer_skip_nested_validation=False)
-    def fit(self, X: Rows, y: Labels, sample_weight: Labels | None = None) -> Self:
+    @atomic_fit(prefer_skip_nested_validation=False)
+    def fit(
+        self,
+        X: Rows,
+        y: Labels,
+        sample_weight: Labels | None = None,
+        *,
+        groups: Labels | None = None,
+    ) -> Self:
         """Learn the metric and the rule.
 
         Parameters
@@ -116,6 +132,9 @@ class MetricRegressor(RegressorMixin, MetricDecision):
             Numbers to predict.
         sample_weight : array-like (n,), default=None
             Weights of the rows in the rule and as judges; rows of weight 0 are left out.
+        groups : array-like (n,), default=None
+            Rows with equal entries, such as those of one person, are held out together, so that
+            choices, evidence and promises are for rows of new groups.
 
         Returns
         -------
@@ -123,27 +142,32 @@ class MetricRegressor(RegressorMixin, MetricDecision):
         """
         X, y = self._rows_and_targets(X, y, sample_weight)
         y = _numbers(y)
+        groups = None if groups is None else check_groups(groups, len(y))
         X, y, weights = self._weighted(X, y, sample_weight)
         self._y_mean = float(np.average(y, weights=weights))
         self._y_scale = float(y.std()) or 1.0
         Y = self._targets(y)
-        blended = self._fit_decision(X, y, Y, weights / weights.mean(), self.regressor)
+        blended = self._fit_decision(
+            X, y, Y, weights / weights.mean(), self.regressor, self._of_given(groups)
+        )
         self._store_evidence(blended, Y[:, 0])
         return self
 
     def _targets(self, y: np.ndarray) -> np.ndarray:
         return ((_numbers(y) - self._y_mean) / self._y_scale)[:, None]
 
-    def _cross_fit(self, X: Array, y: np.ndarray, rng: RandomState) -> CrossFitted | None:
+    def _cross_fit(
+        self, X: Array, y: np.ndarray, rng: RandomState, groups: np.ndarray | None = None
+    ) -> CrossFitted | None:
         n = len(y)
         if n < FEWEST_ROWS or y.std() == 0:
             return None
         n_folds = n_folds_for(n)
         n_partitions = int(np.clip(MOST_HELD_OUT // n, 1, MOST_PARTITIONS))
         folds = [
-            Fold(order[np.arange(n) % n_folds != f], order[f::n_folds][: MOST_JUDGED // n_folds])
+            Fold(train, held_out[: MOST_JUDGED // n_folds])
             for order in [self._drawn(X, y, rng) for _ in range(n_partitions)]
-            for f in range(n_folds)
+            for train, held_out in _divided(order, n_folds, groups)
         ]
         if not self._is_auto():
             return self._fit_folds(self.metric, X, y, folds, rng)
@@ -214,8 +238,24 @@ class MetricRegressor(RegressorMixin, MetricDecision):
         return np.where(self._scores(X) < 0, -1.0, 1.0)  # away from the mean
 
 
+def _divided(
+    order: np.ndarray, n_folds: int, groups: np.ndarray | None
+) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Rows in this order, to learn from and to hold out, fold by fold; whole groups, if there are any."""
+    if groups is not None:
+        same = np.zeros(len(order), int)  # one class: the rows of numbers are not stratified
+        return group_folds(order, same, n_folds, groups)
+    fold_of = np.arange(len(order)) % n_folds
+    return [(order[fold_of != f], order[fold_of == f]) for f in range(n_folds)]
+
+
 def _numbers(y: Labels) -> np.ndarray:
     """y in float64; an error unless it holds finite numbers whose squares float64 can hold."""
+    if holds_times(np.asarray(y)):
+        raise ValueError(
+            "y holds dates or durations, whose unit would be lost; pass numbers in a unit of your "
+            "choice, such as days: (y - y.min()) / np.timedelta64(1, 'D')."
+        )
     try:
         y = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
     except (TypeError, ValueError) as error:

@@ -25,15 +25,25 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from ..constraints.labels import check_labels, refuse_continuous
 from ..core import spectral
 from ..core.arrays import is_torch, like, transposed
-from ..core.blas import few_blas_threads, side_by_side
+from ..core.atomic import atomic_fit
+from ..core.blas import blas_threads_for, side_by_side
 from ..core.clock import stopwatch
 from ..core.progress import is_all_or_nothing, labelled
-from ..core.sklearn_private import Interval, StrOptions, fit_context
+from ..core.sklearn_private import Interval, StrOptions
 from ..core.threads import MIN_PARALLEL_WORK
 from ..solvers.base import Certificate
 from .base import SOLVER_PARAMETERS, MahalanobisMetric
 from .boostmetric import BoostMetric
-from .folds import BLEND, PLAIN, TOL, VOTES, CandidateMethod, LabelledFolds, fit_linear_map
+from .folds import (
+    BLEND,
+    PLAIN,
+    TOL,
+    VOTES,
+    CandidateMethod,
+    LabelledFolds,
+    check_groups,
+    fit_linear_map,
+)
 from .frobmetric import FrobMetric
 from .relative_comparisons import RelativeComparisons
 from .validation import validate_labelled_points
@@ -52,6 +62,9 @@ class PooledDiscriminant(TransformerMixin, BaseEstimator):
     centred on the mean of its class, are pooled first (Ledoit and Wolf, 2004).
     """
 
+    _parameter_constraints: dict = {}
+
+    @atomic_fit(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any) -> Self:
         """Learn the directions from rows and their class labels."""
         X, y = validate_data(self, X, y, dtype=np.float64, ensure_min_samples=2)
@@ -181,8 +194,8 @@ class AutoMetric(MahalanobisMetric):
         **{name: SOLVER_PARAMETERS[name] for name in ("n_components", "random_state", "verbose")},
     }
 
-    @fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any, *, target: str = "auto") -> Self:
+    @atomic_fit(prefer_skip_nested_validation=False)
+    def fit(self, X: Any, y: Any, *, target: str = "auto", groups: Any = None) -> Self:
         """Learn the blend from labels.
 
         Parameters
@@ -192,6 +205,8 @@ class AutoMetric(MahalanobisMetric):
             Class labels.
         target : {"auto", "classes"}, default="auto"
             As in `FrobMetric.fit`; continuous targets raise an error.
+        groups : array-like (n,), default=None
+            Rows with equal entries, such as those of one person, are held out together.
 
         Returns
         -------
@@ -203,7 +218,9 @@ class AutoMetric(MahalanobisMetric):
         candidates = self._candidates()
         rng = check_random_state(self.random_state)
         fewest = self.n_neighbors if isinstance(self.n_neighbors, Integral) else VOTES[0]
-        rows = LabelledFolds(X, check_labels(y, fewest), self.n_neighbors, rng)
+        if groups is not None:
+            groups = check_groups(groups, X.shape[0])
+        rows = LabelledFolds(X, check_labels(y, fewest), self.n_neighbors, rng, groups)
         plain = [rows.judge(np.eye(X.shape[1]), fold) for fold in rows.folds]
         found: dict[str, Any] = {PLAIN: plain}
         if None in plain:
@@ -217,7 +234,8 @@ class AutoMetric(MahalanobisMetric):
         few = size < MIN_PARALLEL_WORK and self.candidates == "auto"
         alone = self.n_jobs is None and effective_n_jobs(None) == 1  # no `parallel_config` either
         run = partial(side_by_side, X=X) if few and alone else map
-        with few_blas_threads(size):
+        # NCA, which has no solver of ours to limit its threads, multiplies all rows with each other
+        with blas_threads_for(float(len(X)) * size):
             try:
                 fits = run(partial(self._fit_candidate, rows), candidates.items())
                 for name, (metrics, proofs, n_rows, said) in zip(candidates, fits, strict=True):
@@ -237,7 +255,6 @@ class AutoMetric(MahalanobisMetric):
         parts = ((self.weights_[name], each.L) for name in found for each in found[name])
         matrix = sum(weight * L @ L.T for weight, L in parts)
         L = like(spectral.factor(matrix)[:, : self.n_components], X, X.dtype)
-        self._forget_threshold()
         self.components_ = transposed(L)
         return self
 

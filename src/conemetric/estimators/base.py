@@ -6,15 +6,23 @@ from abc import ABCMeta, abstractmethod
 from collections.abc import Callable
 from dataclasses import replace
 from numbers import Integral, Real
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from ..constraints.block_rows import is_dask
 from ..core import spectral
-from ..core.arrays import as_array, float64, is_torch, like, refuse_masked, to_numpy, transposed
+from ..core.arrays import (
+    as_array,
+    float64,
+    is_dask,
+    is_torch,
+    like,
+    refuse_masked,
+    to_numpy,
+    transposed,
+)
 from ..core.sklearn_private import Interval
 from ..operators.span import Coordinates
 from ..problems.base import Problem
@@ -44,6 +52,8 @@ class CertifiedEstimator(BaseEstimator, metaclass=ABCMeta):
     and does nothing else, as scikit-learn asks. Equality and representation are scikit-learn's.
     """
 
+    _of_some_fits: ClassVar[tuple[str, ...]] = ("feature_names_in_",)  # see `core.atomic`
+    _expected_failed_checks: ClassVar[dict[str, str]] = {}  # see `checks`
     # scikit-learn links an estimator's diagram to its page
     _doc_link_module = "conemetric"
     _doc_link_template = (
@@ -103,6 +113,7 @@ class MahalanobisMetric(
     """
 
     components_: np.ndarray
+    _of_some_fits: ClassVar[tuple[str, ...]] = ("threshold_", "threshold_promise_")
     _takes_sparse = False
     _fixed_trace = False  # whether the program fixes it: a truncated metric is scaled up to it
 
@@ -153,7 +164,6 @@ class MahalanobisMetric(
             certificate = certificate.truncated(bounds.primal + cut, self.tol, missed)
         if L.shape[1] == 0:  # the zero metric still needs a column to transform into
             L = like(np.zeros((L.shape[0], 1)), L)
-        self._forget_threshold()
         self.components_ = transposed(L)
         solved = certificate.status not in SHORT_OF_TOL
         warn_if_collapsed(coordinates.points, point, type(self).__name__, self._remedy, solved)
@@ -161,10 +171,6 @@ class MahalanobisMetric(
 
     # for a metric that does not separate the points
     _remedy = "fewer targets or more impostors (n_targets, n_impostors), or other features"
-
-    def __sklearn_is_fitted__(self):
-        # validation sets other attributes before a fit that fails or is interrupted
-        return hasattr(self, "components_")
 
     @property
     def _n_features_out(self) -> int:

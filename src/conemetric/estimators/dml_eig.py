@@ -4,9 +4,9 @@ from dataclasses import KW_ONLY, dataclass, replace
 from numbers import Real
 from typing import Any, ClassVar, Self
 
-from ..constraints.block_rows import is_dask
-from ..core.arrays import like, to_index
-from ..core.sklearn_private import Interval, fit_context
+from ..core.arrays import is_dask, like, to_index
+from ..core.atomic import atomic_fit
+from ..core.sklearn_private import Interval
 from ..core.warn import warn_user
 from ..evaluation.thresholds import PROMISES
 from ..operators import from_pairs
@@ -127,7 +127,7 @@ class DMLEig(EigenvalueMetric):
     _fixed_trace = True
     _learns_from_quantities = False
 
-    @fit_context(prefer_skip_nested_validation=True)
+    @atomic_fit(prefer_skip_nested_validation=True)
     def fit(
         self,
         X: Any,

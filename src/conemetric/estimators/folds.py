@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.utils.validation import has_fit_parameter
+from sklearn.model_selection import StratifiedGroupKFold
+from sklearn.utils.validation import column_or_1d, has_fit_parameter
 
 from ..core import spectral
 from ..core.arrays import is_torch, like, namespace, to_numpy
@@ -107,14 +108,63 @@ def n_folds_for(n_rows: int) -> int:
     return 5 if n_rows <= FEW_ROWS else 3
 
 
-def stratified_folds(drawn: np.ndarray, labels: np.ndarray, n_folds: int) -> list[Fold]:
+def check_groups(groups: Any, n: int) -> np.ndarray:
+    """A number for each of n rows, equal where the groups are."""
+    groups = column_or_1d(to_numpy(groups))
+    if len(groups) != n:
+        raise ValueError(f"groups has {len(groups)} entries for {n} rows of X; give one for each.")
+    return np.unique(groups, return_inverse=True)[1]
+
+
+def group_folds(
+    drawn: np.ndarray, labels: np.ndarray, n_folds: int, groups: np.ndarray
+) -> list[tuple[np.ndarray, np.ndarray]]:
+    """The drawn rows to learn from and those held out, fold by fold, by `StratifiedGroupKFold`: the
+    rows of a group stay together, with the classes in proportion as far as whole groups allow.
+    """
+    of_class = np.unique(labels[drawn], return_counts=True)[1]
+    names, first, group = np.unique(groups[drawn], return_index=True, return_inverse=True)
+    if len(names) < 2:
+        raise ValueError("groups has one group; name at least two, so that one can be held out.")
+    # groups count in the order in which they are drawn, so their names do not matter
+    place = np.empty(len(names), int)
+    place[np.argsort(first)] = np.arange(len(names))
+    splitter = StratifiedGroupKFold(min(n_folds, len(names), max(2, int(of_class.max()))))
+    with collected_warnings():  # of classes with fewer rows than folds
+        splits = list(splitter.split(drawn, labels[drawn], place[group]))
+    return [(drawn[train], drawn[held_out]) for train, held_out in splits]
+
+
+def _stratified_group_folds(
+    drawn: np.ndarray, labels: np.ndarray, n_folds: int, groups: np.ndarray
+) -> list[Fold]:
+    """`stratified_folds` of whole groups. A row of a class that the others lack judges nothing."""
+    folds = []
+    for train, held_out in group_folds(drawn, labels, n_folds, groups):
+        known = held_out[np.isin(labels[held_out], labels[train])]
+        if len(known):
+            judging = evenly_by_class(known, labels)[: MOST_JUDGED // n_folds]
+            folds.append(Fold(evenly_by_class(train, labels), judging))
+    if not folds:
+        raise ValueError(
+            "groups has every class in one group only, so that no held-out row is of a class to learn "
+            "from; leave groups out."
+        )
+    return folds
+
+
+def stratified_folds(
+    drawn: np.ndarray, labels: np.ndarray, n_folds: int, groups: np.ndarray | None = None
+) -> list[Fold]:
     """Folds of the drawn rows, dealt out class by class: two folds differ by at most one row in
     size and in every class.
 
     The only row of a class has no similar row to be near and would count as wrong in any metric:
     it is learned from in every fold and never judged. Classes come in the order in which they
-    are drawn, so their names do not matter.
+    are drawn, so their names do not matter. Rows of one of the ``groups`` are in one fold.
     """
+    if groups is not None:
+        return _stratified_group_folds(drawn, labels, n_folds, groups)
     _, first, of_class, size = np.unique(
         labels[drawn], return_index=True, return_inverse=True, return_counts=True
     )
@@ -157,7 +207,12 @@ class LabelledFolds:
     """Labelled rows divided into folds, each of which judges the metrics learned without it."""
 
     def __init__(
-        self, X: Any, labels: np.ndarray, n_neighbors: int | str, rng: np.random.RandomState
+        self,
+        X: Any,
+        labels: np.ndarray,
+        n_neighbors: int | str,
+        rng: np.random.RandomState,
+        groups: np.ndarray | None = None,
     ) -> None:
         self.X, self.labels = X, labels
         # only differences matter, and a constant feature must be exactly constant: a rounded
@@ -168,7 +223,7 @@ class LabelledFolds:
         rows = np.flatnonzero(labels >= 0)  # their own order must not change the folds
         drawn = rng.permutation(rows[canonical_order(self.host[rows], labels[rows])])
         self.seed = int(rng.randint(2**31 - 1))
-        self.folds = stratified_folds(drawn, labels, n_folds_for(len(drawn)))
+        self.folds = stratified_folds(drawn, labels, n_folds_for(len(drawn)), groups)
         self.n_train = max(len(fold.train) for fold in self.folds)
         self.n_neighbors = self._best_vote() if n_neighbors == "auto" else int(n_neighbors)
 

@@ -2,7 +2,7 @@
 
 from dataclasses import KW_ONLY, dataclass
 from numbers import Real
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from ..constraints.in_blocks import Constraints
 from ..constraints.in_memory import find_rows
@@ -18,6 +18,13 @@ from .supervised import TripletMetric
 
 # chosen over 14 data sets from D = 4 to 384; see docs/defaults.md
 SCALE_FREE_C_PER_FEATURE = 30.0
+
+
+class PreviousFit(NamedTuple):
+    """What a warm start takes from the fit before."""
+
+    triplets: Any
+    shares: Any  # their multipliers, relative to the largest that C and their weights allow
 
 
 @dataclass(eq=False, repr=False)
@@ -152,22 +159,27 @@ class FrobMetric(TripletMetric):
         keep = _keep_beyond(X, span, level) if level else self._keep(X, span)
         result = self._run(solver, program, start=start, keep=keep)
         self.C_ = C
+        self._previous: PreviousFit | None = None
         if given.row_numbers is not None:
-            self.multipliers_, self.triplets_ = result.dual_point, given.row_numbers
-            self._shares = result.dual_point / program.unit
+            self.multipliers_ = result.dual_point
+            self.triplets_ = given.row_numbers
+            self._previous = PreviousFit(self.triplets_, result.dual_point / program.unit)
         self._store(program, result, span, level)
         return result.dual_point
 
     def _previous_multipliers(self, given, C):
         """Multipliers of the last fit for the new C and weights, 0 for new triplets; None if cold."""
-        last, triplets = getattr(self, "_shares", None), given.row_numbers
-        if not self.warm_start or last is None or self.triplets_.shape[1] != triplets.shape[1]:
+        previous = getattr(self, "_previous", None)
+        triplets = given.row_numbers
+        if not self.warm_start or previous is None:
             return None
-        place = find_rows(triplets, like(self.triplets_, triplets))
+        if previous.triplets.shape[1] != triplets.shape[1]:
+            return None
+        place = find_rows(triplets, like(previous.triplets, triplets))
         weights = 1.0 if given.weights is None else given.weights / given.weights.mean()
         unit = C / len(triplets) * weights
-        last = like(last, triplets, given.dtype)
-        return namespace(triplets).where(place >= 0, last[place] * unit, 0.0)
+        shares = like(previous.shares, triplets, given.dtype)
+        return namespace(triplets).where(place >= 0, shares[place] * unit, 0.0)
 
 
 def _keep_beyond(X, span, level):

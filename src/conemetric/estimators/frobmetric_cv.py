@@ -10,8 +10,9 @@ from sklearn.model_selection import check_cv
 from sklearn.utils import check_random_state
 
 from ..core.arrays import take, to_numpy
+from ..core.atomic import atomic_fit
 from ..core.progress import all_or_nothing
-from ..core.sklearn_private import Interval, fit_context
+from ..core.sklearn_private import Interval
 from ..core.weights import check_weights, class_factors
 from ..evaluation.knn import knn_predict
 from ..neighbours.ties import canonical_order, labelled_keys
@@ -78,7 +79,7 @@ preprocessor, tol, max_iter, random_state, verbose
     }
     del _parameter_constraints["C"], _parameter_constraints["warm_start"]  # not parameters
 
-    @fit_context(prefer_skip_nested_validation=True)
+    @atomic_fit(prefer_skip_nested_validation=True)
     def fit(  # type: ignore[override]
         self, X: Any, y: Any = None, *, sample_weight: Any = None, target: str = "auto"
     ) -> Self:

@@ -19,8 +19,9 @@ from sklearn.utils import check_random_state
 from ..constraints.labels import check_labels, is_continuous
 from ..core import spectral
 from ..core.arrays import float64, identity, like, namespace, on_device, take, transposed, zeros
-from ..core.blas import few_blas_threads
-from ..core.sklearn_private import Interval, StrOptions, fit_context
+from ..core.atomic import atomic_fit
+from ..core.blas import blas_threads_for
+from ..core.sklearn_private import Interval, StrOptions
 from ..core.slices import slices
 from ..core.weights import check_range, check_weights
 from ..evaluation.knn import evenly_by_class
@@ -28,6 +29,8 @@ from ..neighbours.ties import canonical_order
 from ..solvers.base import Certificate
 from ..solvers.kernel_ridge import CITY_BLOCK, KERNELS, KernelSetting, KernelSum, solve_exactly
 from .base import SOLVER_PARAMETERS, MahalanobisMetric, Seed
+from .checks import WEIGHTS, because
+from .tuples import TUPLES
 from .validation import rows_coincide, validate_labelled_points
 from .warnings import warn_if_unscaled
 
@@ -197,6 +200,11 @@ class GradientMetric(MahalanobisMetric):
     random_state: Seed = None
     verbose: int = 0
 
+    _expected_failed_checks = because(
+        "weights are relative to their mean, and the width of the kernel is relative to the mean "
+        f"distance without weights; {TUPLES}",
+        WEIGHTS[:1],
+    )
     _parameter_constraints = {
         "kernel": [StrOptions(set(KERNELS))],
         "diagonal": ["boolean", "array-like"],
@@ -206,7 +214,7 @@ class GradientMetric(MahalanobisMetric):
         **{name: SOLVER_PARAMETERS[name] for name in ("random_state", "verbose")},
     }
 
-    @fit_context(prefer_skip_nested_validation=True)
+    @atomic_fit(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, *, sample_weight: Any = None, target: str = "auto") -> Self:
         """Learn the metric from labels or numbers.
 
@@ -243,7 +251,8 @@ class GradientMetric(MahalanobisMetric):
             ordered = rows[canonical_order(take(X, rows), labels[rows])]
             rows = evenly_by_class(rng.permutation(ordered), labels)[:most]
         options = {name: getattr(self, name) for name in ("kernel", "n_rounds", "ridge", "width")}
-        with few_blas_threads(len(rows) * X.shape[1]):
+        factorisation = float(len(rows)) ** 3 / 3
+        with blas_threads_for(factorisation):
             given = float64(take(X, rows)), Y[rows], weights[rows] / weights[rows].mean()
             rounds = list(gradient_rounds(*given, diagonal=blocks, **options))
         if self.verbose:
@@ -251,7 +260,6 @@ class GradientMetric(MahalanobisMetric):
                 print(f"[GradientMetric] round {number}: objective {each.certificate.primal:.6e}")
         L, certificate = rounds[-1]
         L = namespace(L).diag(L) if L.ndim == 1 else spectral.canonical_factor(L)
-        self._forget_threshold()
         self.components_, self.certificate_ = transposed(like(L, X)), certificate
         self.objective_, self.n_iter_ = certificate.primal, self.n_rounds
         return self

@@ -8,19 +8,44 @@ from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_array, check_is_fitted
 
-from ..core.sklearn_private import Interval, fit_context
+from ..core.atomic import atomic_fit
+from ..core.sklearn_private import Interval
 from ..problems.eigenvalue import MMMFProgram
 from ..solvers.base import Solver
 from ..solvers.factored_descent import FactoredDescent
 from ..solvers.proximal_point import ProximalPoint
 from .base import SOLVER_PARAMETERS, CertifiedEstimator
+from .checks import because
 from .validation import refuse_dask
 
 # well above common rating scales (2 to 21 levels), below what looks like a quantity: every threshold
 # adds a constraint per observation, so that 50 levels take 2.5 times as long as 5 (900 observations)
 MAX_LEVELS = 50
+
+
+# checks that pass numbers, each of which would be a level
+OF_NUMBERS = (
+    "check_dict_unchanged",
+    "check_dont_overwrite_parameters",
+    "check_dtype_object",
+    "check_estimator_sparse_array",
+    "check_estimator_sparse_matrix",
+    "check_estimators_dtypes",
+    "check_estimators_pickle",
+    "check_f_contiguous_array_estimator",
+    "check_fit2d_predict1d",
+    "check_fit_check_is_fitted",
+    "check_fit_idempotent",
+    "check_fit_score_takes_y",
+    "check_methods_sample_order_invariance",
+    "check_methods_subset_invariance",
+    "check_n_features_in",
+    "check_n_features_in_after_fitting",
+    "check_pipeline_consistency",
+    "check_positive_only_tag_during_fit",
+)
 
 
 @dataclass(eq=False, repr=False)
@@ -92,13 +117,17 @@ class MaxMarginMatrixFactorization(CertifiedEstimator):
     max_iter: int = 500
     verbose: int = 0
 
+    _expected_failed_checks = because(
+        "Y has a few levels, such as ratings, and the check passes numbers of any size",
+        OF_NUMBERS,
+    )
     _parameter_constraints = {
         "gamma": [Interval(Real, 0, None, closed="neither")],
         "thresholds": ["array-like", None],
         **{name: SOLVER_PARAMETERS[name] for name in ("tol", "max_iter", "verbose")},
     }
 
-    @fit_context(prefer_skip_nested_validation=True)
+    @atomic_fit(prefer_skip_nested_validation=True)
     def fit(self, Y: Any, y: Any = None) -> Self:
         """Learn the factors.
 
@@ -142,8 +171,11 @@ class MaxMarginMatrixFactorization(CertifiedEstimator):
             )
         return thresholds
 
-    def __sklearn_is_fitted__(self):
-        return hasattr(self, "row_factors_")
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.allow_nan = True  # where nothing is observed
+        return tags
 
     def decision_function(self, entries: Any) -> np.ndarray:
         """Return the values of X at these entries (row, column).
@@ -193,17 +225,16 @@ def balanced(L: np.ndarray, n: int) -> np.ndarray:
 
 
 def _observations(Y):
-    if np.iscomplexobj(Y):
-        raise ValueError("Y holds complex numbers; give levels that can be ordered.")
     if sparse.issparse(Y):
+        if np.iscomplexobj(Y):
+            raise ValueError("Complex data not supported: pass levels of Y that can be ordered.")
         Y = sparse.coo_array(Y)
         Y.sum_duplicates()
         (rows, columns), values, shape = Y.coords, Y.data, Y.shape
     else:
-        masked = isinstance(Y, np.ma.MaskedArray)
-        Y = Y.astype(float).filled(np.nan) if masked else np.asarray(Y, dtype=float)
-        if Y.ndim != 2:
-            raise ValueError(f"Y has {Y.ndim} dimension(s); give a matrix.")
+        if isinstance(Y, np.ma.MaskedArray):
+            Y = np.ma.filled(Y.astype(float), np.nan)
+        Y = check_array(Y, dtype=np.float64, ensure_all_finite="allow-nan", input_name="Y")
         rows, columns = np.nonzero(~np.isnan(Y))
         values, shape = Y[rows, columns], Y.shape
     if len(values) == 0:

@@ -1,6 +1,5 @@
 """Maximum variance unfolding: keep the distances between neighbours, spread everything else."""
 
-from contextlib import nullcontext
 from dataclasses import KW_ONLY, dataclass, replace
 from itertools import islice
 from numbers import Integral, Real
@@ -13,8 +12,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from ..core import spectral
 from ..core.arrays import float64, like, namespace, to_numpy, zeros
-from ..core.blas import blas_threads
-from ..core.sklearn_private import Interval, StrOptions, barycenter_weights, fit_context
+from ..core.atomic import atomic_fit
+from ..core.blas import blas_threads_for
+from ..core.sklearn_private import Interval, StrOptions, barycenter_weights
 from ..neighbours.search import nearest
 from ..operators.base import Operator
 from ..operators.edges import EdgeOperator, ReducedEdges
@@ -29,8 +29,6 @@ from .validation import rows_coincide, validate_points
 
 ROUNDINGS = 8  # of a squared distance, at most, beside one per feature
 SIGMA_FACTOR = 10.0  # sigma="auto" costs at most 1 / (2 * SIGMA_FACTOR) of the variance
-# edges up to which one BLAS thread is used: those of NumPy and SciPy wait for each other longer
-ONE_THREAD_UP_TO = {"at_most": 2500, "equal": 0}
 # edges up to which the interior-point method is used: where distances may shrink, the low-rank
 # method is faster beyond; where they must be kept, it is slow, and more edges exceed the memory
 INTERIOR_UP_TO = {"at_most": 450, "equal": 6000}
@@ -141,7 +139,7 @@ class MaximumVarianceUnfolding(
         "n_components": [Interval(Integral, 1, None, closed="left")],
     }
 
-    @fit_context(prefer_skip_nested_validation=True)
+    @atomic_fit(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None) -> Self:
         """Unfold the rows of X.
 
@@ -239,15 +237,16 @@ class MaximumVarianceUnfolding(
             factor = whole.feasible(factor, whole.nodes.forward_factor(factor))
             return factor, factor if basis is None else basis.T @ factor
 
-        n_edges, start = problem.operator.n_constraints, None
+        n_edges = problem.operator.n_constraints
         few = n_edges <= INTERIOR_UP_TO[self.constraint]
         solver = (InteriorPoint if few else LowRankLagrangian)(self.tol, self.max_iter)
-        if few and whole.equality and n_edges > ROUGH_FROM:
-            *_, rough = islice(LowRankLagrangian(self.tol).steps(problem, None), ROUGH)
-            start = rough.primal_point
-        elif few and whole.equality:
-            start = feasible[0] if basis is None else basis.T @ feasible[0]
-        with blas_threads(1) if n_edges <= ONE_THREAD_UP_TO[self.constraint] else nullcontext():
+        start = None
+        with blas_threads_for(problem.dense_work):
+            if few and whole.equality and n_edges > ROUGH_FROM:
+                *_, rough = islice(LowRankLagrangian(self.tol).steps(problem, None), ROUGH)
+                start = rough.primal_point
+            elif few and whole.equality:
+                start = feasible[0] if basis is None else basis.T @ feasible[0]
             return self._run(solver, problem, keep=keep, start=start, **options)
 
     def _feasible_rows(self, points, face):
@@ -342,9 +341,6 @@ class MaximumVarianceUnfolding(
         """
         check_is_fitted(self)
         return self._factor @ self._factor.T
-
-    def __sklearn_is_fitted__(self):
-        return hasattr(self, "embedding_")
 
     @property
     def _n_features_out(self) -> int:

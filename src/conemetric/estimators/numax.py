@@ -11,8 +11,9 @@ from sklearn.utils import check_random_state
 from ..constraints.in_memory import check_pairs, check_similar
 from ..constraints.labels import encode_labels, refuse_continuous
 from ..core.arrays import on_device
+from ..core.atomic import atomic_fit
 from ..core.progress import all_or_nothing
-from ..core.sklearn_private import Interval, fit_context
+from ..core.sklearn_private import Interval
 from ..core.warn import warn_user
 from ..operators.secants import DUPLICATE, AllSecants, ListedSecants, Secants
 from ..operators.span import Coordinates, in_span
@@ -114,7 +115,7 @@ class NuMax(MahalanobisMetric):
         "tol": [Interval(Real, 0, 0.5, closed="neither")],
     }
 
-    @fit_context(prefer_skip_nested_validation=True)
+    @atomic_fit(prefer_skip_nested_validation=True)
     def fit(
         self, X: Any, y: Any = None, *, pairs: Any = None, similar: Any = None, target: str = "auto"
     ) -> Self:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 
 from ..constraints import block_labels, in_blocks, in_memory
-from ..constraints.block_rows import is_dask, read
+from ..constraints.block_rows import read
 from ..constraints.in_blocks import Constraints, ConstraintsInBlocks
 from ..constraints.labels import (
     LOWER_TARGETS,
@@ -18,14 +18,16 @@ from ..constraints.labels import (
     is_continuous,
     refuse_continuous,
 )
-from ..core.arrays import like, namespace, to_numpy
-from ..core.sklearn_private import Interval, StrOptions, fit_context
+from ..core.arrays import is_dask, like, namespace, to_numpy
+from ..core.atomic import atomic_fit
+from ..core.sklearn_private import Interval, StrOptions
 from ..core.warn import warn_user
 from ..core.weights import check_range, check_weights, class_factors
 from ..neighbours.precomputed import precomputed_neighbours
 from ..neighbours.search import neighbours_by_label, sample_rows, sample_size
 from .base import SOLVER_PARAMETERS, MahalanobisMetric, Seed
-from .tuples import NAMES, look_up, n_in_tuple, unfold
+from .checks import WEIGHTS, because
+from .tuples import NAMES, TUPLES, look_up, n_in_tuple, unfold
 from .validation import refuse_dask, validate_labelled_points, validate_points
 from .warnings import warn_if_unscaled
 
@@ -68,6 +70,12 @@ class SupervisedMetric(MahalanobisMetric):
         "preprocessor": ["array-like", callable, None],
         **SOLVER_PARAMETERS,
     }
+    _expected_failed_checks = because(
+        f"a repeated row is a target of its other copies, which its weight does not make it; {TUPLES}",
+        WEIGHTS,
+    )
+    # blocks keep no lists of constraints
+    _of_some_fits = ("triplets_", "pairs_", "similar_", "multipliers_")
     _takes_sparse = True
     _takes_dask = False
     _dask_needs: ClassVar[dict[str, tuple]] = {}  # parameters, and their values that blocks support
@@ -250,10 +258,7 @@ class SupervisedMetric(MahalanobisMetric):
         return neighbours_by_label(X, labels, self.n_targets, self.n_impostors, references)
 
     def _store_input(self, X, found, checkpoint):
-        """Set the attributes of a fit in blocks, which keeps no lists of constraints."""
-        lists = ("triplets_", "pairs_", "similar_", "multipliers_", "_shares", "feature_names_in_")
-        for name in {*lists} & set(vars(self)):  # of an earlier fit
-            delattr(self, name)
+        """Set the attributes of a fit in blocks."""
         self.n_features_in_ = found.rows.n_features
         if hasattr(X, "columns"):
             self.feature_names_in_ = np.asarray(X.columns, dtype=object)
@@ -272,7 +277,7 @@ class SupervisedMetric(MahalanobisMetric):
 class TripletMetric(SupervisedMetric):
     """Learns from triplets, given or found by labels; a subclass writes `_learn`."""
 
-    @fit_context(prefer_skip_nested_validation=True)
+    @atomic_fit(prefer_skip_nested_validation=True)
     def fit(
         self,
         X: Any,

@@ -17,12 +17,17 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted
 
 from ..core.arrays import as_array, is_torch, refuse_masked, to_numpy, unique_rows
+from ..core.atomic import atomic_update
 from ..evaluation.thresholds import PROMISES, ThresholdPromise, check_share, promised_threshold
 from ..neighbours.search import nearest
 from ..neighbours.ties import labelled_keys
 from .validation import FLOATS
 
 NAMES = {2: "pairs", 3: "triplets", 4: "quadruplets"}
+# a reason why scikit-learn's checks of weights fail: they ask for what an unfitted estimator offers
+TUPLES = (
+    "and decision_function exists before a fit, which may be to tuples, but not after one to rows"
+)
 STRATEGIES = ("accuracy", "f_beta", "max_tpr", "max_tnr", *PROMISES)
 
 
@@ -174,6 +179,7 @@ class TupleMethods(BaseEstimator):
         found = to_numpy(nearest(Z, None, 1, labelled_keys(X, y))[0][:, 0])
         return float(np.mean(y[found] == y))
 
+    @atomic_update
     def set_threshold(self, threshold: float) -> Self:
         """Set the largest distance at which `predict` calls a pair similar.
 
@@ -193,11 +199,7 @@ class TupleMethods(BaseEstimator):
         self.threshold_promise_ = None
         return self
 
-    def _forget_threshold(self):
-        """A threshold belongs to the metric it was set for; a new fit has none."""
-        for name in {"threshold_", "threshold_promise_"} & set(vars(self)):
-            delattr(self, name)
-
+    @atomic_update
     def calibrate_threshold(
         self,
         pairs: Any,

@@ -7,9 +7,15 @@ from scipy.sparse import issparse
 from sklearn.utils import assert_all_finite, get_tags
 from sklearn.utils.validation import check_consistent_length, column_or_1d, validate_data
 
-from ..constraints.block_rows import is_dask
 from ..constraints.labels import refuse_missing_labels
-from ..core.arrays import is_torch, namespace, refuse_masked, refuse_repeated_names, to_numpy
+from ..core.arrays import (
+    is_dask,
+    is_torch,
+    namespace,
+    refuse_masked,
+    refuse_repeated_names,
+    to_numpy,
+)
 from ..core.dates import refuse_dates
 from ..core.sparse_rows import SparseRows
 

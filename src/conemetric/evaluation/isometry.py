@@ -12,11 +12,17 @@ import numpy as np
 from sklearn.utils import check_array
 
 from ..constraints.in_memory import check_pairs
-from ..core.arrays import is_torch, like, to_numpy
+from ..core.arrays import Array, is_torch, like, to_numpy
 from ..core.slices import slices
-from ..operators.secants import AllSecants, ListedSecants
+from ..operators.secants import AllSecants, ListedSecants, Secants
 
-SMALL_DELTA = 1e-9  # with bounds this tight a scan returns the extreme secants of every row
+# Bounds on distortions so tight that a scan returns the extreme secants of every row.
+TIGHT_DELTA = 1e-9
+# Scaled to this largest singular value, an embedding has no distortion above a quarter.
+SINGULAR_VALUE_BELOW = 0.5
+# Scaled so that the largest distortion found has this square root, it has that one, and any that is
+# larger still, far above 1.
+ROOT_ABOVE = 2.0
 
 
 @dataclass(frozen=True)
@@ -56,19 +62,22 @@ def isometry_constant(embedding: Any, X: Any) -> IsometryConstant:
     """
     secants = _secants(embedding, X)
     L = like(embedding.components_, secants.X, secants.xp.float64).T
-    # a scan returns the shortest secants below 1 and the longest above 1: scale all of
-    # them below, then the longest above
-    below = 0.5 / max(float(secants.xp.linalg.svdvals(L)[0]), np.finfo(float).tiny)
+    tiny = np.finfo(float).tiny
+    # A scan returns the shortest secants below 1 and the longest above 1: scale all of them below, then
+    # the longest above.
+    largest_singular = float(secants.xp.linalg.svdvals(L)[0])
+    below = SINGULAR_VALUE_BELOW / max(largest_singular, tiny)
     values = _scanned(embedding, X, secants, below * L)
-    above = 2 / max(values.max(), np.finfo(float).tiny) ** 0.5
+    above = ROOT_ABOVE / max(values.max(), tiny) ** 0.5
     largest = _scanned(embedding, X, secants, above * L).max(initial=values.max())
     return IsometryConstant(float(values.min()), float(largest))
 
 
-def _scanned(embedding, X, secants, L):
-    """Distortions of the pairs that a scan at L L' returns."""
-    keys = secants.scan(L, SMALL_DELTA, dtype=secants.xp.float64).keys
-    return distortions(embedding, X, np.stack([to_numpy(end) for end in secants.ends(keys)], 1))
+def _scanned(embedding: Any, X: Any, secants: Secants, L: Array) -> np.ndarray:
+    """Return the distortions of the pairs that a scan at L L' returns."""
+    keys = secants.scan(L, TIGHT_DELTA, dtype=secants.xp.float64).keys
+    a, b = secants.ends(keys)
+    return distortions(embedding, X, np.stack([to_numpy(a), to_numpy(b)], 1))
 
 
 def distortions(
@@ -102,26 +111,32 @@ def distortions(
     (190, True)
     """
     secants = _secants(embedding, X, pairs)
-    n_pairs = n_pairs if pairs is None else len(pairs)
+    if pairs is not None:
+        n_pairs = len(pairs)
     keys = secants.sample(n_pairs, np.random.default_rng(random_state))
     L = like(embedding.components_, secants.X, secants.xp.float64).T
-    parts = [
-        secants.operator(keys[part], secants.xp.float64).forward_factor(L)
-        for part in slices(len(keys), secants.n_features)
-    ]
-    return np.concatenate([to_numpy(part) for part in parts])
+    parts = []
+    for part in slices(len(keys), secants.n_features):
+        operator = secants.operator(keys[part], secants.xp.float64)
+        parts.append(to_numpy(operator.forward_factor(L)))
+    return np.concatenate(parts)
 
 
-def _secants(embedding, X, pairs=None):
+def _secants(embedding: Any, X: Any, pairs: Any = None) -> Secants:
+    """Return the secants between all rows of X, or of these pairs, checked."""
     if not is_torch(X):
         X = check_array(X, dtype=[np.float64, np.float32], ensure_min_samples=2, input_name="X")
     width = embedding.components_.shape[1]
     if X.shape[1] != width:
         raise ValueError(f"X has {X.shape[1]} features, but the embedding takes {width}.")
-    secants = AllSecants(X) if pairs is None else ListedSecants(X, check_pairs(pairs, len(X)))
+    secants: Secants
+    if pairs is None:
+        secants = AllSecants(X)
+    else:
+        secants = ListedSecants(X, check_pairs(pairs, len(X)))
     if secants.empty:
         raise ValueError(
-            "The points of every pair coincide, so there is no distance to preserve; give rows of "
-            "X that differ."
+            "X has no distance to preserve, since the points of every pair coincide; pass rows that "
+            "differ."
         )
     return secants

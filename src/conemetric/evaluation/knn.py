@@ -49,11 +49,17 @@ def knn_error(
     """
     check_consistent_length(X_train, y_train)
     check_consistent_length(X_test, y_test)
-    ks = [int(k) for k in np.atleast_1d(n_neighbors)]
-    k = min(max(ks), len(X_train))
-    labels = to_numpy(y_train)[_neighbours(metric, X_train, y_train, X_test, k)]
-    errors = [float(np.mean(majority(labels[:, :k]) != to_numpy(y_test))) for k in ks]
-    return errors if np.ndim(n_neighbors) else errors[0]
+    counts = [int(k) for k in np.atleast_1d(n_neighbors)]
+    n_searched = min(max(counts), len(X_train))
+    neighbours = _neighbours(metric, X_train, y_train, X_test, n_searched)
+    labels = to_numpy(y_train)[neighbours]
+    errors = []
+    for k in counts:
+        is_wrong = majority(labels[:, :k]) != to_numpy(y_test)
+        errors.append(float(np.mean(is_wrong)))
+    if np.ndim(n_neighbors) == 0:
+        return errors[0]
+    return errors
 
 
 def precision_at_k(
@@ -84,13 +90,13 @@ def precision_at_k(
     array([1. , 0.5])
     """
     labels = to_numpy(y)[_neighbours(metric, X, y, queries, max(k))]
-    hits = labels == to_numpy(y_queries)[:, None]
-    return np.array([hits[:, :size].mean() for size in k])
+    has_label_of_query = labels == to_numpy(y_queries)[:, None]
+    return np.array([has_label_of_query[:, :size].mean() for size in k])
 
 
 def neighbour_recall(metric: Any, X: Any, queries: Any, k: int = 10) -> float:
-    """Share of each query's k nearest points of X by Euclidean distance that are still
-    among its k nearest by ``metric``, averaged over the queries.
+    """Share of each query's k nearest points of X by Euclidean distance that are still among its k
+    nearest by ``metric``, averaged over the queries.
 
     Parameters
     ----------
@@ -112,50 +118,61 @@ def neighbour_recall(metric: Any, X: Any, queries: Any, k: int = 10) -> float:
     >>> neighbour_recall(PCA(3).fit(X), X[10:], X[:10], k=5)
     1.0
     """
-    before, after = (_neighbours(each, X, np.zeros(len(X)), queries, k) for each in (None, metric))
-    kept = [np.isin(found, true).mean() for found, true in zip(after, before, strict=True)]
+    one_label = np.zeros(len(X))
+    before = _neighbours(None, X, one_label, queries, k)
+    after = _neighbours(metric, X, one_label, queries, k)
+    kept = []
+    for rows_before, rows_after in zip(before, after, strict=True):
+        kept.append(np.isin(rows_after, rows_before).mean())
     return float(np.mean(kept))
 
 
-def _neighbours(metric, X, y, queries, k):
-    """Row numbers of the k points of X nearest to each query, nearest first."""
+def _neighbours(metric: Any, X: Any, y: Any, queries: Any, k: int) -> np.ndarray:
+    """Return the row numbers of the k points of X nearest to each query, nearest first."""
     if not 1 <= k <= len(X):
         raise ValueError(f"k={k} must be from 1 to the {len(X)} points searched.")
     keys = labelled_keys(X, y)
     if metric is not None:
-        X, queries = metric.transform(X), metric.transform(queries)
-    return to_numpy(nearest(queries, X, k, keys)[0])
+        X = metric.transform(X)
+        queries = metric.transform(queries)
+    return to_numpy(nearest(queries, X, k, keys).numbers)
 
 
 def knn_predict(
     X_train: Any, y_train: Any, X_test: Any, n_neighbors: int = 3, keys: np.ndarray | None = None
 ) -> np.ndarray:
-    """Majority label of the nearest rows; ties as in `knn_error`, ``keys`` as below."""
-    return majority(nearest_labels(X_train, y_train, X_test, n_neighbors, keys)[1])
+    """Return the majority label of the nearest rows; ties as in `knn_error`, ``keys`` as in
+    `nearest_labels`.
+    """
+    _, labels = nearest_labels(X_train, y_train, X_test, n_neighbors, keys)
+    return majority(labels)
 
 
 def nearest_labels(
     X_train: Any, y_train: Any, X_test: Any, n_neighbors: int, keys: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Distances and labels of the ``n_neighbors`` nearest training rows of each test row
-    (of all training rows if there are fewer), nearest first.
+    """Return distances and labels of the ``n_neighbors`` nearest training rows of each test row (of
+    all training rows if there are fewer), nearest first.
 
     ``keys`` order rows at the same distance: `labelled_keys` of the training rows before
     any metric was applied (default: of X_train).
     """
-    keys = labelled_keys(X_train, y_train) if keys is None else keys
+    if keys is None:
+        keys = labelled_keys(X_train, y_train)
     numbers, distances = nearest(X_test, X_train, min(n_neighbors, len(X_train)), keys)
     return to_numpy(distances), to_numpy(y_train)[to_numpy(numbers)]
 
 
 def majority(labels: np.ndarray) -> np.ndarray:
-    """Most frequent label of each row; of equally frequent ones the first."""
-    votes = sum((labels == labels[:, [j]]).astype(np.int32) for j in range(labels.shape[1]))
+    """Return the most frequent label of each row; of equally frequent ones the first."""
+    votes = np.zeros(labels.shape, np.int32)  # for each entry, how many of its row equal it
+    for j in range(labels.shape[1]):
+        votes += labels == labels[:, [j]]
     return labels[np.arange(len(labels)), np.argmax(votes, axis=1)]
 
 
 def evenly_by_class(rows: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """The rows reordered so that every class is spread evenly, each in its own order: classes
+    """Return the rows reordered so that every class is spread evenly, each in its own order: classes
     0, 0, 0, 0, 1, 1 become 0, 1, 0, 0, 1, 0.
     """
     place = np.empty(len(rows))

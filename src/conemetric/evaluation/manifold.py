@@ -25,6 +25,8 @@ from sklearn.utils.validation import check_array, check_consistent_length
 from ..core.slices import slices
 from ..neighbours.ties import row_keys
 
+ARRAYS_OF_RANKS = 4  # arrays of distances, orders or ranks that are held at a time
+
 
 @dataclass(frozen=True)
 class NeighbourhoodQuality:
@@ -81,29 +83,41 @@ def neighbourhood_quality(X: Any, embedding: Any) -> NeighbourhoodQuality:
     X = check_array(X, dtype=np.float64, ensure_min_samples=4, input_name="X")
     Y = check_array(embedding, dtype=np.float64, ensure_min_samples=4, input_name="embedding")
     check_consistent_length(X, Y)
+    # of points at equal distances the one with the lower key comes first
     order = np.argsort(row_keys(X) + row_keys(Y), kind="stable")
-    X, Y, n = X[order], Y[order], len(X)
-    kept, farther, nearer = (np.zeros(n, dtype=np.int64) for _ in range(3))
-    rank = np.arange(1, n)
-    for part in slices(n, 4 * n):  # four arrays of distances or ranks
-        rows = np.arange(n)[part]
-        order = _neighbours(Y, rows)
-        in_data = np.empty((len(rows), n), dtype=np.int64)
-        np.put_along_axis(in_data, _neighbours(X, rows), np.broadcast_to(rank, order.shape), axis=1)
-        # ranks in the data, sorted by the rank in the embedding
-        in_data = np.take_along_axis(in_data, order, axis=1)
-        worse = np.maximum(in_data, rank)
+    X = X[order]
+    Y = Y[order]
+    n = len(X)
+    # how many pairs (i, j) have max(rho_ij, r_ij) = 0 ... n - 1: of all, those with rho < r, with rho > r
+    kept = np.zeros(n, dtype=np.int64)
+    farther = np.zeros(n, dtype=np.int64)
+    nearer = np.zeros(n, dtype=np.int64)
+    r = np.arange(1, n)
+    for part in slices(n, ARRAYS_OF_RANKS * n):
+        rho = _ranks_in_data(X, Y, np.arange(n)[part])
+        worse = np.maximum(rho, r)
         kept += np.bincount(worse.ravel(), minlength=n)
-        farther += np.bincount(worse[in_data < rank], minlength=n)
-        nearer += np.bincount(worse[in_data > rank], minlength=n)
+        farther += np.bincount(worse[rho < r], minlength=n)
+        nearer += np.bincount(worse[rho > r], minlength=n)
     K = np.arange(1, n - 1)
     Q = np.cumsum(kept)[1 : n - 1] / (K * n)
     B = np.cumsum(farther - nearer)[1 : n - 1] / (K * n)
     return NeighbourhoodQuality(K, Q, B)
 
 
+def _ranks_in_data(X: np.ndarray, Y: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """Return the rank in X of every neighbour of some rows, in the order of their ranks in Y."""
+    n = len(X)
+    order_in_data = _neighbours(X, rows)
+    ranks = np.empty((len(rows), n), dtype=np.int64)
+    np.put_along_axis(
+        ranks, order_in_data, np.broadcast_to(np.arange(1, n), order_in_data.shape), axis=1
+    )
+    return np.take_along_axis(ranks, _neighbours(Y, rows), axis=1)
+
+
 def _neighbours(points: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """All other points, nearest first, for each of ``rows``."""
+    """Return all other points, nearest first, for each of ``rows``."""
     distances = pairwise_distances(points[rows], points)
     distances[np.arange(len(rows)), rows] = -1.0  # a point comes before its duplicates
     return np.argsort(distances, axis=1, kind="stable")[:, 1:]

@@ -1,5 +1,6 @@
 """Confidence intervals of means, and paired tests of two methods on the same items."""
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,24 +10,30 @@ from ..core.slices import slices
 from .thresholds import check_share
 
 SIGNIFICANT = 0.05  # p at or below which a difference counts: the usual 5 %
-RESAMPLED = 1 << 22  # numbers drawn at a time by the resampling tests: 32 MiB
+MAX_DRAWN = 1 << 22  # numbers that the bootstrap draws at a time: 32 MiB
+# Signs that the randomisation test draws at a time: each takes two numbers, and the differences with
+# these signs are held as well.
+MAX_SIGNS_DRAWN = 1 << 18
+# Means that differ by no more than this share of the mean differ by rounding.
+ROUNDING_RTOL = 1e-14
 
 
 def mean_interval(values: Any, confidence: float = 0.95) -> tuple[float, float]:
-    """Student's confidence interval of a mean; infinite for a single value."""
+    """Return Student's confidence interval of a mean; infinite for a single value."""
     values = np.asarray(values, dtype=float)
     if values.ndim != 1 or len(values) == 0:
-        raise ValueError(f"values has shape {values.shape}; give one number per run.")
+        raise ValueError(f"values has shape {values.shape}; pass one number per run.")
     check_share(confidence, "confidence")
     if len(values) == 1:
         return -np.inf, np.inf
     error = values.std(ddof=1) / len(values) ** 0.5
-    half = float(stats.t.ppf((1 + confidence) / 2, len(values) - 1) * error)
-    return float(values.mean()) - half, float(values.mean()) + half
+    half_width = float(stats.t.ppf((1 + confidence) / 2, len(values) - 1) * error)
+    mean = float(values.mean())
+    return mean - half_width, mean + half_width
 
 
 def mcnemar(before: np.ndarray, after: np.ndarray) -> float:
-    """p-value of the two-sided exact McNemar test of two methods.
+    """Return the p-value of the two-sided exact McNemar test of two methods.
 
     Parameters
     ----------
@@ -45,13 +52,16 @@ def mcnemar(before: np.ndarray, after: np.ndarray) -> float:
     >>> mcnemar(np.array([True] * 6 + [False] * 4), np.zeros(10, bool))
     0.03125
     """
-    fixed, broken = int((before & ~after).sum()), int((after & ~before).sum())
-    return float(stats.binomtest(fixed, fixed + broken).pvalue) if fixed + broken else 1.0
+    fixed = int((before & ~after).sum())
+    broken = int((after & ~before).sum())
+    if fixed + broken == 0:
+        return 1.0
+    return float(stats.binomtest(fixed, fixed + broken).pvalue)
 
 
 class PairedDifference(NamedTuple):
-    """Mean of ``after - before`` over ``n`` queries, its bootstrap interval, and the
-    two-sided p-value of the randomisation test.
+    """Mean of ``after - before`` over ``n`` queries, its bootstrap interval, and the two-sided p-value
+    of the randomisation test.
     """
 
     difference: float
@@ -96,35 +106,73 @@ def paired_difference(
     (0.2, True, 0.0625)
     """
     check_share(confidence, "confidence")
-    before, after = np.asarray(before, dtype=float), np.asarray(after, dtype=float)
+    before = np.asarray(before, dtype=float)
+    after = np.asarray(after, dtype=float)
     if before.ndim != 1 or before.shape != after.shape:
         raise ValueError(
-            f"give one value per query for each system; got shapes {before.shape} and "
-            f"{after.shape}."
+            f"before has shape {before.shape} and after {after.shape}; pass one value per query for "
+            "each system."
         )
-    difference = (after - before)[~np.isnan(after - before)]
-    if len(difference) < 2:
-        raise ValueError(f"{len(difference)} queries have a value for both; at least 2 are needed.")
-    options = {"n_resamples": n_resamples, "random_state": random_state, "method": "percentile"}
-    options |= {"confidence_level": confidence, "batch": max(1, RESAMPLED // len(difference))}
-    spread = stats.bootstrap((difference,), np.mean, **options)
-    low, high = (float(end) for end in spread.confidence_interval)
-    p_value = randomisation_test(difference, n_resamples, random_state)
-    return PairedDifference(float(difference.mean()), low, high, p_value, len(difference))
+    differences = after - before
+    differences = differences[~np.isnan(differences)]
+    n = len(differences)
+    if n < 2:
+        raise ValueError(
+            f"before and after both have a value for {n} queries; pass at least 2 such queries."
+        )
+    bootstrap = stats.bootstrap(
+        (differences,),
+        np.mean,
+        method="percentile",
+        confidence_level=confidence,
+        n_resamples=n_resamples,
+        batch=max(1, MAX_DRAWN // n),
+        random_state=random_state,
+    )
+    return PairedDifference(
+        difference=float(differences.mean()),
+        low=float(bootstrap.confidence_interval.low),
+        high=float(bootstrap.confidence_interval.high),
+        p_value=randomisation_test(differences, n_resamples, random_state),
+        n=n,
+    )
 
 
 def randomisation_test(differences: np.ndarray, n_resamples: int = 9999, seed: int = 0) -> float:
-    """Two-sided p-value of a mean among those with random signs, or with all signs if these are few.
+    """Return the two-sided p-value of a mean among those with random signs, or with all signs if these
+    are few.
+
     The draws, and so the p-value, are those of SciPy's `permutation_test`, which sorts each pair.
     """
-    n, rng, mean = len(differences), np.random.RandomState(seed), differences.mean()
-    exact = 2**n <= n_resamples
-    if exact:
-        flipped: Any = [np.arange(2**n)[:, None] >> np.arange(n) & 1 == 1]
+    n = len(differences)
+    mean = differences.mean()
+    all_signs = 2**n <= n_resamples
+    if all_signs:
+        batches = _all_flips(n)
     else:
-        sizes = [part.stop - part.start for part in slices(n_resamples, n, RESAMPLED >> 4)]
-        flipped = (np.diff(rng.random_sample((size, n, 2)))[..., 0] < 0 for size in sizes)
-    means = np.concatenate([np.where(each, -differences, differences).mean(1) for each in flipped])
-    rounding = 1e-14 * abs(mean)
-    extreme = min(np.sum(means <= mean + rounding), np.sum(means >= mean - rounding)) + (not exact)
-    return float(min(1.0, 2 * extreme / (len(means) + (not exact))))
+        batches = _random_flips(n, n_resamples, seed)
+    means = []
+    for flips in batches:
+        means.append(np.where(flips, -differences, differences).mean(1))
+    resampled = np.concatenate(means)
+    rounding = ROUNDING_RTOL * abs(mean)
+    n_below = np.sum(resampled <= mean + rounding)
+    n_above = np.sum(resampled >= mean - rounding)
+    # the signs that were observed count too; they are among all signs already
+    n_observed = 0 if all_signs else 1
+    share = (min(n_below, n_above) + n_observed) / (len(resampled) + n_observed)
+    return float(min(1.0, 2 * share))
+
+
+def _all_flips(n: int) -> Iterator[np.ndarray]:
+    """Yield which of n signs to flip, for all 2^n choices at once: the binary digits of 0 ... 2^n - 1."""
+    yield np.arange(2**n)[:, None] >> np.arange(n) & 1 == 1
+
+
+def _random_flips(n: int, n_resamples: int, seed: int) -> Iterator[np.ndarray]:
+    """Yield which of n signs to flip, for random choices, a batch at a time."""
+    rng = np.random.RandomState(seed)
+    for part in slices(n_resamples, n, MAX_SIGNS_DRAWN):
+        # as SciPy draws the order of each pair (difference, -difference)
+        pairs = rng.random_sample((part.stop - part.start, n, 2))
+        yield pairs[..., 1] < pairs[..., 0]

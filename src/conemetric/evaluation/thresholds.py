@@ -10,11 +10,10 @@ case of the binomial, Biometrika 26 (1934), 404-413.
 
 from bisect import bisect_right
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import count
 from math import floor, log1p
 from numbers import Real
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import betaincinv
@@ -22,13 +21,20 @@ from scipy.special import betaincinv
 from ..core.advice import AdviceError
 from .verification import check_scored_pairs
 
-# strategy: the pairs its errors are counted among, and what an error is
+
+class CountedErrors(NamedTuple):
+    """What a strategy bounds: the pairs that errors are counted among, and what an error is."""
+
+    kind: str
+    error: str
+
+
 PROMISES = {
-    "max_fpr": ("dissimilar", "called similar"),
-    "min_tpr": ("similar", "called dissimilar"),
+    "max_fpr": CountedErrors("dissimilar", "called similar"),
+    "min_tpr": CountedErrors("similar", "called dissimilar"),
 }
 
-SMALLEST_SHARE = 1e-12  # a rate this small would need more pairs than fit in memory
+MIN_SHARE = 1e-12  # a rate this small would need more pairs than fit in memory
 
 
 def binomial_upper_bound(errors: int, n: int, confidence: float = 0.95) -> float:
@@ -53,9 +59,11 @@ def binomial_upper_bound(errors: int, n: int, confidence: float = 0.95) -> float
     (0.0295, 0.0757)
     """
     if not 0 <= errors <= n or n < 1:
-        raise ValueError(f"errors={errors} of n={n}; give 0 <= errors <= n and n >= 1.")
+        raise ValueError(f"errors={errors} of n={n}; pass 0 <= errors <= n and n >= 1.")
     check_share(confidence, "confidence")
-    return 1.0 if errors == n else float(betaincinv(errors + 1, n - errors, confidence))
+    if errors == n:
+        return 1.0
+    return float(betaincinv(errors + 1, n - errors, confidence))
 
 
 def fewest_needed(alpha: float, confidence: float = 0.95) -> int:
@@ -78,20 +86,26 @@ def fewest_needed(alpha: float, confidence: float = 0.95) -> int:
     """
     check_share(alpha, "alpha")
     check_share(confidence, "confidence")
-    # without error the bound is 1 - (1 - confidence)^(1/n)
+    # Without error the bound is 1 - (1 - confidence)^(1/n); rounding may make this one too few or more.
     start = max(1, floor(log1p(-confidence) / log1p(-alpha)))
     return next(n for n in count(start) if binomial_upper_bound(0, n, confidence) <= alpha)
 
 
 def most_errors(n: int, alpha: float, confidence: float = 0.95) -> int:
-    """The most errors in ``n`` trials that bound the error rate by ``alpha``; -1 if none do."""
-    bound = partial(binomial_upper_bound, n=n, confidence=confidence)
-    return bisect_right(range(n), alpha, key=bound) - 1
+    """Return the most errors in ``n`` trials that bound the error rate by ``alpha``; -1 if none do."""
+
+    def bound(errors: int) -> float:
+        return binomial_upper_bound(errors, n, confidence)
+
+    n_allowed = bisect_right(
+        range(n), alpha, key=bound
+    )  # counts 0, 1, ... whose bound is low enough
+    return n_allowed - 1
 
 
 def check_share(value: float, name: str) -> None:
     """Refuse a parameter that is not a number between 0 and 1."""
-    if not isinstance(value, Real) or not SMALLEST_SHARE <= value < 1:
+    if not isinstance(value, Real) or not MIN_SHARE <= value < 1:
         raise AdviceError("must be a number between 0 and 1.", {}, name, value)
 
 
@@ -129,7 +143,7 @@ class ThresholdPromise:
             raise ValueError(
                 f"strategy={self.strategy!r} with alpha={self.alpha:g} and "
                 f"confidence={self.confidence:g} needs at least {needed:,} "
-                f"{PROMISES[self.strategy][0]} pairs; got {self.n:,}. Give more, or raise alpha."
+                f"{PROMISES[self.strategy].kind} pairs; got {self.n:,}. Pass more, or raise alpha."
             )
         if not 0 <= self.errors <= self.most_errors:
             raise ValueError(
@@ -149,10 +163,11 @@ class ThresholdPromise:
 
     def __str__(self) -> str:
         kind, error = PROMISES[self.strategy]
+        rate = f"{100 * self.alpha:.4g} %"
+        confidence = f"{100 * self.confidence:.6g} %"
         return (
-            f"at most {100 * self.alpha:.4g} % of {kind} pairs are {error}, with "
-            f"{100 * self.confidence:.6g} % confidence, for pairs drawn like the {self.n:,} "
-            f"{kind} ones that set the threshold"
+            f"at most {rate} of {kind} pairs are {error}, with {confidence} confidence, for pairs "
+            f"drawn like the {self.n:,} {kind} ones that set the threshold"
         )
 
 
@@ -196,24 +211,39 @@ def promised_threshold(
     """
     check_share(alpha, "alpha")
     check_share(confidence, "confidence")
-    alpha, confidence = float(alpha), float(confidence)
     distance, similar = check_scored_pairs(distance, similar, "distance")
-    false_alarms = strategy == "max_fpr"
-    counted = distance[similar != false_alarms]
-    promise = ThresholdPromise(strategy, alpha, confidence, len(counted), 0)
-    k = promise.most_errors
-    # all thresholds t with lower <= t < upper decide alike, and are the best that keep k errors
-    if false_alarms:
-        upper = np.partition(counted, k)[k]
-        if upper <= 0:
-            raise ValueError(
-                f"no threshold keeps alpha={alpha:g}: more than {k} of {promise.n:,} dissimilar pairs "
-                "have distance 0; raise alpha, or check the pairs."
-            )
-        lower = distance[distance < upper].max(initial=0.0)
-    else:
-        lower = -np.partition(-counted, k)[k]
-        upper = distance[distance > lower].min(initial=np.inf)
+    counts_false_alarms = strategy == "max_fpr"
+    counted = distance[~similar] if counts_false_alarms else distance[similar]
+    promise = ThresholdPromise(
+        strategy=strategy,
+        alpha=float(alpha),
+        confidence=float(confidence),
+        n=len(counted),
+        errors=0,
+    )
+    lower, upper = _best_thresholds(distance, counted, promise)
     middle = lower + (upper - lower) / 2
-    threshold = float(middle if middle < upper else lower)
-    return threshold, replace(promise, errors=int(np.sum((counted <= threshold) == false_alarms)))
+    threshold = float(middle)
+    if middle >= upper:  # they are adjacent numbers
+        threshold = float(lower)
+    is_error = counted <= threshold if counts_false_alarms else counted > threshold
+    return threshold, replace(promise, errors=int(is_error.sum()))
+
+
+def _best_thresholds(
+    distance: np.ndarray, counted: np.ndarray, promise: ThresholdPromise
+) -> tuple[float, float]:
+    """Return (lower, upper): all thresholds t with lower <= t < upper decide alike, and are the most
+    useful ones with no more errors among the ``counted`` distances than the promise allows.
+    """
+    k = promise.most_errors
+    if promise.strategy == "min_tpr":
+        lower = -np.partition(-counted, k)[k]  # k similar pairs at most are farther
+        return lower, distance[distance > lower].min(initial=np.inf)
+    upper = np.partition(counted, k)[k]  # k dissimilar pairs at most are nearer
+    if upper <= 0:
+        raise ValueError(
+            f"no threshold keeps alpha={promise.alpha:g}: more than {k} of {promise.n:,} dissimilar "
+            "pairs have distance 0; raise alpha, or check the pairs."
+        )
+    return distance[distance < upper].max(initial=0.0), upper

@@ -36,21 +36,24 @@ def best_threshold(score: Any, similar: Any) -> tuple[float, float]:
     """
     score, similar = check_scored_pairs(score, similar, "score")
     order = np.argsort(-score, kind="stable")
-    score, similar = score[order], similar[order]
+    score = score[order]
+    similar = similar[order]
     # accepting the first c pairs is correct for the similar among them and the dissimilar after
-    correct = np.sum(~similar) + np.concatenate([[0], np.cumsum(np.where(similar, 1, -1))])
+    gained = np.cumsum(np.where(similar, 1, -1))
+    n_correct = np.sum(~similar) + np.concatenate([[0], gained])
     # equal scores are accepted together
-    allowed = np.concatenate([[True], score[1:] < score[:-1], [True]])
-    cut = int(np.argmax(np.where(allowed, correct, -1)))
+    can_end_here = np.concatenate([[True], score[1:] < score[:-1], [True]])
+    n_accepted = int(np.argmax(np.where(can_end_here, n_correct, -1)))
     bounds = np.concatenate([[np.inf], score, [-np.inf]])
-    return float(bounds[cut] + bounds[cut + 1]) / 2, float(correct[cut] / len(score))
+    threshold = float(bounds[n_accepted] + bounds[n_accepted + 1]) / 2
+    return threshold, float(n_correct[n_accepted] / len(score))
 
 
 def check_scored_pairs(values: Any, similar: Any, name: str) -> tuple[np.ndarray, np.ndarray]:
-    """Validate scores or distances of pairs, and the mask of similar pairs."""
+    """Return scores or distances of pairs, and the mask of similar pairs, validated."""
     values = np.asarray(values, dtype=np.float64)
     if values.ndim != 1 or len(values) == 0:
-        raise ValueError(f"{name} has shape {values.shape}; give one number for each pair.")
+        raise ValueError(f"{name} has shape {values.shape}; pass one number for each pair.")
     similar = check_similar(similar, len(values))
     if not np.isfinite(values).all():
         raise ValueError(f"{name} contains NaN or infinity; check the metric that produced it.")
@@ -113,7 +116,7 @@ def cross_validate(score: Any, similar: Any, fold: Any) -> Verification:
     names = np.unique(fold)
     if np.shape(fold) != score.shape or len(names) < 2:
         raise ValueError(
-            f"fold has shape {np.shape(fold)} and names {len(names)} fold(s); give one for each of "
+            f"fold has shape {np.shape(fold)} and names {len(names)} fold(s); pass one for each of "
             f"the {len(score)} pairs, at least 2 in all."
         )
     accuracy = np.empty(len(names))
@@ -122,13 +125,22 @@ def cross_validate(score: Any, similar: Any, fold: Any) -> Verification:
         threshold, _ = best_threshold(score[~test], similar[~test])
         accuracy[number] = np.mean((score[test] >= threshold) == similar[test])
     false_positive, true_positive, _ = roc_curve(similar, score)
+    # the equal error rate is where false alarms and misses are as frequent, here as near as they come
     crossing = np.argmin(np.abs(false_positive - (1 - true_positive)))
-    eer = float((false_positive[crossing] + 1 - true_positive[crossing]) / 2)
-    auc = float(roc_auc_score(similar, score))
-    return Verification(accuracy, false_positive, true_positive, auc, eer)
+    equal_error_rate = float((false_positive[crossing] + 1 - true_positive[crossing]) / 2)
+    return Verification(
+        accuracy=accuracy,
+        false_positive_rate=false_positive,
+        true_positive_rate=true_positive,
+        auc=float(roc_auc_score(similar, score)),
+        equal_error_rate=equal_error_rate,
+    )
 
 
 def distance_score(metric: Any, X: Any, pairs: Any) -> np.ndarray:
-    """Minus the learned distance of each pair of rows of X (Euclidean if ``metric`` is None)."""
-    Z, pairs = to_numpy(X if metric is None else metric.transform(X)), to_numpy(pairs)
+    """Return minus the learned distance of each pair of rows of X (Euclidean if ``metric`` is None)."""
+    if metric is not None:
+        X = metric.transform(X)
+    Z = to_numpy(X)
+    pairs = to_numpy(pairs)
     return -np.linalg.norm(Z[pairs[:, 0]] - Z[pairs[:, 1]], axis=1)

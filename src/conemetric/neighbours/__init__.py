@@ -1,5 +1,6 @@
 """Nearest neighbours, of the same label and of others.
 
-`search` runs a search on the host (`exact`), on a device (`gpu`) or among sparse points (`sparse`),
-among all rows or a sample; `ranks` and `ties` define its result; `precomputed` checks a user's.
+`search` runs a search among all rows or a sample, on the host (`host`, with its `kernels`), on a device
+(`gpu`) or among sparse points (`sparse`), all of them exact; `ranks` and `ties` define its result;
+`precomputed` checks what a user passes.
 """

@@ -3,202 +3,326 @@ in float64; queries that rounding leaves in doubt are searched again by products
 """
 
 import threading
+from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import NamedTuple
 
 import numpy as np
 import torch
 
 from ..core.progress import emit
 from ..core.slices import slices
-from .ranks import DOUBLE_EPS, Found, Nearest, SearchQuery, product_gamma, rank_rows, tie_rule
+from .ranks import (
+    DOUBLE_EPS,
+    NearestByLabel,
+    NearestRows,
+    SearchQuery,
+    Ties,
+    product_gamma,
+    rank_rows,
+    tie_rule,
+)
 
-SPARE = 22  # extra candidates: half precision confuses near ones
-DISTANCES = 1 << 29  # held at a time
-GATHERED = 1 << 26  # coordinates held at a time to measure distances
-ROWS_AGAIN = 1024  # queries searched again at a time
+SPARE_CANDIDATES = 22  # of each query: half precision confuses near ones
+MAX_DISTANCES = 1 << 29  # held at a time
+MAX_COORDINATES = 1 << 26  # held at a time to measure distances
+MAX_ROWS_AGAIN = 1024  # queries searched again at a time
 CHUNK = 64  # columns represented by their least entry in a first selection
+MIN_CHUNKS_PER_CANDIDATE = 2  # with fewer, selecting by chunks saves nothing
 FORMATS = (torch.float16, torch.bfloat16)  # of products: more digits, or more range
+N_PARTS = 3  # numbers in half precision whose sum holds a squared length in single precision
+TENSOR_CORE_COLUMNS = 16  # tensor cores multiply matrices with multiples of so many columns
 
 
-def search(query: SearchQuery) -> Nearest:
+def search(query: SearchQuery) -> NearestByLabel:
     """Search exactly, on the device of the points.
 
     Rows are sorted by label: labels are compared only in the range of columns that has the labels
-    of a block of queries. Memory: `DISTANCES`, two copies of the points in half precision,
+    of a block of queries. Memory: `MAX_DISTANCES`, two copies of the points in half precision,
     and the lists of candidates.
     """
     state = DeviceSearch(query)
     near_same, near_other = state.candidates()
-    same = state.rank(True, query.n_same, *near_same)
-    return Nearest(same, state.rank(False, query.n_other, *near_other))
+    same_label = state.rank(True, near_same)
+    return NearestByLabel(same_label, state.rank(False, near_other))
+
+
+class Candidates(NamedTuple):
+    """A list of candidates for each query, in no order."""
+
+    references: torch.Tensor  # (n, c); -1 if there are too few
+    limits: torch.Tensor  # (n,), the largest squared distance; infinite if there are too few
+
+
+class Precision(NamedTuple):
+    """A format of products, and gamma of the squared distances they give."""
+
+    gamma: float
+    format: torch.dtype
+
+
+class Points(NamedTuple):
+    """Points as they were passed, and their order by label; labels are in this order."""
+
+    X: torch.Tensor
+    order: torch.Tensor
+    labels: torch.Tensor
+    host_labels: np.ndarray
+
+    @classmethod
+    def by_label(cls, X: torch.Tensor, y: np.ndarray) -> "Points":
+        """Sort points by their labels."""
+        order = np.argsort(y, kind="stable")
+        on_device = torch.as_tensor(order, device=X.device)
+        return cls(X, on_device, torch.as_tensor(y[order], device=X.device), y[order])
+
+    def sorted(self, places: torch.Tensor | slice = slice(None)) -> torch.Tensor:
+        """Return the points at some places of the order."""
+        return self.X[self.order[places]]
 
 
 class DeviceSearch:
-    """Queries and references in the order of their labels, which are on the host too."""
+    """Queries and references in the order of their labels, which are on the host too.
 
-    def __init__(self, query: SearchQuery):
-        (self.X, y), (self.R, reference_y) = query[:2]
-        self.device = self.X.device
-        self.order, self.host_labels = self._by_label(y)
-        self.reference_order, self.reference_host_labels = self._by_label(reference_y)
-        self.labels = torch.as_tensor(self.host_labels, device=self.device)
-        self.reference_labels = torch.as_tensor(self.reference_host_labels, device=self.device)
-        place = torch.full((len(self.R) + 1,), -1, device=self.device)
-        place[self.reference_order] = torch.arange(len(self.R), device=self.device)
-        self.own = place[torch.as_tensor(query.own, device=self.device)[self.order]]
-        numbers = query.numbers(np.arange(len(self.R)))
-        self.numbers = torch.as_tensor(numbers, device=self.device)[self.reference_order]
-        self.counts = query.n_same, query.n_other
-        self._most_gathered = max(1, GATHERED // self.X.shape[1])
-        self.centre = self.R.mean(0)
-        longest = max(float(_lengths(X - self.centre).max()) for X in (self.X, self.R))
-        self.unit = 2.0 ** np.ceil(np.log2(longest)) if longest > 0 else 1.0
-        eps = max(torch.finfo(X.dtype).eps for X in (self.X, self.R))
-        per_length, self.slope = tie_rule(self.X.shape[1], eps)
-        first = self.R[:1]  # columns of one value do not count, as in `tie_widths`
-        varying = (first != self.X).any(0) | (first != self.R).any(0)
-        moved = self.X if bool(varying.all()) else self.X[:, varying]
-        self.tie = per_length / self.unit * _lengths(moved)[self.order]
+    Distances are about the mean of the references, in a unit of length that is a power of two, so that
+    only sums of squares are rounded.
+    """
 
-    def _by_label(self, y):
-        order = np.argsort(y, kind="stable")
-        return torch.as_tensor(order, device=self.device), y[order]
+    def __init__(self, query: SearchQuery) -> None:
+        self.query = query
+        self.queries = Points.by_label(*query.queries)
+        self.references = Points.by_label(*query.references)
+        X = self.queries.X
+        R = self.references.X
+        self.device = X.device
+        n_references = len(R)
+        # where a reference has gone; the entry -1, for queries that are none, stays -1
+        place = torch.full((n_references + 1,), -1, device=self.device)
+        place[self.references.order] = torch.arange(n_references, device=self.device)
+        own = torch.as_tensor(query.own, device=self.device)
+        self.own = place[own[self.queries.order]]
+        numbers = torch.as_tensor(query.numbers(np.arange(n_references)), device=self.device)
+        self.numbers = numbers[self.references.order]
+        self.centre = R.mean(0)
+        longest = max(float(_lengths(points - self.centre).max()) for points in (X, R))
+        self.unit = 1.0
+        if longest > 0:
+            self.unit = 2.0 ** np.ceil(np.log2(longest))
+        self.ties = self._ties()
+        self._max_measured = max(1, MAX_COORDINATES // X.shape[1])
 
-    def _centred(self, X):
-        """Points relative to the centre, in ``unit``."""
+    def _ties(self) -> Ties:
+        """Return the ties of the queries, in their order; as `ranks.tie_widths`."""
+        X = self.queries.X
+        R = self.references.X
+        eps = max(torch.finfo(points.dtype).eps for points in (X, R))
+        rule = tie_rule(X.shape[1], eps)
+        # columns of one value do not count: rounding moves no distance there
+        first = R[:1]
+        varying = (first != X).any(0) | (first != R).any(0)
+        if not bool(varying.all()):
+            X = X[:, varying]
+        widths = rule.per_length / self.unit * _lengths(X)
+        return Ties(widths[self.queries.order], rule.slope)
+
+    def _centred(self, X: torch.Tensor) -> torch.Tensor:
+        """Return points about the centre, in units of length."""
         return (X - self.centre) / self.unit
 
     # ---- candidates
 
-    def candidates(self) -> list[tuple[torch.Tensor, torch.Tensor]]:
-        """(references, limit) for each of the two lists: the nearest references of every query by
-        products in half precision, -1 if there are too few, and the largest squared distance.
+    def candidates(self) -> tuple[Candidates, Candidates]:
+        """Find the nearest references of every query by products in half precision.
+
+        Return candidates with the label of the query, and with others.
         """
         left, right = self._factors()
-        shapes = [(len(left), count + SPARE if count else 0) for count in self.counts]
-        far = torch.full_like(self.tie, torch.inf)
-        lists = [(self.own.new_full(shape, -1), far.clone()) for shape in shapes]
-        for rows in slices(len(left), len(right), DISTANCES):
+        same = self._no_candidates(self.query.n_same)
+        other = self._no_candidates(self.query.n_other)
+        for rows in slices(len(left), len(right), MAX_DISTANCES):
             tile = _product(left[rows], right)
-            mine = (self.own[rows] >= 0).nonzero()[:, 0]
-            tile[mine, self.own[rows][mine]] = torch.inf
-            ends = self.host_labels[rows.start], self.host_labels[rows.stop - 1]
-            first = int(np.searchsorted(self.reference_host_labels, ends[0]))
-            last = int(np.searchsorted(self.reference_host_labels, ends[1], "right"))
-            labelled = tile[:, first:last]  # only here do the labels of these queries occur
-            differ = self.labels[rows, None] != self.reference_labels[first:last]
-            if self.counts[0]:
-                one_label = ends[0] == ends[1]
-                same = labelled if one_label else labelled.masked_fill(differ, torch.inf)
-                _keep_least(same, first, rows, *lists[0])
-            if self.counts[1]:
+            is_reference = (self.own[rows] >= 0).nonzero()[:, 0]
+            tile[is_reference, self.own[rows][is_reference]] = torch.inf
+            # the labels of these queries occur in a range of columns only
+            lowest = self.queries.host_labels[rows.start]
+            highest = self.queries.host_labels[rows.stop - 1]
+            first = int(np.searchsorted(self.references.host_labels, lowest))
+            last = int(np.searchsorted(self.references.host_labels, highest, "right"))
+            labelled = tile[:, first:last]
+            differ = self.queries.labels[rows, None] != self.references.labels[first:last]
+            if self.query.n_same:
+                of_same_label = labelled
+                if lowest != highest:
+                    of_same_label = labelled.masked_fill(differ, torch.inf)
+                _keep_least(of_same_label, first, rows, same)
+            if self.query.n_other:
                 labelled.masked_fill_(~differ, torch.inf)
-                _keep_least(tile, 0, rows, *lists[1])
+                _keep_least(tile, 0, rows, other)
             emit("search", done=rows.stop / len(left))
-        return lists
+        return same, other
 
-    def _factors(self):
-        """Half-precision arrays (left, right), with ``left @ right.T`` the squared distances;
-        columns beyond the references are infinite.
+    def _no_candidates(self, count: int) -> Candidates:
+        """Return empty lists for the ``count`` nearest of every query."""
+        width = 0
+        if count:
+            width = count + SPARE_CANDIDATES
+        references = self.own.new_full((len(self.own), width), -1)
+        return Candidates(references, torch.full_like(self.ties.widths, torch.inf))
 
-        A rounded point h = z - r has |r| <= rho |z|, which moves a squared distance by no more than
-        rho (1 + rho / 2) (|z_i| + |z_j|)^2.
+    def _factors(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return half-precision arrays (left, right), with ``left @ right.T`` the squared distances.
+
+        |x - y|^2 is the product of (-2 x, |x|^2, 1) and (y, 1, |y|^2), each square in `N_PARTS` columns.
+        Columns beyond the references, up to full chunks, are infinite.
         """
-        Z = self._centred(self.X[self.order]).float()
-        Z_reference = self._centred(self.R[self.reference_order]).float()
-        choices, least = [], torch.finfo(torch.float64).tiny
-        for format in FORMATS:
-            # the largest share of a point's length that is lost in the format
-            lost = (_lengths(A - A.to(format)) / _lengths(A).clamp(least) for A in (Z, Z_reference))
-            rho = max(float(shares.max()) for shares in lost)
-            gamma = product_gamma(Z.shape[1], torch.finfo(torch.float32).eps) + rho * (1 + rho / 2)
-            choices.append((gamma, format))
-        self.gamma, self.format = min(choices, key=lambda choice: choice[0])
-        squares, ones = _in_three(_lengths(Z) ** 2, self.format)
+        Z = self._centred(self.queries.sorted()).float()
+        Z_reference = self._centred(self.references.sorted()).float()
+        self.gamma, self.format = _precision(Z, Z_reference)
+        squares, ones = _in_parts(_lengths(Z) ** 2, self.format)
         left = _padded(-2 * Z.to(self.format), squares, ones)
-        squares, ones = _in_three(_lengths(Z_reference) ** 2, self.format)
+        squares, ones = _in_parts(_lengths(Z_reference) ** 2, self.format)
         right = _padded(Z_reference.to(self.format), ones, squares)
-        missing = -len(right) % CHUNK
-        beyond = torch.zeros((missing, right.shape[1]), dtype=self.format, device=self.device)
-        beyond[:, Z.shape[1] + 3] = torch.inf
+        n_missing = -len(right) % CHUNK
+        beyond = torch.zeros((n_missing, right.shape[1]), dtype=self.format, device=self.device)
+        first_of_squares = Z.shape[1] + N_PARTS
+        beyond[:, first_of_squares] = torch.inf
         return left, torch.cat([right, beyond])
 
     # ---- from candidates to neighbours
 
-    def rank(self, same: bool, count: int, candidates: torch.Tensor, limit: torch.Tensor) -> Found:
-        """The ``count`` nearest, searched again if more than a query's candidates may belong there."""
-        n = len(self.order)
+    def rank(self, same: bool, candidates: Candidates) -> NearestRows:
+        """Return the nearest of the candidates, with the label of the query or (not ``same``) others.
+
+        A query is searched again if more than its candidates may belong to the nearest.
+        """
+        count = self.query.n_same if same else self.query.n_other
+        n = len(self.own)
         numbers = torch.full((n, count), -1, device=self.device)
         distances = torch.full((n, count), torch.inf, device=self.device, dtype=torch.float64)
-        farthest = torch.full((n,), torch.inf, device=self.device, dtype=torch.float64)
         if count == 0:
-            return Found(numbers, distances)
-        width = candidates.shape[1]
-        for rows in torch.arange(n, device=self.device).split(max(1, self._most_gathered // width)):
-            references = candidates[rows]
+            return NearestRows(numbers, distances)
+        farthest = torch.full((n,), torch.inf, device=self.device, dtype=torch.float64)
+        rows_at_a_time = max(1, self._max_measured // candidates.references.shape[1])
+        for rows in torch.arange(n, device=self.device).split(rows_at_a_time):
+            references = candidates.references[rows]
             exact = self._measure(rows, references).masked_fill(references < 0, torch.inf)
-            near = Found(self.numbers[references], exact)
-            found, farthest[rows] = rank_rows(near, count, self.tie[rows], self.slope)
-            numbers[rows], distances[rows] = found
-        reach = 2 * _lengths(self._centred(self.X[self.order]))
-        bound = farthest**2 + self.gamma * (reach + farthest) ** 2
-        half = torch.finfo(self.format)
-        bound = bound * (1 + half.eps) + 4 * half.eps * half.smallest_normal
-        again = (limit.isfinite() & ~(bound < limit)).nonzero()[:, 0]
-        bound = farthest**2 + product_gamma(self.X.shape[1], DOUBLE_EPS) * (reach + farthest) ** 2
-        for rows in again.split(ROWS_AGAIN) if len(again) else ():
-            numbers[rows], distances[rows] = self._search_again(rows, same, bound[rows], count)
-        answer = Found(torch.empty_like(numbers), torch.empty_like(distances))
-        answer.numbers[self.order], answer.distances[self.order] = numbers, distances * self.unit
+            measured = NearestRows(self.numbers[references], exact)
+            nearest, farthest[rows] = rank_rows(measured, count, self.ties.of(rows))
+            numbers[rows] = nearest.numbers
+            distances[rows] = nearest.distances
+        reach = 2 * _lengths(self._centred(self.queries.sorted()))
+        in_half = self._bounds_in_half(farthest, reach)
+        list_is_full = candidates.limits.isfinite()
+        doubtful = (list_is_full & ~(in_half < candidates.limits)).nonzero()[:, 0]
+        gamma = product_gamma(self.queries.X.shape[1], DOUBLE_EPS)
+        bounds = farthest**2 + gamma * (reach + farthest) ** 2
+        if len(doubtful):
+            for rows in doubtful.split(MAX_ROWS_AGAIN):
+                nearest = self._search_again(rows, same, bounds[rows], count)
+                numbers[rows] = nearest.numbers
+                distances[rows] = nearest.distances
+        answer = NearestRows(torch.empty_like(numbers), torch.empty_like(distances))
+        answer.numbers[self.queries.order] = numbers
+        answer.distances[self.queries.order] = distances * self.unit
         return answer
 
-    def _measure(self, queries, references):
-        """Distances of queries (m,) to their references (m, k), by differences in float64."""
-        X, R = self.X[self.order[queries]].double(), self.R[self.reference_order[references]]
+    def _bounds_in_half(self, farthest: torch.Tensor, reach: torch.Tensor) -> torch.Tensor:
+        """Return the largest squares that candidates as near as ``farthest`` can have in half precision."""
+        bounds = farthest**2 + self.gamma * (reach + farthest) ** 2
+        half = torch.finfo(self.format)
+        # the squares themselves are rounded once more, also where they are tiny
+        return bounds * (1 + half.eps) + 4 * half.eps * half.smallest_normal
+
+    def _measure(self, queries: torch.Tensor, references: torch.Tensor) -> torch.Tensor:
+        """Return distances of queries (m,) to their references (m, k), by differences in float64."""
+        X = self.queries.sorted(queries).double()
+        R = self.references.sorted(references)
         # the unit is a power of two: only the sum of squares is rounded
         differences = torch.sub(X[:, None] / self.unit, R, alpha=1 / self.unit)
         return torch.linalg.vector_norm(differences, dim=2)
 
-    def _search_again(self, rows, same, bound, count):
-        """The nearest of a few queries among all references within ``bound``, in float64."""
-        pairs = self._within(rows, same, bound)
+    def _search_again(
+        self, rows: torch.Tensor, same: bool, bounds: torch.Tensor, count: int
+    ) -> NearestRows:
+        """Return the nearest of a few queries among all references within ``bounds``, in float64."""
+        pairs = self._pairs_within(rows, same, bounds)
         if pairs is None:  # too many to hold
-            halves = zip(rows.tensor_split(2), bound.tensor_split(2), strict=True)
-            parts = [self._search_again(half, same, limit, count) for half, limit in halves]
-            return tuple(torch.cat(part) for part in zip(*parts, strict=True))
-        row, column = pairs[pairs[:, 0].argsort(stable=True)].T
-        held = zip(row.split(self._most_gathered), column.split(self._most_gathered), strict=True)
-        distances = torch.cat([self._measure(rows[i], j[:, None])[:, 0] for i, j in held])
+            halves = []
+            for half, limits in zip(rows.tensor_split(2), bounds.tensor_split(2), strict=True):
+                halves.append(self._search_again(half, same, limits, count))
+            first, second = halves
+            return NearestRows(
+                torch.cat([first.numbers, second.numbers]),
+                torch.cat([first.distances, second.distances]),
+            )
+        place, reference = pairs[pairs[:, 0].argsort(stable=True)].T
+        measured = []
+        places = place.split(self._max_measured)
+        references = reference.split(self._max_measured)
+        for some_places, some_references in zip(places, references, strict=True):
+            measured.append(self._measure(rows[some_places], some_references[:, None])[:, 0])
         # one row of a table for each query, as wide as the longest
-        size = torch.bincount(row, minlength=len(rows))
-        slot = torch.arange(len(row), device=self.device) - (size.cumsum(0) - size)[row]
-        exact = self.tie.new_full((len(rows), int(size.max())), torch.inf)
+        sizes = torch.bincount(place, minlength=len(rows))
+        starts = sizes.cumsum(0) - sizes
+        slot = torch.arange(len(place), device=self.device) - starts[place]
+        exact = self.ties.widths.new_full((len(rows), int(sizes.max())), torch.inf)
         numbers = torch.full_like(exact, -1, dtype=torch.int64)
-        exact[row, slot], numbers[row, slot] = distances, self.numbers[column]
-        return rank_rows(Found(numbers, exact), count, self.tie[rows], self.slope)[0]
+        exact[place, slot] = torch.cat(measured)
+        numbers[place, slot] = self.numbers[reference]
+        return rank_rows(NearestRows(numbers, exact), count, self.ties.of(rows)).nearest
 
-    def _within(self, rows, same, bound):
-        """Pairs (place in ``rows``, reference) within ``bound``; None if too many to hold."""
-        Z = self._centred(self.X[self.order[rows]].double())
-        found, n_found = [], 0
-        step = max(1, DISTANCES // 8 // len(rows))
-        for columns in torch.arange(len(self.R), device=self.device).split(step):
-            Z_reference = self._centred(self.R[self.reference_order[columns]].double())
-            tile = (Z * Z).sum(1)[:, None] + (Z_reference * Z_reference).sum(1)
+    def _pairs_within(
+        self, rows: torch.Tensor, same: bool, bounds: torch.Tensor
+    ) -> torch.Tensor | None:
+        """Return pairs (place in ``rows``, reference) within ``bounds``; None if too many to hold."""
+        Z = self._centred(self.queries.sorted(rows).double())
+        squares = (Z * Z).sum(1)
+        found = []
+        n_found = 0
+        # float64 takes four times the memory of half precision, and the products below are a second tile
+        columns_at_a_time = max(1, MAX_DISTANCES // 8 // len(rows))
+        every_column = torch.arange(len(self.references.X), device=self.device)
+        for columns in every_column.split(columns_at_a_time):
+            Z_reference = self._centred(self.references.sorted(columns).double())
+            tile = squares[:, None] + (Z_reference * Z_reference).sum(1)
             tile -= 2 * (Z @ Z_reference.T)
-            wanted = (self.labels[rows, None] == self.reference_labels[columns]) == same
-            wanted &= (tile <= bound[:, None]) & (columns != self.own[rows, None])
-            pairs = wanted.nonzero()
+            same_label = self.queries.labels[rows, None] == self.references.labels[columns]
+            admitted = same_label == same
+            admitted &= (tile <= bounds[:, None]) & (columns != self.own[rows, None])
+            pairs = admitted.nonzero()
             pairs[:, 1] += columns[0]
             found.append(pairs)
             n_found += len(pairs)
-            if n_found > self._most_gathered and len(rows) > 1:
+            if n_found > self._max_measured and len(rows) > 1:
                 return None
         return torch.cat(found)
 
 
-def _product(left, right):
-    """In half precision, summed in float32."""
+# ---- products in half precision
+
+
+def _precision(Z: torch.Tensor, Z_reference: torch.Tensor) -> Precision:
+    """Return the format of products that rounds squared distances of these points the least.
+
+    A rounded point h = z - r has |r| <= rho |z|, which moves a squared distance by no more than
+    rho (1 + rho / 2) (|z_i| + |z_j|)^2.
+    """
+    of_sums = product_gamma(Z.shape[1], torch.finfo(torch.float32).eps)
+    choices = []
+    for format in FORMATS:
+        rho = max(_lost_share(Z, format), _lost_share(Z_reference, format))
+        choices.append(Precision(of_sums + rho * (1 + rho / 2), format))
+    return min(choices, key=lambda choice: choice.gamma)
+
+
+def _lost_share(Z: torch.Tensor, format: torch.dtype) -> float:
+    """Return the largest share of a point's length that is lost in a format."""
+    shares = _lengths(Z - Z.to(format)) / _lengths(Z).clamp(torch.finfo(torch.float64).tiny)
+    return float(shares.max())
+
+
+def _product(left: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
+    """Return ``left @ right.T`` in half precision, summed in float32."""
     if not left.is_cuda:
         return (left.float() @ right.T.float()).to(left.dtype)
     with _sums_in_float32():
@@ -209,9 +333,10 @@ _flags = threading.Lock()
 
 
 @contextmanager
-def _sums_in_float32():
-    """Sum products in half precision in float32: by process-wide flags, all that PyTorch offers. They
-    change while a product is launched, in one thread at a time, so that none restores what another
+def _sums_in_float32() -> Iterator[None]:
+    """Sum products in half precision in float32: by process-wide flags, all that PyTorch offers.
+
+    They change while a product is launched, in one thread at a time, so that none restores what another
     has changed; products launched elsewhere meanwhile become more precise.
     """
     flags = "allow_fp16_reduced_precision_reduction", "allow_bf16_reduced_precision_reduction"
@@ -227,42 +352,56 @@ def _sums_in_float32():
                 setattr(matmul, flag, value)
 
 
-def _lengths(X):
+def _lengths(X: torch.Tensor) -> torch.Tensor:
+    """Return the length of each row, in float64."""
     return torch.linalg.vector_norm(X, dim=1, dtype=torch.float64)
 
 
-def _in_three(squares, format):
-    """``squares`` as the sum of three columns, and three columns of ones."""
+def _in_parts(squares: torch.Tensor, format: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return ``squares`` as the sum of `N_PARTS` columns in a format, and as many columns of ones."""
     columns = []
-    for _ in range(3):
-        columns.append(squares.to(format))
-        squares = squares - columns[-1]
-    together = torch.stack(columns, 1)
-    return together, torch.ones_like(together)
+    for _ in range(N_PARTS):
+        rounded = squares.to(format)
+        columns.append(rounded)
+        squares = squares - rounded
+    parts = torch.stack(columns, 1)
+    return parts, torch.ones_like(parts)
 
 
-def _padded(*columns):
-    """Side by side, with columns of zeros up to a multiple of 16, as tensor cores want."""
-    joined = torch.cat(columns, 1)
-    return torch.nn.functional.pad(joined, (0, -joined.shape[1] % 16))
+def _padded(*columns: torch.Tensor) -> torch.Tensor:
+    """Return arrays side by side, with columns of zeros up to what tensor cores multiply."""
+    array = torch.cat(columns, 1)
+    n_missing = -array.shape[1] % TENSOR_CORE_COLUMNS
+    return torch.nn.functional.pad(array, (0, n_missing))
 
 
-def _keep_least(tile, first, rows, candidates, limit):
-    """Write the least entries of each row of a tile (columns from ``first``) to the lists."""
-    count = min(candidates.shape[1], tile.shape[1])
+# ---- selection
+
+
+def _keep_least(tile: torch.Tensor, first: int, rows: slice, candidates: Candidates) -> None:
+    """Enter the least entries of each row of a tile, whose column 0 is reference ``first``, as
+    candidates of these rows.
+    """
+    width = candidates.references.shape[1]
+    count = min(width, tile.shape[1])
+    squares, columns = _least(tile, count)
+    candidates.references[rows, :count] = torch.where(squares.isfinite(), columns + first, -1)
+    if count == width:
+        candidates.limits[rows] = squares[:, -1].double()
+
+
+def _least(tile: torch.Tensor, count: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the least entries of each row, ascending, and their columns."""
     n_chunks = tile.shape[1] // CHUNK
-    if n_chunks <= 2 * count:
-        values, columns = tile.topk(count, dim=1, largest=False)
-    else:  # each of the least entries is in one of the chunks with the least minima
-        chunks = tile[:, : n_chunks * CHUNK].unflatten(1, (n_chunks, CHUNK))
-        chosen = chunks.amin(2).topk(count, dim=1, largest=False).indices[:, :, None]
-        values = chunks.gather(1, chosen.expand(-1, -1, CHUNK)).flatten(1)
-        columns = (chosen * CHUNK + torch.arange(CHUNK, device=tile.device)).flatten(1)
-        rest = torch.arange(n_chunks * CHUNK, tile.shape[1], device=tile.device)
-        values = torch.cat([values, tile[:, rest]], 1)
-        columns = torch.cat([columns, rest.expand(len(tile), -1)], 1)
-        values, order = values.topk(count, dim=1, largest=False)
-        columns = columns.gather(1, order)
-    candidates[rows, :count] = torch.where(values.isfinite(), columns + first, -1)
-    if count == candidates.shape[1]:
-        limit[rows] = values[:, -1].double()
+    if n_chunks <= MIN_CHUNKS_PER_CANDIDATE * count:
+        return tile.topk(count, dim=1, largest=False)
+    # each of the least entries is in one of the chunks with the least minima, or after the last chunk
+    chunks = tile[:, : n_chunks * CHUNK].unflatten(1, (n_chunks, CHUNK))
+    chosen = chunks.amin(2).topk(count, dim=1, largest=False).indices[:, :, None]
+    squares = chunks.gather(1, chosen.expand(-1, -1, CHUNK)).flatten(1)
+    columns = (chosen * CHUNK + torch.arange(CHUNK, device=tile.device)).flatten(1)
+    after = torch.arange(n_chunks * CHUNK, tile.shape[1], device=tile.device)
+    squares = torch.cat([squares, tile[:, after]], 1)
+    columns = torch.cat([columns, after.expand(len(tile), -1)], 1)
+    squares, order = squares.topk(count, dim=1, largest=False)
+    return squares, columns.gather(1, order)

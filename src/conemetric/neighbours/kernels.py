@@ -1,12 +1,8 @@
 """Numba kernels of the neighbour search on the host: scan tiles of distances for candidates, and
 rank candidates by exact distances.
-
-Points are three arrays: Z (n, D), their squared lengths (n,) and labels (n,), which ascend. Lists
-of candidates are three arrays: squared distances ``near`` (n, c), ascending, infinite while empty;
-the references ``index`` (n, c); and ``limit`` (n,), a contiguous copy of the last column of
-``near``. ``search`` = (queries, references, own, same, other): points, points, the reference that is
-the query itself, and two lists for each query, of references with its label and of others.
 """
+
+from typing import NamedTuple
 
 import numpy as np
 
@@ -15,24 +11,55 @@ from ..core.compiled import ZERO, jit_allocating, jit_inner, jit_inner_sums
 STRIDE = 64  # entries of a tile tested at a time: few pass, and the test vectorises
 
 
+# ---- candidates: what the kernels read and write
+
+
+class Points(NamedTuple):
+    """Points about a centre, in the order of their labels."""
+
+    Z: np.ndarray  # (n, D), float32
+    squares: np.ndarray  # (n,), their squared lengths
+    labels: np.ndarray  # (n,), ascending
+
+
+class Candidates(NamedTuple):
+    """A list of candidates for each query, nearest first."""
+
+    squares: np.ndarray  # (n, c), squared distances; infinite while empty
+    references: np.ndarray  # (n, c); -1 while empty
+    limits: np.ndarray  # (n,), a contiguous copy of the last column of ``squares``
+
+
+class Scan(NamedTuple):
+    """Queries, references, and the candidates that have been found for the queries."""
+
+    queries: Points
+    references: Points
+    own: np.ndarray  # (n,), the reference that is the query itself, or -1
+    same: Candidates  # with the label of the query
+    other: Candidates  # with other labels
+
+
 @jit_allocating
-def offer(start, stop, first, last, size, both, search):
+def offer(start: int, stop: int, first: int, last: int, size: int, both: bool, scan: Scan) -> None:
     """Offer references first:last to queries start:stop, in tiles of ``size``. With ``both``, among
     points themselves, also offer the queries to the references.
     """
-    (Z, squares, labels), (Z_reference, reference_squares, reference_labels) = search[:2]
-    own, same, other = search[2:]
+    queries, references, _, same, other = scan
     for begin in range(first, last, size):
         end = min(begin + size, last)
-        tile = np.empty((stop - start, end - begin), Z.dtype)
-        np.dot(Z[start:stop], Z_reference[begin:end].T, tile)
-        tile_squares, tile_labels = reference_squares[begin:end], reference_labels[begin:end]
+        width = end - begin
+        tile = np.empty((stop - start, width), queries.Z.dtype)
+        np.dot(queries.Z[start:stop], references.Z[begin:end].T, tile)
+        labels = references.labels[begin:end]
         for i in range(start, stop):
-            row, width = tile[i - start], end - begin
-            a, b = _count_below(tile_labels, labels[i]), _count_below(tile_labels, labels[i] + 1)
-            _scan_row(row, ZERO, a, squares[i], begin, tile_squares, own[i], i, other)
-            _scan_row(row, a, b, squares[i], begin, tile_squares, own[i], i, same)
-            _scan_row(row, b, width, squares[i], begin, tile_squares, own[i], i, other)
+            row = tile[i - start]
+            # columns a:b have the label of the query, as labels ascend
+            a = _count_below(labels, queries.labels[i])
+            b = _count_below(labels, queries.labels[i] + 1)
+            _scan_row(row, ZERO, a, begin, i, scan, other)
+            _scan_row(row, a, b, begin, i, scan, same)
+            _scan_row(row, b, width, begin, i, scan, other)
             if both:
                 _scan_across(row, ZERO, a, begin, i, other)
                 _scan_across(row, a, b, begin, i, same)
@@ -40,9 +67,10 @@ def offer(start, stop, first, last, size, both, search):
 
 
 @jit_inner
-def _count_below(ascending, value):
-    """How many are less than ``value``: np.searchsorted takes a second to compile."""
-    low, high = 0, len(ascending)
+def _count_below(ascending: np.ndarray, value: int) -> int:
+    """Count the entries less than ``value``: np.searchsorted takes a second to compile."""
+    low = 0
+    high = len(ascending)
     while low < high:
         middle = (low + high) // 2
         if ascending[middle] < value:
@@ -53,155 +81,246 @@ def _count_below(ascending, value):
 
 
 @jit_inner
-def _scan_row(row, begin, end, square, first, squares, own, i, lists):
-    """Turn inner products begin:end into squared distances, and offer their references to query i."""
-    near, index, limit = lists
-    two, bound = row.dtype.type(2), limit[i]
+def _scan_row(
+    row: np.ndarray,
+    begin: int,
+    end: int,
+    first: int,
+    i: int,
+    scan: Scan,
+    candidates: Candidates,
+) -> None:
+    """Turn the inner products begin:end of a row into squared distances, and offer them to query i.
+
+    Column 0 of the row is reference ``first``.
+    """
+    square = scan.queries.squares[i]
+    own = scan.own[i]
+    near = candidates.squares
+    limit = candidates.limits[i]
+    two = row.dtype.type(2)
     for start in range(begin, end, STRIDE):
         # slices, because an index that is a sum is tested for being negative each time
-        part, part_squares, hits = row[start : min(start + STRIDE, end)], squares[start:], 0
+        part = row[start : min(start + STRIDE, end)]
+        squares = scan.references.squares[first + start :]
+        hits = 0
         for c in range(len(part)):
-            part[c] = (square + part_squares[c]) - two * part[c]
-            hits += part[c] < bound
+            part[c] = (square + squares[c]) - two * part[c]
+            hits += part[c] < limit
         if hits:
             for c in range(len(part)):
                 j = first + start + c
-                if part[c] < bound and j != own:
-                    _insert(part[c], j, near[i], index[i])
-                    bound = near[i, -1]
-    limit[i] = bound
+                if part[c] < limit and j != own:
+                    _insert(part[c], j, near[i], candidates.references[i])
+                    limit = near[i, -1]
+    candidates.limits[i] = limit
 
 
 @jit_inner
-def _scan_across(row, begin, end, first, i, lists):
-    """Offer point i to the columns begin:end."""
-    near, index, limit = lists
+def _scan_across(
+    row: np.ndarray, begin: int, end: int, first: int, i: int, candidates: Candidates
+) -> None:
+    """Offer point i to the columns begin:end of its row of squared distances, as queries."""
+    near = candidates.squares
     for start in range(begin, end, STRIDE):
-        part, bounds, hits = row[start : min(start + STRIDE, end)], limit[first + start :], 0
+        part = row[start : min(start + STRIDE, end)]
+        limits = candidates.limits[first + start :]
+        hits = 0
         for c in range(len(part)):
-            hits += part[c] < bounds[c]
+            hits += part[c] < limits[c]
         if hits:
             for c in range(len(part)):
                 j = first + start + c
-                if part[c] < bounds[c]:
-                    _insert(part[c], i, near[j], index[j])
-                    bounds[c] = near[j, -1]
+                if part[c] < limits[c]:
+                    _insert(part[c], i, near[j], candidates.references[j])
+                    limits[c] = near[j, -1]
 
 
 @jit_inner
-def _insert(d, j, near, index):
-    """Insert (d, j) in order; the last entry is dropped."""
+def _insert(d: float, j: int, near: np.ndarray, index: np.ndarray) -> None:
+    """Insert reference j at squared distance d in the order of a list, whose last entry is dropped."""
     slot = len(near) - 1
     while slot > 0 and near[slot - 1] > d:
-        near[slot], index[slot] = near[slot - 1], index[slot - 1]
+        near[slot] = near[slot - 1]
+        index[slot] = index[slot - 1]
         slot -= 1
-    near[slot], index[slot] = d, j
+    near[slot] = d
+    index[slot] = j
 
 
 # ---- exact distances
 
 
-@jit_allocating
-def rank_candidates(start, stop, lists, data, rule, out, distance, bound):
-    """Write the nearest references of points start:stop among their candidates: numbers to ``out``,
-    distances to ``distance``.
-
-    ``data`` = (X, row, R, reference_row, number, scale): point i is X[row[i]], reference j is
-    R[reference_row[j]] with number[j]; distances are multiplied by ``scale``. ``rule`` = (reach,
-    gamma, tie, slope): the scan errs by at most gamma (reach[i] + d)^2 in the squared distance d^2,
-    and rounding moves a distance d from i by at most tie[i] + slope d. ``bound[i]`` is the largest
-    value of the scan for references that could belong to ``out[i]``; infinite with too few candidates.
+class Originals(NamedTuple):
+    """The points that distances are measured between: query i is X[row[i]], reference j is
+    R[reference_row[j]] and has numbers[j]; distances are multiplied by ``scale``, a power of two.
     """
-    near, index, _ = lists
-    width = near.shape[1]
-    exact, found = np.empty(width), np.empty(width)
+
+    X: np.ndarray
+    row: np.ndarray
+    R: np.ndarray
+    reference_row: np.ndarray
+    numbers: np.ndarray
+    scale: float
+
+
+class Rounding(NamedTuple):
+    """What rounding can do: the scan errs by at most gamma (reach[i] + d)^2 in the squared distance
+    d^2, and distances from query i that exceed d by at most tie[i] + slope d are ties of d.
+    """
+
+    reach: np.ndarray
+    gamma: float
+    tie: np.ndarray
+    slope: float
+
+
+class Ranked(NamedTuple):
+    """The nearest references of each query, written by the kernels."""
+
+    numbers: np.ndarray  # (n, k); -1 if there are too few
+    distances: np.ndarray  # (n, k); infinite if there are too few
+    # (n,), the largest square in the scan of a reference that could be among them; infinite if there
+    # are too few
+    bounds: np.ndarray
+
+
+class Doubtful(NamedTuple):
+    """Queries that are searched again, among all references within their bounds."""
+
+    rows: np.ndarray  # (m,), the queries
+    tile: np.ndarray  # (m, r), their squared distances in the scan to every reference
+    own: np.ndarray
+    labels: np.ndarray
+    reference_labels: np.ndarray
+    same: bool  # whether references with the label of the query are looked for, or others
+
+
+@jit_allocating
+def rank_candidates(
+    start: int,
+    stop: int,
+    candidates: Candidates,
+    originals: Originals,
+    rounding: Rounding,
+    ranked: Ranked,
+) -> None:
+    """Rank the candidates of queries start:stop by their exact distances."""
+    width = candidates.squares.shape[1]
+    distances = np.empty(width)
+    numbers = np.empty(width)
     for i in range(start, stop):
         count = 0
-        while count < width and near[i, count] < np.inf:
-            exact[count], found[count] = _measure(i, index[i, count], data)
+        while count < width and candidates.squares[i, count] < np.inf:
+            j = candidates.references[i, count]
+            distances[count] = _distance(i, j, originals)
+            numbers[count] = originals.numbers[j]
             count += 1
-        bound[i] = _rank(i, exact, found, count, rule, out, distance)
+        ranked.bounds[i] = _rank(i, distances, numbers, count, rounding, ranked)
 
 
 @jit_allocating
-def rank_within_bound(
-    start, stop, tile, rows, own, labels, column_labels, same, data, rule, out, distance, bound
-):
-    """`rank_candidates` for points rows[start:stop] among all references within ``bound`` in a tile
-    of squared distances, with a column for each; with the label of the point, or another (by
-    ``same``).
-    """
-    exact, found = np.empty(tile.shape[1]), np.empty(tile.shape[1])
+def rank_within_bounds(
+    start: int,
+    stop: int,
+    doubtful: Doubtful,
+    originals: Originals,
+    rounding: Rounding,
+    ranked: Ranked,
+) -> None:
+    """Rank all references within the bounds of the doubtful queries start:stop."""
+    rows, tile, own, labels, reference_labels, same = doubtful
+    n_references = tile.shape[1]
+    distances = np.empty(n_references)
+    numbers = np.empty(n_references)
     for r in range(start, stop):
-        i, count = rows[r], 0
-        for c in range(tile.shape[1]):
-            if tile[r, c] <= bound[i] and (labels[i] == column_labels[c]) == same and c != own[i]:
-                exact[count], found[count] = _measure(i, c, data)
+        i = rows[r]
+        count = 0
+        for j in range(n_references):
+            right_label = (labels[i] == reference_labels[j]) == same
+            if tile[r, j] <= ranked.bounds[i] and right_label and j != own[i]:
+                distances[count] = _distance(i, j, originals)
+                numbers[count] = originals.numbers[j]
                 count += 1
-        _rank(i, exact, found, count, rule, out, distance)
+        _rank(i, distances, numbers, count, rounding, ranked)
 
 
 @jit_inner_sums
-def _measure(i, j, data):
-    """Distance from i to j in float64, and the number of j; ``scale`` is a power of two."""
-    X, row, R, reference_row, number, scale = data
-    x, y = X[row[i]], R[reference_row[j]]
+def _distance(i: int, j: int, originals: Originals) -> float:
+    """Return the distance from query i to reference j, in float64."""
+    x = originals.X[originals.row[i]]
+    y = originals.R[originals.reference_row[j]]
     total = 0.0
     for c in range(len(x)):
-        t = (np.float64(x[c]) - np.float64(y[c])) * scale
+        t = (np.float64(x[c]) - np.float64(y[c])) * originals.scale
         total += t * t
-    return np.sqrt(total), number[j]
+    return np.sqrt(total)
 
 
 @jit_inner
-def _rank(i, exact, found, count, rule, out, distance):
-    """Write the nearest of the first ``count`` of ``found``, numbers held in float64, and return
-    the largest value of the scan for any of them or their ties.
+def _rank(
+    i: int,
+    distances: np.ndarray,
+    numbers: np.ndarray,
+    count: int,
+    rounding: Rounding,
+    ranked: Ranked,
+) -> float:
+    """Write the nearest of the first ``count`` candidates of query i, and return its bound.
 
-    Ties of the nearest are those farther by no more than rounding; they are sorted by number. The
-    nearest of the rest has its own ties, and so on.
+    Ties of the nearest are those farther by no more than rounding; they are sorted by number (held in
+    float64). The nearest of the rest has its own ties, and so on.
     """
-    reach, gamma, tie, slope = rule
-    k, bound = out.shape[1], np.inf
-    first = ZERO
+    reach, gamma, tie, slope = rounding
+    k = ranked.numbers.shape[1]
     for slot in range(k):
-        out[i, slot] = -1
-        distance[i, slot] = np.inf
-    _sort(exact, found, first, count)
+        ranked.numbers[i, slot] = -1
+        ranked.distances[i, slot] = np.inf
+    first = ZERO
+    _sort(distances, numbers, first, count)
+    bound = np.inf
     if count >= k:
-        farthest = exact[k - 1] + tie[i] + slope * exact[k - 1]
+        farthest = distances[k - 1] + tie[i] + slope * distances[k - 1]
         bound = farthest**2 + gamma * (reach[i] + farthest) ** 2
     while first < min(k, count):
-        farthest = exact[first] + tie[i] + slope * exact[first]
+        farthest = distances[first] + tie[i] + slope * distances[first]
         last = first + 1
-        while last < count and exact[last] <= farthest:
+        while last < count and distances[last] <= farthest:
             last += 1
-        _sort(found, exact, first, last)
+        _sort(numbers, distances, first, last)
         for slot in range(first, min(last, k)):
-            out[i, slot] = np.int64(found[slot])
-            distance[i, slot] = exact[slot]
+            ranked.numbers[i, slot] = np.int64(numbers[slot])
+            ranked.distances[i, slot] = distances[slot]
         first = last
     return bound
 
 
 @jit_inner
-def _sort(keys, others, first, last):
-    """Heap sort of keys[first:last], with ``others``: Numba's own sort takes seconds to compile."""
+def _sort(keys: np.ndarray, others: np.ndarray, first: int, last: int) -> None:
+    """Sort keys[first:last], and ``others`` with them, by a heap: Numba's own sort takes seconds to
+    compile.
+    """
     n = last - first
     for end in range(n + n // 2 - 1, 0, -1):
         if end >= n:  # make the heap, from its last parent on
-            root, size = end - n, n
+            root = end - n
+            size = n
         else:  # the largest goes to the end
             keys[first], keys[first + end] = keys[first + end], keys[first]
             others[first], others[first + end] = others[first + end], others[first]
-            root, size = 0, end
-        key, other = keys[first + root], others[first + root]
+            root = 0
+            size = end
+        key = keys[first + root]
+        other = others[first + root]
+        # let it sink below all larger ones
         while 2 * root + 1 < size:
             child = 2 * root + 1
             if child + 1 < size and keys[first + child] < keys[first + child + 1]:
                 child += 1
             if key >= keys[first + child]:
                 break
-            keys[first + root], others[first + root] = keys[first + child], others[first + child]
+            keys[first + root] = keys[first + child]
+            others[first + root] = others[first + child]
             root = child
-        keys[first + root], others[first + root] = key, other
+        keys[first + root] = key
+        others[first + root] = other

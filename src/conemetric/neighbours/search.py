@@ -6,17 +6,22 @@ import numpy as np
 from scipy.sparse import issparse
 from sklearn.utils import check_array, check_random_state
 
-from ..core.arrays import is_torch, like, namespace, on_device, take, to_numpy
+from ..core.arrays import Array, is_torch, like, namespace, on_device, take, to_numpy
 from ..core.sparse_rows import SparseRows
-from . import exact, sparse
-from .ranks import Found, LabelledRows, Nearest, SearchQuery
+from . import host, sparse
+from .ranks import LabelledRows, NearestByLabel, NearestRows, SearchQuery
 from .ties import numbers_on_demand, row_keys, rows_of, tie_numbers
 
-FEWEST_IMPOSTORS, MOST_IMPOSTORS = 3, 10  # of n_impostors="auto"
-MAX_ROWS_IN_BLOCKS = 200_000  # of a Dask collection, up to which all are searched
-N_REFERENCES = 20_000  # rows of the sample beyond
-COVERED_SHARE = 2 / 3  # share of points that "auto" gives all impostors nearer than a target
-NEARER = 1 - 1e-6  # share of another distance below which rounding cannot have put one
+# The fewest and the most impostors of n_impostors="auto".
+MIN_IMPOSTORS = 3
+MAX_IMPOSTORS = 10
+# Share of points whose impostors nearer than their farthest target "auto" finds all.
+COVERED_SHARE = 2 / 3
+# A distance below this share of another is surely smaller: rounding cannot have made it so.
+SURELY_NEARER = 1 - 1e-6
+
+MAX_ROWS_IN_BLOCKS = 200_000  # rows of a Dask collection up to which all are searched
+N_REFERENCES = 20_000  # rows of the sample that is searched beyond
 
 
 class Neighbours(NamedTuple):
@@ -28,110 +33,150 @@ class Neighbours(NamedTuple):
     impostors: Any
 
 
+# ---- by label
+
+
 def neighbours_by_label(
     X: Any, y: Any, n_targets: int, n_impostors: int | str, references: np.ndarray | None = None
 ) -> Neighbours:
-    """Nearest points of the same and of other labels for every row of X, an array, tensor or
-    SparseRows; ties are decided by values, not by the order of rows (see `ties`).
+    """Find the nearest points of the same and of other labels for every row of X.
 
-    Labels y are encoded by `constraints.check_labels`: -1 means none, and such a row has no
-    neighbours and is nobody's neighbour. ``n_impostors="auto"`` finds as many as two points in
-    three have nearer than their farthest target, but at least 3 and at most 10: if classes overlap
-    that much, three impostors are a small and noisy part of those to push away. ``references`` are
-    labelled rows to search among; default: all.
+    X is an array, tensor or SparseRows; ties are decided by values, not by the order of rows (see
+    `ties`). Labels y are encoded by `constraints.check_labels`: -1 means none, and such a row has no
+    neighbours and is nobody's neighbour. ``references`` are labelled rows to search among; default:
+    all.
+
+    ``n_impostors="auto"`` finds as many as two points in three have nearer than their farthest target,
+    but at least 3 and at most 10: if classes overlap that much, three impostors are a small and noisy
+    part of those to push away.
     """
-    most = MOST_IMPOSTORS if n_impostors == "auto" else int(n_impostors)
-    if min(n_targets, most) < 1:
+    max_impostors = MAX_IMPOSTORS if n_impostors == "auto" else int(n_impostors)
+    if min(n_targets, max_impostors) < 1:
         raise ValueError(f"{n_targets=} and {n_impostors=} must both be at least 1.")
-    labelled = np.flatnonzero(to_numpy(y) >= 0)
+    y = to_numpy(y)
+    labelled = np.flatnonzero(y >= 0)
     if len(labelled) < len(y):
         if references is not None:
             references = np.searchsorted(labelled, references)
-        return _among(labelled, X, y, n_targets, n_impostors, references)
-    points, n = LabelledRows(X, to_numpy(y)), len(y)
-    searched, rows = points, np.arange(n)
-    own = rows
-    if references is not None:
-        rows, own = references, np.full(n, -1)
-        own[rows] = np.arange(len(rows))
-        searched = LabelledRows(take(X, rows), points.y[rows])
-    numbers = tie_numbers(row_keys(searched.X), rows, n).__getitem__
-    found = exact_search(SearchQuery(points, searched, n_targets, most, own, numbers))
+        among_labelled = neighbours_by_label(
+            take(X, labelled), y[labelled], n_targets, n_impostors, references
+        )
+        targets = _spread(among_labelled.targets, labelled, len(y))
+        return Neighbours(targets, _spread(among_labelled.impostors, labelled, len(y)))
+    by_label = _nearest_by_label(X, y, n_targets, max_impostors, references)
+    impostors = by_label.other.numbers
     if n_impostors == "auto":
-        most = enough_of(nearer_impostors(*(to_numpy(part.distances) for part in found)))
-    targets, impostors = found.same.numbers, found.other.numbers[:, :most]
-    return Neighbours(rows_of(targets, n), rows_of(impostors, n))
+        counts = nearer_impostors(
+            to_numpy(by_label.same.distances), to_numpy(by_label.other.distances)
+        )
+        impostors = impostors[:, : enough_impostors(counts)]
+    return Neighbours(rows_of(by_label.same.numbers, len(y)), rows_of(impostors, len(y)))
 
 
-def _among(rows, X, y, *options):
-    """The neighbours of these rows among themselves, in arrays with a row for every point."""
-    found = neighbours_by_label(take(X, rows), to_numpy(y)[rows], *options)
+def _nearest_by_label(
+    X: Any, y: np.ndarray, n_targets: int, n_impostors: int, references: np.ndarray | None
+) -> NearestByLabel:
+    """Search all rows, or these references, by the `tie_numbers` of all rows."""
+    n = len(y)
+    points = LabelledRows(X, y)
+    if references is None:
+        rows = np.arange(n)
+        searched = points
+        own = rows
+    else:
+        rows = references
+        searched = LabelledRows(take(X, rows), y[rows])
+        own = np.full(n, -1)
+        own[rows] = np.arange(len(rows))
+    numbers = tie_numbers(row_keys(searched.X), rows, n)
+    query = SearchQuery(points, searched, n_targets, n_impostors, own, numbers.__getitem__)
+    return exact_search(query)
 
-    def spread(near):
-        at, xp = like(rows, near), namespace(near)
-        out = xp.full((len(y), near.shape[1]), -1, dtype=near.dtype, device=near.device)
-        out[at] = xp.where(near >= 0, at[near], -1)
-        return out
 
-    return Neighbours(spread(found.targets), spread(found.impostors))
+def _spread(neighbours: Array, rows: np.ndarray, n: int) -> Array:
+    """Return neighbours of some rows among themselves in an array with a row for each of n points."""
+    xp = namespace(neighbours)
+    at = like(rows, neighbours)
+    spread = xp.full((n, neighbours.shape[1]), -1, dtype=neighbours.dtype, device=neighbours.device)
+    spread[at] = xp.where(neighbours >= 0, at[neighbours], -1)
+    return spread
 
 
 def nearer_impostors(target_distances: np.ndarray, impostor_distances: np.ndarray) -> np.ndarray:
-    """How many points with a target have 0, 1, 2, ... impostors nearer than their farthest target."""
+    """Count the points with a target that have 0, 1, 2, ... impostors nearer than their farthest one."""
     farthest = np.where(target_distances < np.inf, target_distances, -np.inf).max(1)
-    nearer = (impostor_distances < NEARER * farthest[:, None]).sum(1)
-    return np.bincount(nearer[farthest >= 0], minlength=impostor_distances.shape[1] + 1)
+    n_nearer = (impostor_distances < SURELY_NEARER * farthest[:, None]).sum(1)
+    has_target = farthest >= 0
+    return np.bincount(n_nearer[has_target], minlength=impostor_distances.shape[1] + 1)
 
 
-def enough_of(counts: np.ndarray) -> int:
-    """The number for ``n_impostors="auto"``, from the counts of `nearer_impostors`."""
+def enough_impostors(counts: np.ndarray) -> int:
+    """Return the number for ``n_impostors="auto"``, from the counts of `nearer_impostors`."""
     place = int(np.ceil(COVERED_SHARE * (counts.sum() - 1)))
-    return max(FEWEST_IMPOSTORS, int(np.searchsorted(np.cumsum(counts), place, side="right")))
+    return max(MIN_IMPOSTORS, int(np.searchsorted(np.cumsum(counts), place, side="right")))
 
 
-def exact_search(query: SearchQuery) -> Nearest:
+# ---- any points
+
+
+def exact_search(query: SearchQuery) -> NearestByLabel:
     """Search exactly where the points are: on the host, or on their device."""
     X = query.queries.X
-    namespace(X, query.references.X)
+    xp = namespace(X, query.references.X)
     if isinstance(X, SparseRows):
         return sparse.search(query)
     if on_device(X):
         from . import gpu
 
         return gpu.search(query)
-    # NumPy arrays in rows, for which alone kernels are compiled
-    queries, references = (LabelledRows(np.ascontiguousarray(to_numpy(X)), y) for X, y in query[:2])
-    if query.references is query.queries:
-        references = queries
-    xp, found = namespace(X), exact.search(query._replace(queries=queries, references=references))
-    return Nearest(*(Found(like(i, X, xp.int64), like(d, X, xp.float64)) for i, d in found))
+    queries = _in_numpy(query.queries)
+    references = queries if query.among_themselves else _in_numpy(query.references)
+    by_label = host.search(query._replace(queries=queries, references=references))
+    in_library = []
+    for rows in by_label:
+        numbers = like(rows.numbers, X, xp.int64)
+        in_library.append(NearestRows(numbers, like(rows.distances, X, xp.float64)))
+    return NearestByLabel(*in_library)
 
 
-def nearest(queries: Any, references: Any, k: int, keys: np.ndarray | None = None) -> Found:
-    """Row numbers and distances (q, k) of the ``k`` nearest references of every query, nearest
-    first, in the library of the queries: arrays, tensors or sparse matrices.
+def _in_numpy(points: LabelledRows) -> LabelledRows:
+    """Return NumPy arrays in rows, for which alone kernels are compiled."""
+    return LabelledRows(np.ascontiguousarray(to_numpy(points.X)), points.y)
 
+
+def nearest(queries: Any, references: Any, k: int, keys: np.ndarray | None = None) -> NearestRows:
+    """Return row numbers and distances (q, k) of the ``k`` nearest references of every query.
+
+    They are in the library of the queries (arrays, tensors or sparse matrices), nearest first.
     ``references=None`` searches the queries themselves, each without itself. Of ties the reference
     with the lower key comes first (default: `ties.row_keys` of the references).
     """
     points = _unlabelled(queries)
-    searched, own = points, np.arange(len(points.y))
-    if references is not None:
-        searched, own = _unlabelled(references), np.full(len(points.y), -1)
+    if references is None:
+        searched = points
+        own = np.arange(len(points.y))
+        n_searched = len(searched.y) - 1
+    else:
+        searched = _unlabelled(references)
+        own = np.full(len(points.y), -1)
+        n_searched = len(searched.y)
+    if not 1 <= k <= n_searched:
+        raise ValueError(f"k={k} must be from 1 to {n_searched}, the number of points searched.")
     n = len(searched.y)
-    n_there = n - (references is None)
-    if not 1 <= k <= n_there:
-        raise ValueError(f"k={k} must be from 1 to {n_there}, the number of points searched.")
-    given = None if keys is None else tie_numbers(keys, np.arange(n), n)
-    numbers = numbers_on_demand(searched.X) if given is None else given.__getitem__
-    found = exact_search(SearchQuery(points, searched, k, 0, own, numbers))
-    return Found(rows_of(found.same.numbers, n), found.same.distances)
+    if keys is None:
+        numbers = numbers_on_demand(searched.X)
+    else:
+        numbers = tie_numbers(keys, np.arange(n), n).__getitem__
+    found = exact_search(SearchQuery(points, searched, k, 0, own, numbers)).same
+    return NearestRows(rows_of(found.numbers, n), found.distances)
 
 
-def _unlabelled(X):
+def _unlabelled(X: Any) -> LabelledRows:
+    """Check points, and give them all the same label."""
     if not is_torch(X):
         X = check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32])
-        X = SparseRows(X) if issparse(X) else X
+        if issparse(X):
+            X = SparseRows(X)
     return LabelledRows(X, np.zeros(X.shape[0], np.int64))
 
 
@@ -139,38 +184,45 @@ def _unlabelled(X):
 
 
 def sample_size(
-    n_references: int | str | None, n_rows: int, most: float = MAX_ROWS_IN_BLOCKS
+    n_references: int | str | None, n_rows: int, max_rows: float = MAX_ROWS_IN_BLOCKS
 ) -> int | None:
-    """How many rows to search among, None for all. "auto" takes all of up to ``most`` rows (any
-    number in memory), else `N_REFERENCES`.
+    """Return how many rows to search among, None for all.
+
+    "auto" takes all of up to ``max_rows`` rows (any number in memory), else `N_REFERENCES`.
     """
     if n_references == "auto":
-        n_references = N_REFERENCES if n_rows > most else None
-    return None if n_references is None or int(n_references) >= n_rows else int(n_references)
+        n_references = N_REFERENCES if n_rows > max_rows else None
+    if n_references is None or int(n_references) >= n_rows:
+        return None
+    return int(n_references)
 
 
 def sample_classes(
     class_sizes: Any, n_references: int, n_targets: int, random_state: Any
 ) -> list[np.ndarray]:
-    """Sample every class in proportion, but at least the rows that its points need for their
-    targets: ascending numbers among the rows of each class, independent of partitions. A
+    """Sample every class in proportion, but at least the rows that its points need for their targets.
+
+    Return ascending numbers among the rows of each class, independent of partitions. A
     ``random_state`` of None is a fixed seed, so that two fits agree.
     """
     rng = check_random_state(0 if random_state is None else random_state)
     class_sizes = np.asarray(class_sizes)
-    share = np.round(n_references * class_sizes / class_sizes.sum()).astype(np.int64)
-    wanted = np.minimum(np.maximum(share, n_targets + 1), class_sizes)
-    return [
-        np.sort(rng.choice(size, count, replace=False))
-        for size, count in zip(class_sizes.tolist(), wanted.tolist(), strict=True)
-    ]
+    in_proportion = np.round(n_references * class_sizes / class_sizes.sum()).astype(np.int64)
+    counts = np.minimum(np.maximum(in_proportion, n_targets + 1), class_sizes)
+    samples = []
+    for size, count in zip(class_sizes.tolist(), counts.tolist(), strict=True):
+        samples.append(np.sort(rng.choice(size, count, replace=False)))
+    return samples
 
 
 def sample_rows(y: np.ndarray, n_references: int, n_targets: int, random_state: Any) -> np.ndarray:
-    """`sample_classes` of points with labels y (integers, -1: none), as ascending row numbers."""
+    """Return a sample as of `sample_classes`, as ascending numbers of rows with labels y (integers,
+    -1: none).
+    """
     labelled = np.flatnonzero(y >= 0)
-    sizes = np.bincount(y[labelled])
-    by_class = np.split(labelled[np.argsort(y[labelled], kind="stable")], np.cumsum(sizes)[:-1])
-    chosen = sample_classes(sizes, n_references, n_targets, random_state)
-    picked = [rows[pick] for rows, pick in zip(by_class, chosen, strict=True)]
-    return np.sort(np.concatenate(picked))
+    class_sizes = np.bincount(y[labelled])
+    in_order_of_classes = labelled[np.argsort(y[labelled], kind="stable")]
+    rows_by_class = np.split(in_order_of_classes, np.cumsum(class_sizes)[:-1])
+    samples = sample_classes(class_sizes, n_references, n_targets, random_state)
+    sampled = [rows[sample] for rows, sample in zip(rows_by_class, samples, strict=True)]
+    return np.sort(np.concatenate(sampled))

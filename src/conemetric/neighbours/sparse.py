@@ -7,79 +7,122 @@ from scipy import sparse
 
 from ..core.slices import slices
 from ..core.sparse_rows import SparseRows
-from .ranks import DOUBLE_EPS, Found, Nearest, SearchQuery, product_gamma, rank_rows, tie_rule
+from .ranks import (
+    DOUBLE_EPS,
+    NearestByLabel,
+    NearestRows,
+    SearchQuery,
+    Ties,
+    product_gamma,
+    rank_rows,
+    tie_rule,
+)
 
-SPARE = 8  # extra candidates, so that rounding rarely forces a second search
+SPARE_CANDIDATES = 8  # of each query, so that rounding rarely forces a second search
 
 
-def search(query: SearchQuery) -> Nearest:
+def search(query: SearchQuery) -> NearestByLabel:
     """Search exactly. Memory: the distances of one of `slices`, and one copy of the points."""
     state = SparseSearch(query)
-    n, counts = len(query.queries.y), (query.n_same, query.n_other)
-    found = [Found(np.full((n, count), -1), np.full((n, count), np.inf)) for count in counts]
-    for part in slices(n, len(query.references.y)):
-        rows = np.arange(n)[part]
+    y = query.queries.y
+    reference_y = query.references.y
+    same_label = _no_neighbours(len(y), query.n_same)
+    other_label = _no_neighbours(len(y), query.n_other)
+    for part in slices(len(y), len(reference_y)):
+        rows = np.arange(len(y))[part]
         tile = state.squared_distances(rows)
-        same = query.queries.y[rows, None] == query.references.y
-        for hidden, (numbers, distances), count in zip((~same, same), found, counts, strict=True):
-            if count:
-                near = state.nearest(rows, np.where(hidden, np.inf, tile), count)
-                numbers[rows], distances[rows] = near
-    return Nearest(*found)
+        is_same = y[rows, None] == reference_y
+        if query.n_same:
+            squares = np.where(is_same, tile, np.inf)
+            _write(same_label, rows, state.nearest(rows, squares, query.n_same))
+        if query.n_other:
+            squares = np.where(is_same, np.inf, tile)
+            _write(other_label, rows, state.nearest(rows, squares, query.n_other))
+    return NearestByLabel(same_label, other_label)
+
+
+def _no_neighbours(n: int, count: int) -> NearestRows:
+    """Return room for the ``count`` nearest of n queries, none of which has any."""
+    return NearestRows(np.full((n, count), -1), np.full((n, count), np.inf))
+
+
+def _write(result: NearestRows, rows: np.ndarray, nearest: NearestRows) -> None:
+    """Enter the nearest of these rows in the result."""
+    result.numbers[rows] = nearest.numbers
+    result.distances[rows] = nearest.distances
 
 
 class SparseSearch:
     """Queries and references, their squared lengths, and bounds on rounding."""
 
-    def __init__(self, query: SearchQuery):
-        queries, references = query.queries.X, query.references.X
-        parts = [queries] if query.references is query.queries else [queries, references]
+    def __init__(self, query: SearchQuery) -> None:
+        queries = query.queries.X
+        references = query.references.X
+        if query.among_themselves:
+            parts = [queries]
+            self.first_reference = 0
+        else:
+            parts = [queries, references]
+            self.first_reference = len(queries)
         # one matrix, so that differences of a query and a reference can be formed
         matrices = [part.astype("float64").matrix for part in parts]
         self.points = SparseRows(sparse.vstack(matrices, format="csr"))
         self.centred = self.points.centred()
-        self.own, self.first_reference = query.own, 0 if len(parts) == 1 else len(queries)
+        self.own = query.own
         self.numbers = query.numbers(np.arange(len(references)))
         self.squares = _squared_lengths(self.centred)
         self.gamma = product_gamma(queries.shape[1], DOUBLE_EPS)
         eps = max(float(np.finfo(part.dtype).eps) for part in parts)
-        per_length, self.slope = tie_rule(queries.shape[1], eps)
-        self.tie = per_length * _squared_lengths(self.points) ** 0.5
+        rule = tie_rule(queries.shape[1], eps)
+        self.ties = Ties(rule.per_length * _squared_lengths(self.points) ** 0.5, rule.slope)
 
     def squared_distances(self, rows: np.ndarray) -> np.ndarray:
-        """From queries to every reference, infinite to themselves."""
-        X, references = self.centred.matrix, slice(self.first_reference, None)
+        """Return those from queries to every reference, infinite to themselves."""
+        X = self.centred.matrix
+        references = slice(self.first_reference, None)
         tile = self.squares[rows, None] + self.squares[references]
         tile -= 2 * (X[rows] @ X[references].T).toarray()
-        mine = np.flatnonzero(self.own[rows] >= 0)
-        tile[mine, self.own[rows[mine]]] = np.inf
+        is_reference = np.flatnonzero(self.own[rows] >= 0)
+        tile[is_reference, self.own[rows[is_reference]]] = np.inf
         return tile
 
-    def nearest(self, rows: np.ndarray, tile: np.ndarray, count: int) -> Found:
-        """The ``count`` nearest, searched again if more than a row's candidates may belong there."""
-        width = min(count + SPARE, tile.shape[1])
+    def nearest(self, rows: np.ndarray, tile: np.ndarray, count: int) -> NearestRows:
+        """Return the ``count`` nearest of a tile of squared distances, infinite where none may be.
+
+        A query is searched again if others than its candidates may belong to them.
+        """
+        n_references = tile.shape[1]
+        width = min(count + SPARE_CANDIDATES, n_references)
         candidates = np.argpartition(tile, width - 1, axis=1)[:, :width]
-        values = np.take_along_axis(tile, candidates, 1)
-        near, bound = self._rank(rows, candidates, values < np.inf, count)
-        limit = values.max(1)
-        again = np.flatnonzero((width < tile.shape[1]) & (limit < np.inf) & ~(bound < limit))
-        for r in again:
-            within = np.flatnonzero(tile[r] <= bound[r])[None]
-            found, _ = self._rank(rows[[r]], within, np.ones(within.shape, bool), count)
-            near.numbers[r], near.distances[r] = found.numbers[0], found.distances[0]
-        return near
+        squares = np.take_along_axis(tile, candidates, 1)
+        nearest, bounds = self._rank(rows, candidates, squares < np.inf, count)
+        limits = squares.max(1)
+        list_is_full = (limits < np.inf) & (width < n_references)
+        misses_none = bounds < limits
+        for r in np.flatnonzero(list_is_full & ~misses_none):
+            within = np.flatnonzero(tile[r] <= bounds[r])[None]
+            nearest_of_row, _ = self._rank(rows[[r]], within, np.ones(within.shape, bool), count)
+            _write(nearest, np.array([r]), nearest_of_row)
+        return nearest
 
-    def _rank(self, rows, references, there, count):
-        """Rank references, where ``there``; also the largest value of a tile for any of their ties."""
-        exact = np.full(references.shape, np.inf)
-        queries = np.broadcast_to(rows[:, None], references.shape)[there]
-        pairs = queries, self.first_reference + references[there]
-        exact[there] = self.points.squared_distances(*pairs) ** 0.5
-        candidates = Found(self.numbers[references], exact)
-        found, farthest = rank_rows(candidates, count, self.tie[rows], self.slope)
+    def _rank(
+        self, rows: np.ndarray, references: np.ndarray, is_candidate: np.ndarray, count: int
+    ) -> tuple[NearestRows, np.ndarray]:
+        """Rank references (len(rows), k), where they are candidates, by their exact distances.
+
+        Return the nearest of each row, and the largest square that a tile can have for any of their
+        ties.
+        """
+        distances = np.full(references.shape, np.inf)
+        queries = np.broadcast_to(rows[:, None], references.shape)[is_candidate]
+        others = self.first_reference + references[is_candidate]
+        distances[is_candidate] = self.points.squared_distances(queries, others) ** 0.5
+        candidates = NearestRows(self.numbers[references], distances)
+        nearest, farthest = rank_rows(candidates, count, self.ties.of(rows))
         reach = 2 * self.squares[rows] ** 0.5
-        return found, farthest**2 + self.gamma * (reach + farthest) ** 2
+        return nearest, farthest**2 + self.gamma * (reach + farthest) ** 2
 
 
-def _squared_lengths(points):
+def _squared_lengths(points: SparseRows) -> np.ndarray:
+    """Return the squared length of each row."""
     return np.asarray(points.matrix.power(2).sum(1)).ravel()

@@ -18,7 +18,7 @@ from ..core.arrays import arange, is_torch, like, namespace, zeros
 from ..core.slices import slices
 from ..core.sparse_rows import SparseRows
 from ..core.spectral import NearProduct
-from ..core.vectors import ARRAYS, Total, VectorSpace
+from ..core.vectors import ARRAYS, Reduction, VectorSpace
 
 DIFFERENCES = 1 << 20  # numbers of pairs' differences held at a time
 
@@ -43,7 +43,7 @@ class Operator(ABC):
     def adjoint(self, u: Any) -> Any:
         """A*(u), a symmetric D x D matrix."""
 
-    def adjoint_and(self, u: Any, *requested: Total) -> tuple[Any, list]:
+    def adjoint_and(self, u: Any, *requested: Reduction) -> tuple[Any, list]:
         """A*(u) and the results of reductions over vectors, in one visit to the blocks."""
         return self.adjoint(u), self.space.totals(*requested)
 
@@ -99,6 +99,11 @@ class Operator(ABC):
     @abstractmethod
     def astype(self, dtype: Any) -> "Operator":
         """The same operator in another precision."""
+
+    @property
+    def dense_work(self) -> float:
+        """Multiplications of the largest dense product or decomposition in an iteration."""
+        return float(self.n_features) ** 3
 
     def empty_constraint_vector(self) -> Any:
         """Zeros, one per constraint, in this operator's library and dtype and on its device."""
@@ -203,6 +208,11 @@ class DifferenceOperator(Operator):
     def row_sizes(self) -> Any:
         """sum_p |B_rp| ||d_p||^2, within a factor of two of the norm of A_r for a triplet."""
         return self.combine(self.pair_lengths, sizes=True)
+
+    @property
+    def dense_work(self) -> float:
+        tallest = max(self.n_points, self.n_features)
+        return float(tallest) * self.n_features**2
 
     def astype(self, dtype: Any) -> "DifferenceOperator":
         if self.X.dtype == dtype:

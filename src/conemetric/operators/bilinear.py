@@ -36,6 +36,11 @@ class BilinearOperator(Operator):
         self.reference = zeros(0, queries)
         self._first = starts(query, len(queries))
 
+    @property
+    def dense_work(self) -> float:
+        tallest = max(len(self.queries), len(self.documents), self.n_features)
+        return float(tallest) * self.n_features**2
+
     def forward(self, W: Any) -> Any:
         pairs = self.query, self.document
         scores = kernels_of(self.queries).inner_products(self.queries @ W, self.documents, *pairs)

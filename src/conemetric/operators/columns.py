@@ -43,6 +43,10 @@ class WithColumns(Operator):
         sizes = self.operator.row_sizes
         return sizes if isinstance(sizes, float) else (sizes**2 + (self.columns**2).sum(1)) ** 0.5
 
+    @property
+    def dense_work(self) -> float:
+        return self.operator.dense_work
+
     def subset(self, index):
         return WithColumns(self.operator.subset(index), self.columns[index])
 

@@ -16,7 +16,8 @@ from scipy import sparse
 from scipy.sparse.linalg import splu
 
 from ..core.arrays import identity, like, zeros
-from ..core.spectral import NearProduct, cholesky_solver
+from ..core.cholesky import cholesky_solver
+from ..core.spectral import NearProduct
 from .base import Operator, kernels_of
 
 AT_ONCE = 16  # matrices of the size of the kernel that a Newton matrix holds

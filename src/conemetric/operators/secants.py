@@ -46,6 +46,11 @@ class SecantOperator(Operator):
     def adjoint(self, u: Any) -> Any:
         return self.V.T @ (u[:, None] * self.V)
 
+    @property
+    def dense_work(self) -> float:
+        tallest = max(self.n_constraints, self.n_features)
+        return float(tallest) * self.n_features**2
+
     def gram(self) -> Any:
         """A A*, the S x S matrix of squared inner products."""
         G = self.V @ self.V.T

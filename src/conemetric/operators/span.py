@@ -13,6 +13,7 @@ import numpy as np
 import scipy.linalg
 
 from ..core.arrays import float64, identity, is_torch, like, namespace, to_index, zeros
+from ..core.blas import blas_threads_for
 from ..core.slices import slices
 from ..core.sparse_rows import SparseRows
 from ..core.spectral import definite_part, eigh
@@ -173,12 +174,14 @@ def in_span(X: Any, *, at_most: float = WORTHWHILE) -> Coordinates:
     rows, X is left unchanged unless its rank is at most this share of D; so are sparse rows if
     there are more of them than features.
     """
-    if isinstance(X, SparseRows):
-        span = _sparse_span(X)
-    elif _too_high(X, at_most)[0]:
-        return Coordinates(X)
-    else:
-        span = centred_in_span(X - X.mean(0, dtype=namespace(X).float64), at_most=at_most)
+    n, D = X.shape
+    with blas_threads_for(float(n) * D * min(n, D)):
+        if isinstance(X, SparseRows):
+            span = _sparse_span(X)
+        elif _too_high(X, at_most)[0]:
+            return Coordinates(X)
+        else:
+            span = centred_in_span(X - X.mean(0, dtype=namespace(X).float64), at_most=at_most)
     return span if span.maps else Coordinates(X)
 
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Self
 
 from ..core import spectral
 from ..core.arrays import Array, Values, float64, is_float
-from ..core.vectors import Total, clipped, total
+from ..core.vectors import Reduction, clipped, total
 from ..operators.base import Operator
 from .losses import weighted_sum
 
@@ -33,6 +33,13 @@ def missed_trace(L: Array) -> float:
 
 class Problem(ABC):
     """A convex program. Solvers use what they declare in ``requires``; everyone uses `certify`."""
+
+    operator: Any = None
+
+    @property
+    def dense_work(self) -> float:
+        """Multiplications of the largest dense product or decomposition in an iteration."""
+        return 0.0 if self.operator is None else self.operator.dense_work
 
     @cached_property
     def exact(self) -> Self:
@@ -91,7 +98,7 @@ class SpectralDual(ABC):
     def project(self, u: Array) -> Array:
         return self.operator.space.map(clipped, u, self.lower, self.upper)
 
-    def gain(self, u: Array) -> Total:
+    def gain(self, u: Array) -> Reduction:
         """The gain, as a pending reduction."""
         return total(weighted_sum, u, self.linear)
 
@@ -103,7 +110,9 @@ class SpectralDual(ABC):
         """Minus the second derivatives of the gain, one per constraint; None if all are zero."""
         return None
 
-    def evaluate(self, u: Array, rank_guess: int | None = None, *requested: Total) -> "Evaluation":
+    def evaluate(
+        self, u: Array, rank_guess: int | None = None, *requested: Reduction
+    ) -> "Evaluation":
         """The dual at u, with the sums ``requested`` computed in the same visit."""
         return Evaluation(self, u, rank_guess, *requested)
 
@@ -140,7 +149,7 @@ class SpectralDual(ABC):
         return point.dual
 
     @abstractmethod
-    def primal_terms(self, margins: Array) -> Total:
+    def primal_terms(self, margins: Array) -> Reduction:
         """What `primal_value` needs of A(X) = ``margins``, as a pending reduction."""
 
     @abstractmethod
@@ -188,7 +197,7 @@ class Evaluation:
         problem: SpectralDual,
         u: Array,
         rank: int | None,
-        *requested: Total,
+        *requested: Reduction,
         known: Any = None,
     ):
         self.problem, self.u, self.rank_guess = problem, u, rank
@@ -272,7 +281,7 @@ class Evaluation:
             vars(point).pop(vector, None)
         return point
 
-    def measure(self, *requested: Total) -> list[Any]:
+    def measure(self, *requested: Reduction) -> list[Any]:
         """The results of these reductions, in one visit with `terms`."""
         p = self.problem
         self._terms, *results = p.operator.space.totals(p.primal_terms(self.margins), *requested)

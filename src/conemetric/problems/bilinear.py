@@ -14,7 +14,7 @@ and g as in `problems.losses`. A weight w with the regulariser rho/2 (w - w0)^2 
 from functools import cached_property
 
 from ..core.arrays import Array, float64
-from ..core.vectors import Total
+from ..core.vectors import Reduction
 from .base import Evaluation, Primal
 from .frobenius import FrobeniusProgram
 
@@ -24,7 +24,9 @@ class BilinearProgram(FrobeniusProgram):
     and v0 if the operator is a `WithColumns`.
     """
 
-    def evaluate(self, u: Array, rank_guess: int | None = None, *requested: Total) -> Evaluation:
+    def evaluate(
+        self, u: Array, rank_guess: int | None = None, *requested: Reduction
+    ) -> Evaluation:
         return BilinearEvaluation(self, u, rank_guess, *requested)
 
     def primal_value(self, terms: float, squared_norm: float, W: Array) -> Primal:

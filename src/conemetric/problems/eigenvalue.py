@@ -20,7 +20,7 @@ import numpy as np
 
 from ..core import spectral
 from ..core.arrays import Array, Arrays, DType, Values, float64, identity, zeros
-from ..core.vectors import Total, clipped, greatest, minus_least, total
+from ..core.vectors import Reduction, clipped, greatest, minus_least, total
 from ..operators.base import DifferenceOperator, Operator
 from ..operators.entries import EntryOperator
 from .base import Bounds, Point, Primal, Problem, SpectralDual, missed_trace
@@ -63,7 +63,7 @@ class EigenvalueProgram(Problem):
 
     # ---- the program
 
-    def terms(self, margins: Array) -> Total:
+    def terms(self, margins: Array) -> Reduction:
         """What `objective` needs of A(L L') = ``margins``, as a pending reduction."""
         if self.hard:
             return greatest(minus_least, margins)
@@ -91,7 +91,7 @@ class EigenvalueProgram(Problem):
         most, gain = of_u
         return Bounds(self.objective(L, terms), self._scale(adjoint, most) * gain)
 
-    def _of_multipliers(self, u: Array) -> tuple[Total, Total]:
+    def _of_multipliers(self, u: Array) -> tuple[Reduction, Reduction]:
         return greatest(largest_ratio, u, self.slack_penalty), total(weighted_sum, u, self.target)
 
     def _scale(self, adjoint: Array, most: float) -> float:
@@ -140,7 +140,7 @@ class ProximalDual(SpectralDual):
         self.offset = center @ center.T / sigma - program.trace_weight * one
         self.constant = float((float64(center.T @ center) ** 2).sum()) / (2 * sigma)
 
-    def primal_terms(self, margins: Array) -> Total:
+    def primal_terms(self, margins: Array) -> Reduction:
         return self.program.terms(margins)
 
     def primal_value(self, terms: float, squared_norm: float, factor: Array) -> Primal:

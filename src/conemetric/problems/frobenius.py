@@ -23,7 +23,7 @@ from typing import Any, Self
 
 from ..core import spectral
 from ..core.arrays import Array, Values, float64, like
-from ..core.vectors import ARRAYS, Total, clipped, total
+from ..core.vectors import ARRAYS, Reduction, clipped, total
 from ..operators.base import Operator
 from .base import Evaluation, Primal, SpectralProgram
 from .losses import LOSSES, weighted_sum
@@ -79,7 +79,7 @@ class FrobeniusProgram(SpectralProgram):
         curvature = point.part.squared_norm
         return point.times(self.loss.best_multiple(self.C, curvature) if curvature > 0 else 1.0)
 
-    def gain(self, u: Array) -> Total:
+    def gain(self, u: Array) -> Reduction:
         if self.loss.linear:
             return super().gain(u)
         gains = self.operator.space.map(self.loss.gain, u / self.unit)
@@ -93,11 +93,13 @@ class FrobeniusProgram(SpectralProgram):
         linear, space = self.loss.linear, self.operator.space
         return None if linear else space.map(self.loss.curvature, u / self.unit) / self.unit
 
-    def evaluate(self, u: Array, rank_guess: int | None = None, *requested: Total) -> Evaluation:
+    def evaluate(
+        self, u: Array, rank_guess: int | None = None, *requested: Reduction
+    ) -> Evaluation:
         kind = PlainEvaluation if self.prior is None else PriorEvaluation
         return kind(self, u, rank_guess, *requested)
 
-    def primal_terms(self, margins: Array) -> Total:
+    def primal_terms(self, margins: Array) -> Reduction:
         return total(weighted_sum, self.operator.space.map(self.loss.value, margins), self.unit)
 
     def primal_value(self, terms: float, squared_norm: float, factor: Array) -> Primal:

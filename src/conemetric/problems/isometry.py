@@ -67,6 +67,11 @@ class SecantIsometryProgram(Problem):
     def __init__(self, secants: Secants, delta: float):
         self.secants, self.delta = secants, float(delta)
 
+    @property
+    def dense_work(self) -> float:
+        """Of a scan, which multiplies all points with each other. Each restricted program has its own."""
+        return float(self.secants.n_points) ** 2 * self.secants.n_features
+
     def restrict(self, keys: Array, dtype: DType = None, margin: float = 0) -> NearIsometryProgram:
         """The program over these secants alone, its bounds tighter by ``margin`` * delta."""
         operator = self.secants.operator(keys, dtype)

@@ -23,7 +23,7 @@ import numpy as np
 from scipy.optimize import brentq
 
 from ..core.arrays import Array, DType, Pair, Values, float64, namespace
-from ..core.vectors import ARRAYS, Total, VectorSpace
+from ..core.vectors import ARRAYS, Reduction, VectorSpace
 
 LARGEST_MARGIN = 80.0  # beyond, logistic multipliers are zero in any sum, and float32 overflows
 
@@ -181,7 +181,7 @@ class LogSumExp:
         self, margins: Array, space: VectorSpace = ARRAYS, weights: Values = 1.0
     ) -> tuple[float, Array, float]:
         powers = space.map(_powers, _less_log(margins, weights, space))
-        requested = Total(_sums_of_powers, (powers, margins), join=_join_scaled)
+        requested = Reduction(_sums_of_powers, (powers, margins), join=_join_scaled)
         ((shift, total, captured),) = space.totals(requested)
         u = space.map(_normalised, powers, shift=shift, total=total)
         return shift + np.log(total), u, captured / total
@@ -190,7 +190,7 @@ class LogSumExp:
         self, margins: Array, change: Array, t: float, space: VectorSpace = ARRAYS, w: Values = 1.0
     ) -> tuple[float, float]:
         margins = _less_log(margins, w, space)
-        requested = Total(_moments, (margins, change), {"t": t}, _join_scaled)
+        requested = Reduction(_moments, (margins, change), {"t": t}, _join_scaled)
         ((_, total, first, second),) = space.totals(requested)
         mean = first / total
         return -mean, second / total - mean**2

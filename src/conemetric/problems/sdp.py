@@ -14,7 +14,7 @@ from functools import cached_property
 
 from ..core import spectral
 from ..core.arrays import Array, float64, identity, like, namespace
-from ..core.vectors import Total, greatest, magnitude
+from ..core.vectors import Reduction, greatest, magnitude
 from ..operators.base import Operator
 from .base import Evaluation, Primal, SpectralProgram
 from .losses import weighted_sum
@@ -30,7 +30,7 @@ class ConstrainedProgram(SpectralProgram):
     equality: Array | bool
     size: float  # of b
 
-    def primal_terms(self, margins: Array) -> Total:
+    def primal_terms(self, margins: Array) -> Reduction:
         return greatest(magnitude, _misses(margins, self.b, self.equality))
 
     def penalised_violation(self, u: Array, margins: Array, primal: float) -> float:

@@ -28,7 +28,8 @@ from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator
 
 from ..core import spectral
 from ..core.arrays import Array, Pair, float64, identity, like, to_numpy
-from ..core.vectors import Total
+from ..core.cholesky import cholesky_solver
+from ..core.vectors import Reduction
 from ..operators.edges import EdgeOperator, ReducedEdges, symmetric_solver
 from .base import Bounds, Evaluation, Point, Primal
 from .rigidity import Face
@@ -126,7 +127,9 @@ class UnfoldingProgram(ConstrainedProgram):
                 pass  # a dense decomposition always works
         return spectral.leading_eigenpairs(self.offset - self.operator.adjoint(u), k)
 
-    def evaluate(self, u: Array, rank_guess: int | None = None, *requested: Total) -> Evaluation:
+    def evaluate(
+        self, u: Array, rank_guess: int | None = None, *requested: Reduction
+    ) -> Evaluation:
         return UnfoldingEvaluation(self, u, rank_guess, *requested)
 
     def primal_value(self, terms: float, squared_norm: float, factor: Array) -> Primal:
@@ -262,7 +265,7 @@ class UnfoldingOnFace(UnfoldingProgram):
             moved = inside @ L
             same = STIFFNESS * (L**2).sum() * (inside @ inside.T) ** 2
             lost = (across @ across.T) * (moved @ moved.T)
-            given[spread] = spectral.cholesky_solver(same + lost)(same @ given[spread])
+            given[spread] = cholesky_solver(same + lost)(same @ given[spread])
         return max((given + t * self.stress for t in STRESSES), key=self.original.bound)
 
     def certify(self, primal_point: Array, dual_point: Point) -> Bounds:

@@ -5,8 +5,9 @@ from typing import Any, Literal
 
 from ..core.sklearn_private import StrOptions
 from ..estimators.base import MahalanobisMetric
+from ..estimators.checks import FIT, FIT_AND_TRANSFORM, FIT_AND_USE, because
 from ..estimators.prior import PRIOR_PARAMETERS
-from .base import RANKING_PARAMETERS, RankingEstimator
+from .base import OTHER_ARGUMENTS, RANKING_PARAMETERS, RankingEstimator
 from .engines import ENGINES
 from .forms import BilinearForm, DistanceForm
 
@@ -181,6 +182,13 @@ chosen_, certificate_, objective_, n_iter_, history_, comparisons_, multipliers_
 
     prior: Any = "identity"
 
+    _expected_failed_checks = because(
+        OTHER_ARGUMENTS,
+        FIT_AND_USE,
+        FIT,
+        FIT_AND_TRANSFORM,
+        ("check_requires_y_none", "check_transformer_n_iter"),
+    )
     _parameter_constraints = {
         **RANKING_PARAMETERS,
         "prior": [option for option in PRIOR_PARAMETERS["prior"] if option is not None],
@@ -191,5 +199,7 @@ chosen_, certificate_, objective_, n_iter_, history_, comparisons_, multipliers_
         return DistanceForm(self.prior)
 
     def _store(self, *learned):
-        self._forget_threshold()
+        # one of `partial_fit` belongs to the metric that is replaced
+        for name in ("threshold_", "threshold_promise_"):
+            self.__dict__.pop(name, None)
         super()._store(*learned)

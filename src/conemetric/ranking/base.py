@@ -10,9 +10,11 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from ..core.arrays import float64, like, namespace, to_numpy
+from ..core.atomic import atomic_fit, atomic_update
 from ..core.sklearn_private import Interval, StrOptions, fit_context
 from ..core.warn import warn_user
 from ..estimators.base import SOLVER_PARAMETERS, CertifiedEstimator, Seed
+from ..estimators.checks import FIT, FIT_AND_USE, because
 from ..estimators.validation import check_size, refuse_dask
 from ..evaluation.thresholds import check_share
 from ..problems.base import Bounds
@@ -42,6 +44,9 @@ RANKING_PARAMETERS = {
 STORED, LEAST_MEMORY, MOST_MEMORY = 1 << 22, 10, 100
 
 
+OTHER_ARGUMENTS = "fit takes queries, documents and relevance, and the check passes X and y"
+
+
 @dataclass(eq=False, repr=False)
 class RankingEstimator(CertifiedEstimator, metaclass=ABCMeta):
     """Learns a `RankingModel` from judgements, by the `RankingProgram` of a `ScoreForm`."""
@@ -57,12 +62,15 @@ class RankingEstimator(CertifiedEstimator, metaclass=ABCMeta):
     random_state: Seed = None
     verbose: int = 0
 
+    _expected_failed_checks = because(OTHER_ARGUMENTS, FIT_AND_USE, FIT)
+    _of_some_fits = ("candidates_", "chosen_", "comparisons_", "multipliers_")
+
     @property
     @abstractmethod
     def _form(self) -> ScoreForm:
         """How a map scores documents."""
 
-    @fit_context(prefer_skip_nested_validation=True)
+    @atomic_fit(prefer_skip_nested_validation=True)
     def fit(self, queries: Any, documents: Any, relevance: Any, scores: Any = None) -> Self:
         """Learn from relevance judgements.
 
@@ -101,6 +109,7 @@ class RankingEstimator(CertifiedEstimator, metaclass=ABCMeta):
         proof = Certificate.from_bounds(Bounds(0.0, 0.0), Status.CONVERGED)
         return self._store_result(SolveResult(None, None, proof, 0, {}))
 
+    @atomic_update
     @fit_context(prefer_skip_nested_validation=True)
     def partial_fit(
         self, queries: Any, documents: Any, relevance: Any, scores: Any = None, forget: float = 0.0
@@ -246,9 +255,6 @@ class RankingEstimator(CertifiedEstimator, metaclass=ABCMeta):
         """
         check_is_fitted(self)
         return self.model_.transform_documents(D)
-
-    def __sklearn_is_fitted__(self):
-        return hasattr(self, "model_")
 
     def rank(self, queries: Any, documents: Any, scores: Any = None, k: int = 10) -> Ranking:
         """The first ``k`` documents of every query by the learned ranking: the score of the

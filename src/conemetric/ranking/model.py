@@ -7,7 +7,7 @@ import numpy as np
 from sklearn.utils.validation import check_array
 
 from ..core.arrays import is_torch, like, namespace, refuse_masked, to_numpy
-from ..core.fields import Array, Named, Number, Stored, Text, expect
+from ..core.fields import ArrayField, Named, Number, Stored, Text, expect
 from ..estimators.validation import FLOATS, check_tensor
 from .columns import EMBEDDING, Pool, check_scores, picked
 from .engines import ENGINES, NORMALIZATIONS, SIMILARITIES
@@ -53,8 +53,8 @@ class RankingModel(Stored):
     ([[1, 0]], [[6.0, 1.0]])
     """
 
-    query_map: Annotated[Any, Array("f", ("rank", "features"), optional=True)]
-    document_map: Annotated[Any, Array("f", ("rank", "document_features"), optional=True)]
+    query_map: Annotated[Any, ArrayField("f", ("rank", "features"), optional=True)]
+    document_map: Annotated[Any, ArrayField("f", ("rank", "document_features"), optional=True)]
     similarity: Annotated[str, Text(SIMILARITIES)]
     weights: Annotated[dict[str, float], Named(Number(0))]
     normalization: Annotated[str | None, Text(NORMALIZATIONS, optional=True)] = None

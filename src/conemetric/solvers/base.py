@@ -22,6 +22,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from ..core.advice import Advice
 from ..core.arrays import Array
+from ..core.blas import blas_threads_for
 from ..core.clock import stopwatch
 from ..core.fields import Number, Text, check, expect
 from ..core.notebooks import html_table
@@ -235,8 +236,27 @@ class Solver(ABC):
             raise TypeError(f"{own} solves a {self.solves.__name__}, not {type(problem).__name__}.")
         if start is not None and not self.takes_start:
             raise TypeError(f"{own} always begins at the start of its problem; give no start.")
+        with blas_threads_for(problem.dense_work):
+            best, status, reason = self._run_steps(problem, start, callback)
+            point = problem.scaled(best.primal_point)
+            kept, point = (None, point) if keep is None else keep(point)
+            bounds = problem.certify(point, best.dual_point)
+            if status not in (Status.INTERRUPTED, Status.INFEASIBLE):
+                reason = problem.unbounded(point)
+                status = Status.UNBOUNDED if reason else status
+        certificate = self._judge(Certificate.from_bounds(bounds, status))
+        if not (retried and certificate.status in SHORT_OF_TOL):
+            self._warn(certificate, best.n_iter, reason, name or own)
+        return SolveResult(
+            point, best.dual_point, certificate, best.n_iter, best.history(), kept, best.state
+        )
+
+    def _run_steps(
+        self, problem: Problem, start: Any, callback: Callback | None
+    ) -> tuple["_Best", Status, str]:
+        """The best points of a run, why it ended, and for an infeasible program the proof in words."""
         best = _Best(self.tol)
-        status, reason = Status.STALLED, ""
+        status = Status.STALLED
         try:
             for iterate in self.steps(problem, start):
                 record = best.take(iterate)
@@ -255,19 +275,8 @@ class Solver(ABC):
             status = Status.INTERRUPTED
         except Infeasible as proof:
             best.take(proof.iterate)
-            status, reason = Status.INFEASIBLE, str(proof)
-        point = problem.scaled(best.primal_point)
-        kept, point = (None, point) if keep is None else keep(point)
-        bounds = problem.certify(point, best.dual_point)
-        if status not in (Status.INTERRUPTED, Status.INFEASIBLE):
-            reason = problem.unbounded(point)
-            status = Status.UNBOUNDED if reason else status
-        certificate = self._judge(Certificate.from_bounds(bounds, status))
-        if not (retried and certificate.status in SHORT_OF_TOL):
-            self._warn(certificate, best.n_iter, reason, name or own)
-        return SolveResult(
-            point, best.dual_point, certificate, best.n_iter, best.history(), kept, best.state
-        )
+            return best, Status.INFEASIBLE, str(proof)
+        return best, status, ""
 
     def _judge(self, certificate: Certificate) -> Certificate:
         """The certificate, with the status that gap and violation in float64 imply."""
@@ -295,7 +304,7 @@ class _Best:
     """Best primal and best dual point of a run, its last state, and its history."""
 
     def __init__(self, tol: float) -> None:
-        self.tol, self.n_iter = tol, -1
+        self.tol = tol
         self.state = None
         self.primal = self.violation = np.inf
         self.dual = -np.inf
@@ -304,8 +313,12 @@ class _Best:
         self._records: list[dict[str, float]] = []
         self._began = stopwatch()
 
+    @property
+    def n_iter(self) -> int:
+        """Number of the last iterate that was taken; -1 if Ctrl-C came before the first was."""
+        return len(self._records) - 1
+
     def take(self, iterate: Iterate) -> dict[str, float]:
-        self.n_iter += 1
         self.state = iterate.state
         # an iterate within tol replaces both points; until then they may come from different ones
         enough = self._within_tol(iterate, iterate.dual)
@@ -315,7 +328,7 @@ class _Best:
             self.primal, self.violation = iterate.primal, iterate.violation
             self.primal_point = iterate.primal_point
         record = {
-            "iteration": self.n_iter,
+            "iteration": len(self._records),
             "seconds": stopwatch() - self._began,
             "primal": iterate.primal,
             "dual": iterate.dual,

@@ -26,7 +26,7 @@ from typing import Self
 import numpy as np
 
 from ..core.arrays import Array, Arrays, Pair, Values, is_torch, like, namespace
-from ..core.vectors import Total, VectorSpace, magnitude, total
+from ..core.vectors import Reduction, VectorSpace, magnitude, total
 from ..problems.base import Evaluation, SpectralDual
 from .base import SAVE_EVERY, Infeasible, Solver, Steps
 from .dual_rounds import Rounds, as_iterate, placed, unbound
@@ -212,7 +212,7 @@ class CurvatureMemory:
             pairs = tuple(each if index is None else placed(u * 0, index, each) for each in moved)
         return CurvatureMemory(box, self.size, pairs, self.length)
 
-    def gram(self, point: Evaluation) -> Total:
+    def gram(self, point: Evaluation) -> Reduction:
         """The reduction to the Gram matrix of all pairs and the gradient."""
         return total(_gram, self.pairs, *self.box.at(point))
 

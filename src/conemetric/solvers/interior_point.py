@@ -25,7 +25,8 @@ from functools import cached_property
 from typing import Self
 
 from ..core.arrays import Array, Values, arange, identity
-from ..core.spectral import NearProduct, PSDPart, cholesky_solver, largest_eigenvalue
+from ..core.cholesky import cholesky_solver
+from ..core.spectral import NearProduct, PSDPart, largest_eigenvalue
 from ..problems.base import Evaluation
 from ..problems.sdp import ConstrainedProgram
 from .base import Infeasible, Iterate, Solver, Steps, relative_gap

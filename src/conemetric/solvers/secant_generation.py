@@ -34,6 +34,7 @@ from numpy.random import Generator
 
 from ..core import spectral
 from ..core.arrays import Array, like, to_index, zeros
+from ..core.blas import blas_threads_for
 from ..operators.secants import Scan, Sweep
 from ..problems.isometry import Multipliers, SecantIsometryProgram
 from .admm import ADMM
@@ -130,6 +131,10 @@ class _Active:
     def solve(self) -> None:
         """Solve, as accurately as the violations last seen elsewhere deserve."""
         self.program = self.problem.restrict(self.keys, margin=self.margin)
+        with blas_threads_for(self.program.dense_work):
+            self._solve_program()
+
+    def _solve_program(self) -> None:
         share = INNER * self.worst if self.worst > self.options.tol else 0.0
         self.allowed = max(share, self.goal)
         small = self.program.operator.n_symmetric <= SMALL

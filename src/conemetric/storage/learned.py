@@ -9,9 +9,21 @@ from scipy.sparse import issparse
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
 from ..core.arrays import as_array, like, namespace
-from ..core.fields import Array, Each, Field, FieldError, Number, Plain, Stored, Text, check, expect
+from ..core.fields import (
+    ArrayField,
+    Each,
+    Field,
+    FieldError,
+    Number,
+    Plain,
+    Stored,
+    Text,
+    check,
+    expect,
+)
 from ..core.warn import warn_user
 from ..estimators.base import CertifiedEstimator, MahalanobisMetric
+from ..estimators.checks import FIT_AND_TRANSFORM, FIT_AND_USE, because
 from ..estimators.validation import validate_points
 from ..evaluation.thresholds import ThresholdPromise
 from ..ranking.model import RankingModel
@@ -55,22 +67,28 @@ class LearnedMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Stored, Cert
         Map of the documents if it is not that of the queries.
     """
 
-    components: Annotated[np.ndarray, Array("f", ("rank", "features"))]
-    offset: Annotated[np.ndarray, Array("f", ("rank",))]
+    components: Annotated[np.ndarray, ArrayField("f", ("rank", "features"))]
+    offset: Annotated[np.ndarray, ArrayField("f", ("rank",))]
     _: KW_ONLY
     method: Annotated[str, Text()] = "LearnedMetric"
     parameters: Annotated[dict[str, Any] | None, Plain(dict)] = None
     certificate: Annotated[Certificate | None, Plain(dict, optional=True)] = None
     feature_names: Annotated[Sequence[str] | None, Each(Text(), "features", optional=True)] = None
     preprocessing: Annotated[Sequence[str], Each(Text())] = ()
-    fill: Annotated[np.ndarray | None, Array("f", ("features",), optional=True)] = None
+    fill: Annotated[np.ndarray | None, ArrayField("f", ("features",), optional=True)] = None
     encoder: Annotated[TableEncoder | None, Field(optional=True)] = None
     notes: Annotated[dict[str, Any] | None, Plain(dict)] = None
     scores: Annotated[dict[str, Any] | None, Plain(dict, optional=True)] = None
     document_components: Annotated[
-        np.ndarray | None, Array("f", ("rank", "features"), optional=True)
+        np.ndarray | None, ArrayField("f", ("rank", "features"), optional=True)
     ] = None
     _maps: ClassVar[str]  # what it is a map of
+    _expected_failed_checks = because(
+        "it comes fitted, by its parameters: fit changes nothing, and rows have the features of the map",
+        FIT_AND_USE,
+        FIT_AND_TRANSFORM,
+        ("check_no_attributes_set_in_init", "check_do_not_raise_errors_in_init_or_set_params"),
+    )
 
     def __post_init__(self) -> None:
         self.components_: Any = self.components
@@ -390,6 +408,6 @@ def _stored(value, declared):
     """A parameter as files hold it: objects by their state, numbers in float64."""
     if value is None or hasattr(value, "state"):
         return value and value.state()
-    if isinstance(declared, Array):
+    if isinstance(declared, ArrayField):
         return np.ascontiguousarray(value, np.float64)
     return list(value) if isinstance(declared, Each) else value

@@ -5,6 +5,7 @@ column.
 import itertools
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import reduce
 from numbers import Integral, Real
@@ -17,9 +18,10 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from ..core.atomic import atomic_fit
 from ..core.extras import require
 from ..core.fields import Each, Field, Named, Plain, Text, check, expect, with_parameters
-from ..core.sklearn_private import Interval, StrOptions, fit_context, get_output_config
+from ..core.sklearn_private import Interval, StrOptions, get_output_config
 from ..core.warn import warn_user
 from ..core.weights import check_weights
 from ..core.wording import first_few, listed
@@ -164,10 +166,11 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         "kinds": [dict, None],
         "sparse_output": ["boolean", StrOptions({"auto"})],
     }
+    _of_some_fits = ("feature_names_in_",)
 
     # ---- fit
 
-    @fit_context(prefer_skip_nested_validation=True)
+    @atomic_fit(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Learn the kinds of the columns, their centres and scales.
 
@@ -191,7 +194,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         if hasattr(X, "to_delayed"):
             return self._summarize_parts(X, sample_weight)
         given = column_names(X)
-        X = _validated(self, X)
+        X = _validated(copy(self), X)  # validation sets attributes, and nothing is learned yet
         names = given or [f"x{i}" for i in range(X.shape[1])]
         kinds = self._given_kinds(names)
         wanted = [(at, name, kinds.get(name) in WORD_KINDS) for at, name in enumerate(names)]
@@ -210,7 +213,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         found = dask.compute(*(dask.delayed(_summary)(self, part) for part in parts))
         return reduce(add, [summary for summary in found if summary is not None])
 
-    @fit_context(prefer_skip_nested_validation=True)
+    @atomic_fit(prefer_skip_nested_validation=True)
     def fit_summary(self, summary: TableSummary) -> Self:
         """Learn from a summary, as `fit` does from the table."""
         names = [each.name for each in summary.columns]
@@ -237,7 +240,6 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         self.blocks_: list[Block] = []
         self._names: list[str] = names
         self.n_features_in_ = len(names)
-        self.__dict__.pop("feature_names_in_", None)
         if named:
             self.feature_names_in_ = np.array(names, object)
         start = 0

@@ -13,7 +13,7 @@ from typing import Annotated, Any, ClassVar, Self
 import numpy as np
 from scipy.sparse import csr_array
 
-from ..core.fields import Array, Each, Field, Number, Plain, Stored, Text, expect
+from ..core.fields import ArrayField, Each, Field, Number, Plain, Stored, Text, expect
 from .columns import Column
 from .dates import DATE_FORMATS, DateSpelling, formats_of, seconds_of_word
 from .numerals import NumberSpelling
@@ -82,9 +82,9 @@ class NumberColumn(Kind):
     """A number x: (x - mean) / std; a gap is at the mean."""
 
     # by feature, mean and std in units of 2 ** exponent
-    mean: Annotated[np.ndarray, Array("f", ("k",))]
-    std: Annotated[np.ndarray, Array("f", ("k",), low=0, strict=True)]
-    exponent: Annotated[np.ndarray, Array("i", ("k",), low=-1100, high=1100)]
+    mean: Annotated[np.ndarray, ArrayField("f", ("k",))]
+    std: Annotated[np.ndarray, ArrayField("f", ("k",), low=0, strict=True)]
+    exponent: Annotated[np.ndarray, ArrayField("i", ("k",), low=-1100, high=1100)]
     # the share of gaps, if a block says where they are
     missing: Annotated[float | None, Number(0, 1, strict=True, optional=True)]
     # of words that are numbers; None: as computers write them
@@ -280,7 +280,7 @@ class WordColumn(Kind):
     values: Words
     rare: Words
     # of values, then of rare words and of gaps if there are any
-    shares: Annotated[np.ndarray, Array("f", ("levels",), low=0, high=1, strict=True)]
+    shares: Annotated[np.ndarray, ArrayField("f", ("levels",), low=0, high=1, strict=True)]
     gap: Annotated[bool, Plain(bool)]
     kind = "word"
     words = True

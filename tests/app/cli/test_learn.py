@@ -46,11 +46,9 @@ def test_a_csv_with_text_labels_gives_metric_table_and_report(run, csv, tmp_path
     assert metric.preprocessing == ["StandardScaler"]
     assert metric.certificate.relative_gap == answer["after"]["relative_gap"]
     with open(out / "table.csv", newline="") as file:
-        before, after = csv_module.DictReader(file)
-    assert (
-        float(after["error"]) == answer["after"]["error"]
-        and float(before["error"]) == answer["before"]["error"]
-    )
+        rows = {row["method"]: float(row["error"]) for row in csv_module.DictReader(file)}
+    shown = [answer[name]["error"] for name in ("before", "after", "constant")]
+    assert rows == dict(zip(("euclidean", "frob", "constant"), shown, strict=True))
     assert (out / "report.html").read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
     assert sorted(path.name for path in out.iterdir()) == [
         "metric.safetensors",
@@ -81,7 +79,7 @@ def test_predictions_are_those_that_were_judged(run, csv, frame, tmp_path, ids, 
 def test_people_get_a_table_and_pipes_no_progress(run, csv, tmp_path):
     result = run("learn", csv, "--label", "kind", "--method", "frob", "--out", tmp_path / "out")
     assert result.code == 0
-    assert "\nUse it: error " in result.out or "\nNo measurable gain over" in result.out
+    assert "\nUse the learned distance" in result.out or "\nKeep the Euclidean" in result.out
     assert "FrobMetric" in result.out and "proven within" in result.out
     assert result.err == ""
 
@@ -110,7 +108,7 @@ def test_several_splits_in_table_and_json(run, csv, tmp_path, repeats):
     answer = run("learn", csv, *options, "--out", tmp_path / "out", "--json").json
     assert len(answer["splits"]) == repeats
     with open(tmp_path / "out" / "table.csv", newline="") as file:
-        rows = dict(zip(("before", "after"), csv_module.DictReader(file), strict=True))
+        rows = dict(zip(("before", "after", "constant"), csv_module.DictReader(file), strict=True))
     for name, row in rows.items():
         errors = [split[name] for split in answer["splits"]]
         assert errors[0] == answer[name]["error"]
@@ -775,7 +773,7 @@ def test_a_quantity_is_learned_from_and_reported(run, frame, tmp_path, kind, tar
         assert row["low"] <= row["error"] <= row["high"]
     assert after["r2"] > 0.5
     page = (tmp_path / "out" / "report.html").read_text()
-    assert "1 - R² before" in page and "RMSE" in page
+    assert "<h3>1 - R², Euclidean</h3>" in page and f"RMSE {before['rmse']:.4g}" in page
 
 
 def test_whole_numbers_are_classes_where_that_is_said(run, frame, tmp_path):

@@ -1,5 +1,6 @@
 """What a command advises, it has: every option in a message is one of that command."""
 
+import inspect
 import re
 
 import numpy as np
@@ -21,6 +22,8 @@ from conemetric import (
 )
 from conemetric.app.advice import in_options
 from conemetric.app.cli import app
+from conemetric.app.cli.app import COMMANDS as FUNCTIONS
+from conemetric.app.cli.options import options_of
 from conemetric.app.cli.wording import plural
 from conemetric.ranking.judgements import check_relevance
 
@@ -186,3 +189,14 @@ def test_no_command_advises_a_parameter(run):
 )
 def test_plural(n, noun, text):
     assert plural(n, noun) == text
+
+
+def test_help_tells_one_default_only():
+    """Words about a default go with options that have no value then."""
+    told = []
+    for command in FUNCTIONS:
+        for option in options_of(inspect.signature(command).parameters["given"].annotation):
+            help_text = option.annotation.__metadata__[0].help or ""
+            if "default:" in help_text and option.default is not inspect.Parameter.empty:
+                told.append((command.__name__, option.name, option.default))
+    assert told and [each for each in told if each[2] is not None] == []

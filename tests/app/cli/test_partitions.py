@@ -220,3 +220,38 @@ def test_gaps_in_numbers_alone_reach_the_report(run, frame, tmp_path, gaps_in):
     args = ("--metric", tmp_path / "out" / "metric.safetensors", "--out", embedded)
     assert run("embed", tmp_path / f"part-{gaps_in}.parquet", *args).code == 0
     assert np.isfinite(np.load(embedded)).all()
+
+
+@pytest.mark.parametrize("bytes_each", [1 << 26, 14 * 8 * 30])
+@pytest.mark.parametrize("numbers", [False, True])
+def test_held_out_rows_go_by_their_file_and_their_number_in_it(
+    run, tmp_path, frame, monkeypatch, bytes_each, numbers
+):
+    """Rows without a label are left out and counted all the same."""
+    monkeypatch.setattr(module, "PARTITION_BYTES", bytes_each)
+    table = frame.sample(fraction=1.0, shuffle=True, seed=0).drop("bottle", "note")
+    if numbers:
+        table = table.with_columns(kind=pl.col("kind").str.len_chars().cast(pl.Int64))
+    table = table.with_columns(kind=pl.when(pl.int_range(178) % 7 > 0).then("kind"))
+    files = {}
+    for k, (start, stop) in enumerate([(0, 100), (100, 178)]):
+        path = tmp_path / f"part-{k}.parquet"
+        files[str(path)] = table[start:stop]
+        files[str(path)].write_parquet(path)
+    result = run("learn", tmp_path / "part-*.parquet", "--label", "kind", "--json")
+    assert result.code == 0, result.err
+    n_left_out = table["kind"].null_count()
+    assert f"Left out: {n_left_out} rows without a label." in result.json["notes"]
+    assert result.json["rows"] == 178 - n_left_out
+    shown = pl.read_csv(result.json["files"]["predictions"])
+    assert shown.columns[:3] == ["file", "row", "true"]
+    assert set(shown["file"]) == set(files)
+    for file, row, true in shown.select("file", "row", "true").rows():
+        assert files[file]["kind"][row] == true
+    assert shown.select("file", "row").is_unique().all()
+
+
+def test_files_without_any_label_are_refused(run, tmp_path, frame):
+    frame.with_columns(kind=pl.lit(None, pl.String)).write_parquet(tmp_path / "part-0.parquet")
+    result = run("learn", tmp_path / "part-*.parquet", "--label", "kind", "--out", tmp_path / "out")
+    assert result.code == 2 and "no row with a label in column 'kind'" in result.err

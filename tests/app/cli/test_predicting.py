@@ -1,6 +1,8 @@
 """``conemetric learn`` saves a decision, and ``conemetric predict`` decides as it does in Python."""
 
 import csv as csv_module
+import os
+import shlex
 from dataclasses import asdict
 
 import numpy as np
@@ -49,7 +51,7 @@ def test_predict_agrees_with_python(run, learned, csv, frame, tmp_path, kind, id
         table = {row["method"]: row for row in csv_module.DictReader(file)}
     estimator = load_decision(out / "decision.safetensors")
     name = "MetricClassifier" if kind == "labels" else "MetricRegressor"
-    assert list(table)[2:] == [name, "random forest", "histogram boosting"]
+    assert list(table)[2:] == [name, "random forest", "histogram boosting", "constant"]
     assert float(table[name]["error"]) == answer["decision"]["error"]
 
     columns = [f"f{i}" for i in range(13) if kind == "labels" or i > 0]
@@ -90,13 +92,76 @@ def test_predict_agrees_with_python(run, learned, csv, frame, tmp_path, kind, id
     assert "decided by" not in shown and str(names[0]) in shown
 
 
-def test_the_command_that_learn_ends_with_decides(run, csv, tmp_path, monkeypatch):
-    monkeypatch.setattr("conemetric.app.studies.Study.recommended", "MetricClassifier")
-    options = ("--label", "kind", "--method", "frob", "--out", tmp_path / "out")
-    last = run("learn", csv, *options).out.splitlines()[-1]
-    command = last.partition(": conemetric ")[2].replace("NEW.csv", str(csv)).split()
-    answer = run(*command, "--json")
-    assert answer.code == 0 and len(answer.json["predictions"]) == 178
+@pytest.fixture
+def ours_is_level(monkeypatch):
+    """The verdict calls no row worse, so that learn ends with the command that predicts."""
+    monkeypatch.setattr("conemetric.app.studies.verdict.Verdict.is_worse", lambda *_: False)
+
+
+def last_command(result):
+    """The words of the command that learn ends with, as a shell reads it."""
+    return shlex.split(result.out.splitlines()[-1].partition(": conemetric ")[2])
+
+
+@pytest.mark.skipif(os.name == "nt", reason="quoted for another shell")
+@pytest.mark.parametrize("dialect", [False, True])
+def test_the_command_that_learn_ends_with_runs_as_it_is(
+    run, frame, tmp_path, ours_is_level, dialect
+):
+    """Whatever spaces and quotes are in names, and however the file was read."""
+    folder = tmp_path / "o'ther wines (red)"
+    folder.mkdir()
+    path = folder / "my wine.csv"
+    options = [
+        "--label",
+        "kind",
+        "--method",
+        "frob",
+        "--id",
+        "a bottle",
+        "--out",
+        folder / "my out",
+    ]
+    frame = frame.rename({"bottle": "a bottle"})
+    if dialect:
+        frame.write_csv(path, separator=";", decimal_comma=True)
+        options += ["--separator", ";", "--decimal", ",", "--encoding", "utf-8", "--header"]
+    else:
+        frame.write_csv(path)
+    result = run("learn", path, *options)
+    assert result.code == 0, result.err
+    answer = run(*last_command(result), "--json")
+    assert answer.code == 0, answer.err
+    assert [row["row"] for row in answer.json["predictions"]] == frame["a bottle"].to_list()
+
+
+def test_a_bundled_data_set_is_predicted_by_its_name(run, tmp_path, monkeypatch, ours_is_level):
+    monkeypatch.chdir(tmp_path)
+    result = run("learn", "iris", "--method", "frob")
+    command = last_command(result)
+    assert command[:2] == ["predict", "iris"]
+    assert len(run(*command, "--json").json["predictions"]) == 150
+
+
+def test_predict_takes_what_learn_wrote_last(run, csv, frame, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    nothing = run("predict", csv)
+    assert nothing.code == 2 and "--decision" in nothing.err and "conemetric learn" in nothing.err
+    names = [f"f{i}" for i in range(13)]
+    for k, folder in enumerate(("conemetric-out-10", "conemetric-out", "conemetric-output")):
+        path = tmp_path / folder / "decision.safetensors"
+        path.parent.mkdir()
+        decision = MetricClassifier(metric=None, classifier="neighbors", random_state=0)
+        save_decision(path, decision.fit(frame.select(names), np.roll(KINDS, 40 * k)))
+        os.utime(path, (k, k))
+    answer = run("predict", csv, "--json").json
+    assert answer["file"] == os.path.join("conemetric-out", "decision.safetensors")
+    assert any(answer["file"] in note and "--decision" in note for note in answer["notes"])
+    named = run("predict", csv, "--decision", answer["file"], "--json").json
+    assert named["predictions"] == answer["predictions"]
+    assert not any("wrote last" in note for note in named["notes"])
+    os.utime(tmp_path / "conemetric-out-10" / "decision.safetensors", (9, 9))
+    assert "conemetric-out-10" in run("predict", csv, "--json").json["file"]
 
 
 def test_held_out_rows_are_judged_by_decisions_that_have_not_seen_them(learned, frame):

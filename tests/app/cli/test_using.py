@@ -1,5 +1,6 @@
 """Commands that put a metric to use, and the comparison of methods."""
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -224,7 +225,7 @@ def test_verify_says_when_it_is_given_its_own_training_pairs(
 ):
     monkeypatch.setattr("conemetric.app.report.metric.write_report", lambda *args, **kwargs: None)
     if many:  # a sample of the pairs is known
-        monkeypatch.setattr("conemetric.app.studies.supervision.MOST_KEYS", 60)
+        monkeypatch.setattr("conemetric.app.studies.constrained.MOST_KEYS", 60)
     lines = pairs.read_text().splitlines()
     learned = lines[1:150]
     known = {frozenset(line.split(",")[:2]) for line in learned}
@@ -243,6 +244,15 @@ def test_verify_says_when_it_is_given_its_own_training_pairs(
     metric = ("--metric", out / "metric.safetensors")
     answer = run(*given, *metric, "--json").json
     assert bool(answer["alarm"]) == (share > 0)
+    rows = {row for line in learned for row in line.split(",")[:2]}
+    of_given = {row for line in kept for row in line.split(",")[:2]}
+    (note,) = [n for n in answer["notes"] if "errors on new rows" in n] or [""]
+    assert bool(note) == (share == 0)
+    if share == 0:
+        told = float(re.search(r"Rows: (\d+)%", note)[1])
+        assert told == pytest.approx(
+            100 * len(rows & of_given) / len(of_given), abs=25 if many else 0.6
+        )
     if share == 1:
         assert answer["alarm"].startswith("100% of these pairs are among those that the metric was")
     promise = run(*given, *metric, "--max-false-alarms", "0.2")

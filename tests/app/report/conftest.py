@@ -10,7 +10,8 @@ from conemetric.app.report.adaptation import write_retrieval_report
 from conemetric.app.report.metric import write_report
 from conemetric.app.studies import Options, run_study
 from conemetric.app.studies.adapting import AdaptOptions, Collection, adapt
-from conemetric.app.studies.supervision import Labelled, Paired, Ranked
+from conemetric.app.studies.constrained import Paired, Ranked
+from conemetric.app.studies.supervision import Labelled
 
 X, y = load_iris(return_X_y=True)
 

@@ -7,9 +7,11 @@ from html.parser import HTMLParser
 
 import numpy as np
 import pytest
+from markupsafe import escape
 
 from conemetric.app.report import content
-from conemetric.app.report.metric import facts, headline, table_rows, write_report
+from conemetric.app.report.metric import facts, headline, write_report
+from conemetric.app.report.table import row_titles, table_rows
 from conemetric.app.studies.task import Judgement
 
 
@@ -95,9 +97,11 @@ def test_the_page_shows_directions_and_columns(pages, studies, key):
 
 def test_confusion_counts_every_held_out_row(studies):
     study = studies["images"]
-    table = content.confusion(study)
-    assert table.before.sum() == table.after.sum() == study.before.n
-    assert np.trace(table.after) == (~study.after.wrong).sum()
+    tables = content.confusion(study, row_titles(study)).tables
+    assert list(tables) == [row[0] for row in table_rows(study)]
+    for name, table in zip(study.judged[0], tables.values(), strict=True):
+        assert table.sum() == study.before.n
+        assert np.trace(table) == (~study.judged[0][name].wrong).sum()
 
 
 @pytest.mark.parametrize(
@@ -111,11 +115,12 @@ def test_confusion_counts_classes_of_any_type(studies, classes, dtype, seed):
     judged = Judgement(predicted != y[study.task.test], {"predicted": predicted})
     task = replace(study.task, y=y)
     split = dict.fromkeys(("euclidean", study.options.method), judged)
-    table = content.confusion(replace(study, task=task, judged=[split]))
+    titles = {"euclidean": "Euclidean", study.options.method: "learned"}
+    table = content.confusion(replace(study, task=task, judged=[split]), titles)
     assert table.names == [str(name) for name in np.unique(y)]
     for i, true in enumerate(np.unique(y)):
         counts = [((y[task.test] == true) & (predicted == each)).sum() for each in np.unique(y)]
-        np.testing.assert_array_equal(table.after[i], counts)
+        np.testing.assert_array_equal(table.tables["learned"][i], counts)
 
 
 @pytest.mark.parametrize("key", ["images", "names", "triplets"])
@@ -150,21 +155,22 @@ def test_the_verdict_comes_first_and_respects_p(studies, kind, lost, won):
     p = study.before.p_value(study.after)
     expected = "" if p > 0.05 else "better" if won > lost else "worse"
     begins = {
-        "better": "Use it: error ",
-        "worse": "Worse than Euclidean (error ",
-        "": "No measurable gain over Euclidean (error ",
+        "better": "Use the learned distance rather than the Euclidean one: error ",
+        "worse": "Keep the Euclidean distance: the learned one is worse, error ",
+        "": "Keep the Euclidean distance: the learned one shows no measurable gain, error ",
     }[expected]
+    shown = "p < 0.001" if p < 0.001 else f"p = {p:.2g}"
+    words = study.verdict_in_words
     assert study.outcome == expected
-    assert study.verdict.startswith(begins) and f"p = {p:.2g}" in study.verdict
-    assert ("keep the Euclidean distance" in study.verdict) == (expected != "better")
-    assert headline(study).startswith(begins)
-    assert f"{won} " in headline(study) and f"{lost} after." in headline(study)
+    assert words.startswith(begins) and shown in words
+    assert headline(study) == words
     assert headline(replace(study, alarm="It is zero.")).startswith("It is zero. ")
 
 
 def test_a_useless_metric_is_never_recommended(studies):
     study = judged(studies["images"], 0, 60, alarm="It is zero.")
-    assert study.outcome == "" and "keep the Euclidean distance" in study.verdict
+    assert study.outcome == ""
+    assert "Keep the Euclidean distance: the learned one has collapsed" in study.verdict_in_words
 
 
 def written(study, folder):
@@ -189,10 +195,12 @@ def test_the_page_says_how_it_was_judged(studies, pages):
         re.search(r'class="protocol">(.*?)</p>', pages[key].read_text(encoding="utf-8"))[1]
         for key in ("images", "pairs")
     )
-    assert "rows misclassified by their 3 nearest neighbours" in headline(images)
+    wrong = int(images.after.wrong.sum())
+    assert f"{wrong} of {images.after.n} rows wrong" in pages["images"].read_text(encoding="utf-8")
     assert "30% of the rows held out" in of_images
     assert f"{len(images.task.train)} training rows" in of_images
-    assert "pairs misjudged" in headline(pairs)
+    wrong = int(pairs.after.wrong.sum())
+    assert f"{wrong} of {pairs.after.n} pairs wrong" in pages["pairs"].read_text(encoding="utf-8")
     assert "threshold" in of_pairs and "nearest" not in headline(pairs) + of_pairs
 
 
@@ -211,7 +219,8 @@ def test_the_error_after_is_coloured_only_where_chance_is_ruled_out(
     studies, tmp_path, lost, won, kind
 ):
     text = written(judged(studies["triplets"], lost, won), tmp_path)
-    assert f'<div class="card {kind}"><h3>Error after</h3>' in text
+    title = row_titles(studies["triplets"])["frob"]
+    assert f'<div class="card {kind}"><h3>Error, {title}</h3>' in text
 
 
 def test_the_page_tells_data_and_columns(pages, studies):
@@ -246,8 +255,16 @@ def test_reports_of_one_study_are_the_same_bytes(studies, tmp_path):
 @pytest.mark.parametrize("key", ["images", "blend", "triplets"])
 def test_the_page_holds_every_row_of_the_table(pages, studies, key):
     text, study = pages[key].read_text(encoding="utf-8"), studies[key]
-    names = ["Euclidean", study.metric.method, *(row["method"] for row in study.table()[2:])]
+    compared = [row["method"] for row in study.table()[2:-1]]
+    names = ["Euclidean", f"learned ({study.metric.method})", *compared]
+    if key == "triplets":
+        names = names[:2]
+    else:
+        names.append(f"always '{study.task.constant().prediction}'")
     rows = table_rows(study)
-    assert [row[0] for row in rows] == names and len(rows) == (2 if key == "triplets" else 5)
+    assert [row[0] for row in rows] == names and len(rows) == (2 if key == "triplets" else 6)
     for name, mean, *_ in rows:
-        assert re.search(rf"{name}</t[hd]>\s*<td[^>]*>{mean}", text)
+        shown = re.escape(str(escape(name)))
+        assert re.search(rf"{shown}</t[hd]>\s*<td[^>]*>{mean}", text)
+        assert re.search(rf"<h3>Error, {shown}</h3><p class=\"figure\">{mean}", text)
+        assert (f"<caption>{escape(name)}</caption>" in text) == (key != "triplets")

@@ -1,23 +1,27 @@
 """Decisions of a study: judged on every split beside others, refitted to all rows."""
 
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
+from itertools import combinations, permutations
 from typing import ClassVar
 
 import numpy as np
 import polars as pl
 import pytest
+from scipy.stats import binomtest
 from sklearn.datasets import load_wine
 from sklearn.dummy import DummyClassifier
+from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_info, threadpool_limits
+from verdict_oracle import Oracle
 
 from conemetric import AutoMetric, FrobMetric, LearnedMetric
-from conemetric.app.report.metric import table_rows
+from conemetric.app.report.table import table_rows
 from conemetric.app.studies import Options, deciding, run_study
 from conemetric.app.studies.supervision import Labelled, Measured
-from conemetric.app.studies.task import Judgement
+from conemetric.app.studies.task import Deviation, Judgement
 from conemetric.estimators import automatic
 
 X, y = load_wine(return_X_y=True)
@@ -45,20 +49,39 @@ def test_every_row_of_the_table_is_judged_on_every_split():
             k: v.rate for k, v in split.items()
         }
     for name in COMPARED:
-        p_values = [split["euclidean"].p_value(split[name]) for split in study.judged]
+        ahead = np.sign(study.errors("euclidean").mean() - study.errors(name).mean())
+        p_values = [
+            split["euclidean"].p_value(split[name])
+            if ahead * (split["euclidean"].rate - split[name].rate) > 0
+            else 1.0
+            for split in study.judged
+        ]
         assert study.p_of("euclidean", name) == min(1, 2 * np.median(p_values))
 
 
 def test_equal_differences_on_two_splits_are_no_proof():
     """A forest that gets one row of each split right is not better than the neighbours."""
     study = wine_study()
-    mistakes = dict(zip(study.judged[0], (3, 1, 1, 2, 3, 33), strict=True))
+    mistakes = dict(zip(study.judged[0], (3, 2, 2, 1, 3, 33), strict=True))
     splits = [
         {name: Judgement(np.arange(53) < n + i) for name, n in mistakes.items()} for i in (0, 1)
     ]
     study = replace(study, judged=splits)
-    assert study.p_of("euclidean", "random forest") == 1 and study.recommended == "euclidean"
-    assert "over always" not in study.verdict  # 4 against 63 % on two splits is beyond chance
+    assert study.p_of("euclidean", "random forest") == 1
+    assert study.verdict.lowest.name == "random forest"
+    assert {each.row.name for each in study.verdict.worse} == {"constant"}
+
+
+def test_a_difference_counts_in_the_direction_of_the_mean():
+    """Better by far on one split of three, a little worse on the others, is not better for certain."""
+    wrong = np.zeros((3, 2, 100), bool)
+    wrong[0, 0, :60] = True  # the first row of the table errs on 60 rows of this split only
+    wrong[1:, 1, :8] = True  # the second on eight of the others: p = 0.008 for each of them
+    splits = [{"one": Judgement(one), "other": Judgement(other)} for one, other in wrong]
+    study = replace(wine_study(), judged=splits)
+    assert study.errors("other").mean() < study.errors("one").mean()
+    assert [split["one"].p_value(split["other"]) < 0.01 for split in splits] == [True] * 3
+    assert study.p_of("one", "other") == study.p_of("other", "one") == 1
 
 
 def test_few_differences_between_equals_are_found_whatever_the_splits_share(seed):
@@ -70,17 +93,6 @@ def test_few_differences_between_equals_are_found_whatever_the_splits_share(seed
         splits = [{name: Judgement(wrong[name][half]) for name in wrong} for half in halves]
         found += replace(wine_study(), judged=splits).p_of("one", "other") <= 0.05
     assert found <= 0.05 * 200
-
-
-def test_a_rival_with_more_mistakes_than_the_decision_is_not_recommended():
-    wrong = dict.fromkeys(wine_study().judged[0], np.arange(53) < 12)
-    wrong["constant"] = np.arange(53) < 33
-    wrong["random forest"] = np.arange(53) < 5  # 7 fewer: p = 0.016
-    wrong["MetricClassifier"] = (np.arange(53) >= 11) & (
-        np.arange(53) < 15
-    )  # 11 fewer, 3 more: 0.057
-    study = replace(wine_study(), judged=[{name: Judgement(each) for name, each in wrong.items()}])
-    assert study.recommended == "euclidean"
 
 
 @pytest.fixture
@@ -144,59 +156,87 @@ def test_what_is_saved_is_learned_from_all_rows():
     assert decided.final.predict(X).shape == y.shape
 
 
-def judged(**errors):
-    """A study of 400 held-out rows with these numbers of mistakes, the better ones nested."""
-    study = wine_study()
-    keys = ("euclidean", "frob", "ours", "forest", "boosting", "constant")
-    names = dict(zip(keys, study.judged[0], strict=True))
-    errors.setdefault("constant", 300)
-    split = {names[key]: Judgement(np.arange(400) < errors[key]) for key in names}
-    return replace(study, judged=[split])
+def real_p_values(splits):
+    """By the tests' own definitions: of one split exact McNemar, of several twice the median."""
+    found = {}
+    for one, other in combinations(splits[0], 2):
+        better, worse = sorted((one, other), key=lambda name: np.mean([s[name] for s in splits]))
+        values = []
+        for split in splits:
+            fixed = int((split[worse] & ~split[better]).sum())
+            broken = int((split[better] & ~split[worse]).sum())
+            ahead = fixed > broken
+            values.append(binomtest(fixed, fixed + broken).pvalue if ahead else 1.0)
+        found[frozenset((one, other))] = min(1, 2 * np.median(values)) if splits[1:] else values[0]
+    return found
 
 
-@pytest.mark.parametrize(
-    ("errors", "recommended", "words"),
-    [
-        ((90, 60, 40, 70, 65), "MetricClassifier", "use MetricClassifier: error 10.00%"),
-        ((90, 88, 40, 41, 65), "MetricClassifier", "keep the Euclidean distance"),
-        (
-            (90, 60, 40, 2, 65),
-            "random forest",
-            "To predict, random forest is better here: error 0.50%",
-        ),
-        ((90, 60, 40, 65, 2), "histogram boosting", "histogram boosting is better here"),
-        ((90, 60, 58, 59, 65), "frob", "no measurable gain over the nearest neighbours"),
-        ((90, 89, 88, 90, 91), "euclidean", "keep the Euclidean distance"),
-        ((90, 89, 86, 83, 91), "random forest", "22.50% by the nearest neighbours, p = "),
-        ((60, 90, 88, 90, 91), "euclidean", "worse than Euclidean"),
-    ],
-)
-def test_one_verdict_over_the_whole_table(errors, recommended, words):
-    study = judged(**named(errors))
-    assert study.recommended == recommended and words in study.verdict
-    assert "over always" not in study.verdict
+@pytest.mark.parametrize("n_splits", [1, 3])
+@pytest.mark.parametrize("certain", [True, False])
+@pytest.mark.parametrize("constant", [20, 100, 300])
+def test_the_verdict_of_a_study_is_true_of_its_table(n_splits, certain, constant):
+    """All orders of four errors on 400 rows: nested where they are certain, else at random."""
+    names = ("euclidean", "frob", "MetricClassifier", "random forest")
+    rng = np.random.default_rng(0)
+    for order in permutations((60, 80, 100, 120)):
+        counts = dict(zip(names, order, strict=True)) | {"constant": constant}
+        splits = []
+        for _ in range(n_splits):
+            rows = {name: np.arange(400) for name in counts}
+            if not certain:
+                rows = {name: rng.permutation(400) for name in counts}
+            splits.append({name: rows[name] < n for name, n in counts.items()})
+        table = [{name: Judgement(wrong) for name, wrong in split.items()} for split in splits]
+        study = replace(wine_study(), judged=table)
+        renamed = {"frob": "learned"}
+        errors = {renamed.get(name, name): n / 400 for name, n in counts.items()}
+        p_values = {
+            frozenset(renamed.get(name, name) for name in pair): p
+            for pair, p in real_p_values(splits).items()
+        }
+        several = n_splits > 1
+        oracle = Oracle(
+            errors,
+            p_values,
+            where=", mean and standard deviation of 3 random splits"
+            if several
+            else " on 400 held-out rows",
+            judges="splits" if several else "rows",
+            figures={name: f"{error:.2%} ± 0.00%" for name, error in errors.items()}
+            if several
+            else None,
+        )
+        oracle.check(study.verdict_in_words)
 
 
-def named(errors):
-    return dict(zip(("euclidean", "frob", "ours", "forest", "boosting"), errors, strict=True))
+@pytest.mark.parametrize("noise", [0.01, 1.0])
+def test_the_verdict_on_numbers_is_true_of_its_table(noise):
+    """Sure and unsure differences of squared errors."""
+    names = ("euclidean", "learned", "MetricRegressor", "random forest")
+    rng = np.random.default_rng(0)
+    study = quantity_study()
+    keys = dict(zip(names, list(study.judged[0])[:4], strict=True)) | {"constant": "constant"}
+    for order in permutations((0.2, 0.4, 0.6, 0.8)):
+        wanted = dict(zip(names, order, strict=True)) | {"constant": 1.0}
+        wrong = {
+            name: size * (1 + noise * rng.normal(size=60)) ** 2 for name, size in wanted.items()
+        }
+        table = {keys[name]: Deviation(each, {"rmse": 1.0}) for name, each in wrong.items()}
+        shown = replace(study, judged=[table])
+        errors = {name: each.mean() for name, each in wrong.items()}
+        p_values = {}
+        for pair in combinations(wrong, 2):
+            better, worse = sorted(pair, key=errors.get)
+            p_values[frozenset(pair)] = table[keys[better]].p_value(table[keys[worse]])
+        oracle = Oracle(errors, p_values, measure="1 - R²", where=" on 60 held-out rows")
+        oracle.check(shown.verdict_in_words)
 
 
-@pytest.mark.parametrize(
-    ("errors", "who"),
-    [
-        ((90, 60, 40, 70, 65), "MetricClassifier"),
-        ((90, 60, 40, 2, 65), "random forest"),
-        ((90, 60, 58, 59, 65), ""),
-        ((90, 89, 88, 90, 91), ""),
-    ],
-)
-@pytest.mark.parametrize("more", [-2, 2, 10])
-def test_the_verdict_says_where_the_most_common_label_does_as_well(errors, who, more):
-    verdict = judged(**named(errors), constant=min(errors) + more).verdict
-    what = f"{who} shows no" if who else "nothing shows a"
-    said = f"Yet {what} measurable gain over always predicting 1, the most common label (error"
-    # of ten rows all in favour p is 0.002, times five rows
-    assert (said in verdict) == (more < 10)
+@cache
+def quantity_study():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 3))
+    return run_study(Measured(X, X[:, 0]), Options(method="frob"), decide=True)
 
 
 def test_a_comparison_that_cannot_be_learned_is_said(monkeypatch):
@@ -210,10 +250,9 @@ def test_a_comparison_that_cannot_be_learned_is_said(monkeypatch):
     forest = deciding.BASELINES["labels"][0]
     monkeypatch.setitem(deciding.BASELINES, "labels", (forest, Refusing))
     study = run_study(Labelled(X, y), Options(method="frob"), decide=True)
-    assert study.rivals == ["random forest"]
-    assert study.decided.failed == {
-        "histogram boosting": "The least populated class has only 2 rows."
-    }
+    assert study.decided.absent == {"histogram boosting": "could not be learned"}
+    judged_rows = [study.verdict.lowest, *(each.row for each in study.verdict.comparisons)]
+    assert "histogram boosting" not in {row.name for row in judged_rows}
     assert table_rows(study)[-1][:3] == ("histogram boosting", "-", "could not be learned")
     assert any("histogram boosting could not be learned: The least" in note for note in study.notes)
 
@@ -236,30 +275,69 @@ def test_forests_and_boosting_take_words_and_gaps_as_they_are():
 
 
 @pytest.mark.parametrize("limit", ["MOST_COMPARED", "MOST_CLASSES"])
-def test_forest_and_boosting_are_left_out_where_they_would_be_slow(monkeypatch, limit):
+def test_a_forest_is_skipped_where_it_would_be_slow_and_boosting_never_is(monkeypatch, limit):
     study = wine_study()
     assert list(study.decided.judgements) == COMPARED
     monkeypatch.setattr(deciding, limit, 2)
     notes = []
     again = deciding.judged(study.decided.decision, study.task, 0, notes)
-    assert list(again.judgements) == ["MetricClassifier"]
-    assert [note for note in notes if "Forest and boosting are left out" in note]
+    assert list(again.judgements) == ["MetricClassifier", "histogram boosting"]
+    reason = "more than 2 training rows" if limit == "MOST_COMPARED" else "more than 2 classes"
+    assert again.absent == {"random forest": f"skipped: {reason}"}
+    assert f"random forest is skipped: {reason}." in notes
+    row = table_rows(replace(study, decided=again))[-1]
+    assert row[:3] == ("random forest", "-", f"skipped: {reason}")
+
+
+def test_boosting_takes_fewer_rounds_where_all_would_take_long(monkeypatch):
+    study = wine_study()
+    work_a_round = 3 * X.shape[1] * (len(study.task.learn) + deciding.ROWS_WORTH_OF_BINS)
+    monkeypatch.setattr(deciding, "BOOSTING_WORK", 4.5 * work_a_round)
+    notes = []
+    again = deciding.judged(study.decided.decision, study.task, 0, notes)
+    assert "histogram boosting" in again.judgements
+    assert "histogram boosting takes 4 rounds instead of 10, to end in minutes." in notes
+
+
+def test_boosting_is_learned_where_classes_are_too_small_to_stop_it_early(monkeypatch):
+    """As it does by itself beyond 10,000 rows."""
+    boosting = HistGradientBoostingClassifier
+    early = partial(boosting, max_iter=10, early_stopping=True)
+    forest = deciding.BASELINES["labels"][0]
+    monkeypatch.setitem(deciding.BASELINES, "labels", (forest, early))
+    labels = y.astype(str).astype(object)
+    labels[:2] = "rare"
+    study = run_study(Labelled(X, labels.astype(str)), Options(method="frob"), decide=True)
+    learn = study.task.original(study.task.learn)
+    assert (labels[learn] == "rare").sum() == 1
+    with pytest.raises(ValueError, match="The least populated class"):
+        early(random_state=0).fit(X[learn], labels[learn].astype(str))
+    assert "histogram boosting" in study.judged[0] and study.decided.absent == {}
 
 
 @pytest.mark.parametrize("kind", ["labels", "quantity"])
-def test_a_decision_that_knows_no_more_than_the_labels_says_so(kind):
+def test_columns_that_say_nothing_are_said_to(kind):
     rng = np.random.default_rng(0)
     rows, chance = rng.normal(size=(120, 2)), rng.normal(size=120)
     if kind == "labels":
-        task, always = (
-            Labelled(rows, np.where(chance > 0.6, "rare", "usual")),
-            "always predicting usual, the",
-        )
+        task = Labelled(rows, np.where(chance > 0.6, "rare", "usual"))
+        always = "always predicting 'usual', the most common label"
     else:
-        task, always = Measured(rows, chance), "the mean"
+        task, always = Measured(rows, chance), "always predicting the mean, "
     for decide in (True, False):
         study = run_study(task, Options(method="frob"), decide=decide)
-        assert "measurable gain over always predicting" in study.verdict and always in study.verdict
+        assert always in study.verdict_in_words
+        assert "carry little information" in study.verdict_in_words
+
+
+def test_the_constant_is_a_row_of_every_table():
+    study = wine_study()
+    assert study.table()[-1]["method"] == "constant"
+    label = np.bincount(y[study.task.original(study.task.learn)]).argmax()
+    assert table_rows(study)[-1][0] == f"always '{label}'"
+    long = Labelled(X, np.array(["a sentence of many more than forty characters", "b", "c"])[y])
+    long = replace(long, learn=np.flatnonzero(y == 0))
+    assert long.constant().name == "'a sentence of many more than forty ch...'"
 
 
 class Probe(DummyClassifier):

@@ -7,10 +7,11 @@ from typing import Annotated
 from ...core.progress import all_or_nothing, labelled
 from .files import output_folder, write_csv
 from .invocation import progress_bar, state
-from .options import Command, Judging, MaxRows, Names, Overwrite, Supervised, folder_for, option
+from .options import Command, Judging, Names, Overwrite, Supervised, folder_for, most_rows, option
 from .wording import filled_grid, written
 
 TABLE = "table.csv"
+FEWER = "Learn from at most this many rows, drawn class by class, so that all methods take minutes."
 ONLY = "Only this method; may be repeated."
 COLUMNS = {
     "95 % interval": "{low:.2%} - {high:.2%}",
@@ -28,7 +29,7 @@ class Compare(Command, Supervised, Judging):
     methods: Annotated[Names, option("NAME", ONLY, "--method")] = None
     out: Annotated[Path | None, folder_for(f"{TABLE} and one metric file per method")] = None
     overwrite: Overwrite = False
-    max_rows: MaxRows = 2_000
+    max_rows: Annotated[int | None, most_rows(FEWER)] = 2_000
 
 
 def compare(given: Compare) -> None:

@@ -5,6 +5,7 @@ import io
 import itertools
 import json
 import os
+import re
 import tempfile
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -19,6 +20,7 @@ except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
 DEFAULT_FOLDER = "conemetric-out"
+DECISION = "decision.safetensors"  # what learn calls it, and predict looks for
 
 
 def check_file(path: str | Path, kind: str = "") -> Path:
@@ -65,6 +67,19 @@ def output_folder(chosen: Path | None, names: Sequence[str], overwrite: bool) ->
         for folder in itertools.chain([Path(DEFAULT_FOLDER)], numbered)
         if is_free(folder) and _lock_folder(folder) and is_free(folder)
     )
+
+
+def latest_written(name: str) -> Path | None:
+    """The file of this name that was written last to a folder of `output_folder` in the working
+    directory; None if there is none.
+    """
+    numbered = re.compile(rf"{DEFAULT_FOLDER}(-[0-9]+)?")
+    found = [
+        path
+        for path in Path().glob(f"{DEFAULT_FOLDER}*/{name}")
+        if numbered.fullmatch(path.parent.name)
+    ]
+    return max(found, key=lambda path: path.stat().st_mtime_ns, default=None)
 
 
 def _lock_folder(folder):

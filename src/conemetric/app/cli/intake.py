@@ -46,23 +46,44 @@ class Table:
     notes: list[str] = field(default_factory=list)  # what was done with columns and rows
     # how words spelled the values of columns that were read as numbers, dates or times
     kinds: dict[str, Spelling] = field(default_factory=dict)
+    file_rows: np.ndarray | None = None  # numbers of the rows in the file; None: all of them
+    groups: np.ndarray | None = None  # a number for each row: equal for rows that belong together
+
+    @property
+    def row_numbers(self) -> np.ndarray:
+        """The numbers of the rows in the file, from 0; rows that were left out count."""
+        return np.arange(len(self.X)) if self.file_rows is None else self.file_rows
 
     @property
     def row_names(self) -> np.ndarray:
-        """The ids, or numbers from 0."""
-        return np.arange(len(self.X)) if self.ids is None else self.ids
+        """The ids, or the numbers in the file."""
+        return self.row_numbers if self.ids is None else self.ids
+
+    def row_columns(self, rows: np.ndarray) -> dict[str, list]:
+        """The columns of an output file that tell which rows these are."""
+        return {"row": self.row_names[rows].tolist()}
 
     def only(self, kept: np.ndarray, note: str) -> "Table":
         """The rows where the mask is true, and a note about the others."""
         rows = np.flatnonzero(kept)
-        labels, ids = (None if part is None else part[rows] for part in (self.labels, self.ids))
-        return replace(self, X=self.X[rows], labels=labels, ids=ids, notes=[*self.notes, note])
+        labels, ids, groups = (
+            None if part is None else part[rows] for part in (self.labels, self.ids, self.groups)
+        )
+        return replace(
+            self,
+            X=self.X[rows],
+            labels=labels,
+            ids=ids,
+            groups=groups,
+            file_rows=self.row_numbers[rows],
+            notes=[*self.notes, note],
+        )
 
 
 def check_columns(path: str | Path, schema: pl.Schema, reading: Reading) -> None:
     """Refuse options that name columns the file does not have."""
     several = {"ignore": reading.ignore, "words": reading.words, "numbers": reading.numbers}
-    named = [("label", reading.label), ("id", reading.id_column)]
+    named = [("label", reading.label), ("id", reading.id_column), ("groups", reading.groups)]
     named += [(option, name) for option, names in several.items() for name in names or ()]
     for option, name in named:
         if name is not None and name not in schema:
@@ -365,6 +386,16 @@ def class_labels(series: pl.Series) -> np.ndarray:
     if not series.dtype.is_integer():
         return series.cast(pl.String).to_numpy()
     return series.to_numpy()  # of integers with nulls, Polars makes floats with NaN
+
+
+def group_numbers(series: pl.Series, notes: list[str]) -> np.ndarray:
+    """A number for each row, equal where the values are; a row without a value is a group of its own."""
+    numbers = series.rank("dense").cast(pl.Int64)
+    n_missing = numbers.null_count()
+    if n_missing:
+        notes.append(f"Groups: {plural(n_missing, 'row')} without one, each a group of its own.")
+    own = -1 - pl.int_range(len(series), dtype=pl.Int64, eager=True)
+    return pl.select(pl.coalesce(numbers, own)).to_series().to_numpy()
 
 
 def row_numbers(names: Iterable[str], wanted: Iterable[str]) -> np.ndarray:

@@ -1,5 +1,6 @@
 """``conemetric learn``: one command from a file to a metric, a report and a table."""
 
+from collections import defaultdict
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -9,14 +10,14 @@ import typer
 from rich.markup import escape
 
 from ...core.progress import emit
-from .files import as_rows, output_folder, write_csv
+from ..datasets import BUNDLED
+from .files import DECISION, as_rows, output_folder, write_csv
 from .invocation import progress_bar, state
 from .options import Command, Judging, Overwrite, Supervised, flag, folder_for, is_pattern, option
-from .wording import grid, in_words, plural, use_in_python, written
+from .wording import command_line, grid, in_words, plural, use_in_python, written
 
 FILES = {"metric": "metric.safetensors", "report": "report.html", "table": "table.csv"}
 PREDICTIONS = "predictions.csv"  # of held-out rows with labels
-DECISION = "decision.safetensors"
 NAMES = [*FILES.values(), PREDICTIONS, DECISION]
 METHOD = (
     "auto, frob, boost, dml-eig, lmnn-eig, relative, gradient or numax; default: auto, for pairs "
@@ -89,14 +90,21 @@ def learn(given: Learn) -> None:
             )
             files = _write(study, table, out)
             emit("stage", stage="writing the report")
-            page = {"name": name, "image_shape": shape, "ids": table.ids, "notes": table.notes}
-            write_report(out / FILES["report"], study, **page)
+            write_report(
+                out / FILES["report"],
+                study,
+                name=name,
+                image_shape=shape,
+                ids=table.ids,
+                row_numbers=table.row_numbers,
+                notes=table.notes,
+            )
     except KeyboardInterrupt:
         if kept:
             place = escape(str(out / FILES["metric"]))
             state.say(f"[yellow]interrupted[/] the {kept[-1]} is in '{place}'.")
         raise typer.Exit(130) from None
-    _answer(study, table, name, out, files)
+    _answer(study, table, name, given, out, files)
 
 
 def _write(study, table, out):
@@ -110,28 +118,29 @@ def _write(study, table, out):
     write_csv(out / FILES["table"], study.table())
     if study.task.kind in ("labels", "quantity"):
         files["predictions"] = PREDICTIONS
-        write_csv(out / PREDICTIONS, _predictions(study, table.ids))
+        write_csv(out / PREDICTIONS, _predictions(study, table))
     return files
 
 
 def _reading(study, table):
-    """What `conemetric predict` calls the training rows."""
-    ids, rows = table.ids, study.decided.final_rows
-    if ids is None and len(rows) == study.task.n_rows:
+    """What `conemetric predict` calls the training rows, where that is not their number among them."""
+    names = table.row_names[study.decided.final_rows].tolist()
+    if names == list(range(study.task.n_rows)):
         return {}
-    names = rows if ids is None else ids[rows]
-    return {"row_names": {str(i): str(name) for i, name in enumerate(names.tolist())}}
+    plain = (name if isinstance(name, int) else str(name) for name in names)
+    return {"row_names": {str(i): name for i, name in enumerate(plain)}}
 
 
-def _predictions(study, ids):
+def _predictions(study, table):
     """The held-out rows of the first split: true label, and what each row of the table predicts."""
-    rows = study.task.original(study.task.test)
     # under the same headings whatever the method
     headings = {"euclidean": "before", study.options.method: "after"}
-    columns = {"row": rows if ids is None else ids[rows], "true": study.task.y[study.task.test]}
-    for name in (row["method"] for row in study.table()):
-        columns[headings.get(name, name)] = study.judged[0][name].detail["predicted"]
-    return as_rows({name: column.tolist() for name, column in columns.items()})
+    columns = table.row_columns(study.task.held_out_rows)
+    columns["true"] = study.task.y[study.task.test].tolist()
+    for row in study.table():
+        predicted = study.judged[0][row["method"]].detail["predicted"]
+        columns[headings.get(row["method"], row["method"])] = predicted.tolist()
+    return as_rows(columns)
 
 
 def _keep(path, kept, metric, interrupted):
@@ -158,66 +167,89 @@ def _image_shape(image, data):
         ) from None
 
 
-def _answer(study, table, name, out, files):
-    from ..report.metric import table_headings, table_rows
+def _answer(study, table, name, given, out, files):
+    from ..report.table import table_headings, table_rows
     from ..studies.study import COMPILING
 
-    before, after, *others = study.table()
-    decided = study.decided
-    values = {
-        "data": name,
-        "rows": study.task.n_rows,
-        "features": study.task.raw.shape[1],
-        "task": study.task.goal,
-        "verdict": study.verdict,
-        "recommended": study.recommended,
-        "alarm": study.alarm,
-        "before": before,
-        "after": after,
-        "decision": others[0] if others else None,
-        "compared": others[1:],
-        "p_value": study.p_value,
-        "splits": [
-            {name: judged.rate for name, judged in split.items()}
-            | {"before": split["euclidean"].rate, "after": split[study.options.method].rate}
-            for split in study.judged
-        ],
-        "evidence": None if study.evidence is None else vars(study.evidence),
-        "seconds": study.seconds,
-        "files": {kind: str(out / file) for kind, file in files.items()},
-    }
+    values = {"data": name, **_values(study)}
+    values["files"] = {kind: str(out / file) for kind, file in files.items()}
     shown: list[Any] = [f"[bold red]{escape(study.alarm)}[/]"] if study.alarm else []
     notes = [note for note in table.notes if note != study.task.giveaway]  # that comes last
     shown += [f"[dim]- {escape(note)}[/]" for note in notes]
     size = f"{plural(study.task.n_rows, 'row')}, {plural(values['features'], 'column')}"
     goal = f"{study.task.goal}: " if study.task.goal else ""
-    shown.append(grid(f"{name}: {goal}{size}", table_headings(study), table_rows(study)))
-    if "r2" in before:
-        figures = (f"R² {line['r2']:.3f}, RMSE {line['rmse']:.4g}" for line in (before, after))
-        shown.append("{} before, {} after".format(*figures))
+    rows = [[escape(cell) for cell in row] for row in table_rows(study)]
+    shown.append(grid(f"{name}: {goal}{size}", table_headings(study), rows))
     if study.metric.certificate is not None:
         shown.append(f"certificate: {in_words(study.metric.certificate)}")
-    if decided is not None:
-        shown.append(f"decision: {escape(str(decided.final.blend_))}")
+    if study.decided is not None:
+        shown.append(f"decision: {escape(str(study.decided.final.blend_))}")
     if COMPILING in study.seconds:
         shown.append(f"{COMPILING}: {study.seconds[COMPILING]:.1f} s, not included above")
-    last = [written(out, ", ".join(files.values())), f"[bold]{escape(study.verdict)}[/]"]
+    last = [written(out, ", ".join(files.values())), f"[bold]{escape(study.verdict_in_words)}[/]"]
     if study.task.giveaway:
         last.append(f"[bold yellow]{escape(study.task.giveaway)}[/]")
     if state.json:
         study.notes[:0] = table.notes
-    state.answer(values, *shown, notes=study.notes, last=[*last, *_next_steps(study, out)])
+    state.answer(values, *shown, notes=study.notes, last=[*last, *_next_steps(study, given, out)])
 
 
-def _next_steps(study, out):
+def _values(study):
+    """What the study found, for `--json`."""
+    from ..studies.verdict import Kind
+
+    verdict = study.verdict
+    by_kind = defaultdict(list)
+    for row in study.table():
+        by_kind[study.kind(row["method"])].append(row)
+    learned = str(study.options.method)
+    splits = []
+    for split in study.judged:
+        errors = {name: judged.rate for name, judged in split.items()}
+        splits.append({**errors, "before": errors["euclidean"], "after": errors[learned]})
+    return {
+        "rows": study.task.n_rows,
+        "features": study.task.raw.shape[1],
+        "task": study.task.goal,
+        "verdict": study.verdict_in_words,
+        "lowest": verdict.lowest.name,
+        "level": [each.row.name for each in verdict.level],
+        "distance": verdict.distances.outcome.value,
+        "alarm": study.alarm,
+        "before": by_kind[Kind.EUCLIDEAN][0],
+        "after": by_kind[Kind.LEARNED][0],
+        "decision": next(iter(by_kind[Kind.DECISION]), None),
+        "compared": by_kind[Kind.OTHER],
+        "constant": next(iter(by_kind[Kind.CONSTANT]), None),
+        "p_value": study.p_value,
+        "shared_rows": study.task.n_shared,
+        "splits": splits,
+        "evidence": None if study.evidence is None else vars(study.evidence),
+        "seconds": study.seconds,
+    }
+
+
+def _predict_command(given, out):
+    """The command that predicts for the rows that were learned from, read as they were."""
+    words = ["conemetric", "predict", given.data or next(iter(BUNDLED))]
+    if given.id_column is not None:
+        words += ["--id", given.id_column]
+    for name in ("separator", "decimal", "encoding"):
+        if getattr(given, name) is not None:
+            words += [f"--{name}", getattr(given, name)]
+    if given.header is not None:
+        words.append("--header" if given.header else "--no-header")
+    return command_line(*words, "--decision", out / DECISION)
+
+
+def _next_steps(study, given, out):
     """What to do now, by the verdict."""
     lines = []
     surer = [] if len(study.judged) > 1 else ["--repeats 5 for more splits"]
     if study.outcome == "better":
         lines = [f"Next, in Python{f' ({surer[0]})' if surer else ''}:"]
         lines += use_in_python(out / FILES["metric"])
-    if study.decided is not None and study.recommended == study.decided.name:
-        predict = f"conemetric predict NEW.csv --decision {out / DECISION}"
-        lines.append(escape(f"To predict for new rows: {predict}"))
+    if study.decided is not None and not study.verdict.is_worse(study.decided.name):
+        lines.append(escape(f"To predict, here for the same file: {_predict_command(given, out)}"))
     ways = [*surer, "more rows", "`conemetric compare` for other methods"]
     return lines or [f"Next: {', '.join(ways[:-1])}, or {ways[-1]}."]

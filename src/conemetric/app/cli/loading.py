@@ -8,10 +8,11 @@ import polars as pl
 
 from ...constraints.labels import MAX_CLASS_VALUES, is_continuous
 from ..datasets import ALIASES, BUNDLED, load_bundled
+from ..studies.constrained import Paired, Ranked
 from ..studies.giveaway import find_giveaway
-from ..studies.supervision import Labelled, Measured, Paired, Ranked, Task
+from ..studies.supervision import Labelled, Measured, Task
 from .files import check_file
-from .intake import Table, row_numbers
+from .intake import Learned, Table, row_numbers
 from .options import Reading
 from .tables import read_frame, read_table
 from .wording import argument, listed, plural
@@ -24,27 +25,36 @@ SAME = {
 }
 
 
-def load_rows(data: str | None, reading: Reading) -> tuple[Table, str]:
-    """The table of a file, or of a bundled data set, and a name for it."""
+def load_rows(
+    data: str | None, reading: Reading, learned: Learned | None = None
+) -> tuple[Table, str]:
+    """The table of a file, or of a bundled data set, and a name for it; as an encoder or a metric
+    expects it, if there is one.
+    """
     data = data or next(iter(BUNDLED))
     name = ALIASES.get(data, data)
     if name in BUNDLED and not Path(data).exists():
+        if reading.groups is not None:
+            raise ValueError(
+                f"--groups names a column of a file; the data set '{name}' has no groups."
+            )
         bunch = load_bundled(name)
         classes = bunch.target_names.astype(str)[bunch.target]
         return Table(np.ascontiguousarray(bunch.data), list(bunch.feature_names), classes), name
     path = check_file(data)
-    return read_table(path, reading), path.stem
+    return read_table(path, reading, learned), path.stem
 
 
 def load_task(data: str | None, reading: Reading) -> tuple[Table, Task, str]:
     """The table, its task, and a name for it."""
     table, name = load_rows(data, reading)
+    known: dict[str, Any] = {"groups": table.groups, "kinds": table.kinds}
     if reading.pairs is not None:
         indices, same = read_pairs(reading.pairs, table)
-        return table, Paired(table.X, indices, similar=same, kinds=table.kinds), name
+        return table, Paired(table.X, indices, similar=same, **known), name
     if reading.triplets is not None:
         indices, _ = _read_constraints(check_file(reading.triplets), 3, table)
-        return table, Ranked(table.X, indices, kinds=table.kinds), name
+        return table, Ranked(table.X, indices, **known), name
     if table.labels is None:
         columns = f" (the columns are {listed(table.names)})" if table.names else ""
         raise ValueError(
@@ -55,11 +65,12 @@ def load_task(data: str | None, reading: Reading) -> tuple[Table, Task, str]:
         table.notes.extend(_choice_of_task(table.labels))
     quantity = is_continuous(table.labels, reading.target)
     labels = table.labels.astype(float) if quantity else table.labels
-    task = (Measured if quantity else Labelled)(
+    kind = Measured if quantity else Labelled
+    task = kind(
         table.X,
         labels,
         label=reading.label,
-        kinds=table.kinds,
+        **known,
         giveaway=giveaway_in_words(table.X, table.names, labels, reading.label, quantity),
     )
     if task.giveaway:

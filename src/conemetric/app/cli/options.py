@@ -101,6 +101,10 @@ def data_argument(default: str) -> Any:
 
 
 TRIPLETS = "Learn from triplets, a file of id, id, id: first nearer to second than to third."
+GROUPS = (
+    "Column whose equal values say which rows belong together (a person, a patient, a document): they "
+    "are learned from or held out together."
+)
 WORDS = "Column of categories, even if they look like numbers or identifiers."
 NUMBERS = "Column of numbers, even if they look like row numbers or words; other entries are gaps."
 VOTING = "Neighbours that vote when judging."
@@ -119,12 +123,20 @@ IdColumn = Annotated[Text, _data("COLUMN", "Column of unique row names.", "--id"
 DROP = "Leave out rows with missing or infinite values."
 DropMissing = Annotated[bool, flag("--drop-missing", DROP, rich_help_panel=DATA_PANEL)]
 Tolerance = Annotated[float, _fit("GAP", "Certified relative gap to stop at.", min=0)]
-TestSize = Annotated[float, _fit("SHARE", "Share to hold out and judge on.", min=0.01, max=0.9)]
+HELD_OUT = "Share to hold out and judge on; of pairs and triplets the share of their rows."
+TestSize = Annotated[float, _fit("SHARE", HELD_OUT, min=0.01, max=0.9)]
 MAX_ROWS = (
     "Learn from at most this many rows, drawn class by class; default: as many as can be learned "
     "from in minutes."
 )
-MaxRows = Annotated[Number, _fit("N", MAX_ROWS, min=10)]
+
+
+def most_rows(text: str) -> Any:
+    """The option that limits how many rows are learned from."""
+    return _fit("N", text, min=10)
+
+
+MaxRows = Annotated[Number, most_rows(MAX_ROWS)]
 
 
 # ---- reading
@@ -139,6 +151,7 @@ class Reading:
     target: str = "auto"
     pairs: File = None
     triplets: File = None
+    groups: Text = None
     id_column: Text = None
     ignore: Names = None
     words: Names = None
@@ -191,8 +204,8 @@ class Columns(Dialect):
         given = [f"--{name}" for name in kinds if getattr(self, name)]
         if len(given) > 1:
             raise ValueError(f"got {' and '.join(given)}; give one kind of supervision.")
-        bundled = self.data is None or ALIASES.get(self.data, self.data) in BUNDLED
-        for path in (None if bundled else self.data, self.labels, self.pairs, self.triplets):
+        check_data(self.data)
+        for path in (self.labels, self.pairs, self.triplets):
             if path is not None:
                 check_file(path)
 
@@ -205,6 +218,7 @@ class Supervised(Columns):
     target: Annotated[str, _data("WHAT", TARGET)] = "auto"
     pairs: Annotated[File, _data("FILE", "Learn from pairs: a file of id, id, same.")] = None
     triplets: Annotated[File, _data("FILE", TRIPLETS)] = None
+    groups: Annotated[Text, _data("COLUMN", GROUPS)] = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -219,6 +233,12 @@ class Judging(Options):
     max_rows: MaxRows = None
     tol: Tolerance = Options.tol
     seed: Seed = 0
+
+
+def check_data(data: str | None) -> None:
+    """Refuse a file that is not there; a bundled data set goes by its name."""
+    if data is not None and ALIASES.get(data, data) not in BUNDLED:
+        check_file(data)
 
 
 def is_pattern(data: str | None) -> bool:

@@ -28,18 +28,53 @@ FIRST_ROWS = 100_000  # of the first file, read to choose the columns
 # of a partition's numbers: 64 MB, so that there are few and a worker can hold several
 PARTITION_BYTES = 1 << 26
 # options that do not go with many files
-ONE_FILE = ("max_rows", "labels", "target", "pairs", "triplets", "id_column", *DIALECT)
+ONE_FILE = ("max_rows", "labels", "target", "pairs", "triplets", "groups", "id_column", *DIALECT)
+
+
+class Part(NamedTuple):
+    """Rows of a Parquet file that make a partition; those without a label are left out."""
+
+    path: str
+    start: int  # the number of its first row in the file
+    length: int
+    labelled: np.ndarray | None = None  # numbers, from the start, of rows with a label; None: all
+
+    @property
+    def size(self) -> int:
+        """Rows with a label."""
+        return self.length if self.labelled is None else len(self.labelled)
+
+    def row_in_file(self, row: int) -> int:
+        """The number in the file, from 0, of a row of the partition."""
+        return self.start + (row if self.labelled is None else int(self.labelled[row]))
 
 
 class Partitions(NamedTuple):
     """Partitions, and what is known about their columns."""
 
     read: list[Callable]  # each returns rows and labels of one partition
-    sizes: list[int]  # rows of each
+    parts: list[Part]
     names: list[str]  # of the features
     notes: list[str]  # what was ignored, in words
     kinds: dict[str, Spelling]  # how words spelled the values of columns
     ids: None = None
+    row_numbers: None = None  # a row goes by its file and its number there
+
+    @property
+    def sizes(self) -> list[int]:
+        """Rows of each partition."""
+        return [part.size for part in self.parts]
+
+    def row_columns(self, rows: np.ndarray) -> dict[str, list]:
+        """File and number in the file, from 0, of rows numbered across all partitions."""
+        ends = np.cumsum(self.sizes)
+        number = np.searchsorted(ends, rows, side="right").tolist()
+        columns: dict[str, list] = {"file": [], "row": []}
+        for row, part, end in zip(rows.tolist(), number, ends[number].tolist(), strict=True):
+            within = row - (end - self.parts[part].size)
+            columns["file"].append(self.parts[part].path)
+            columns["row"].append(self.parts[part].row_in_file(within))
+        return columns
 
 
 def load_partitions(pattern: str | None, given: Learn) -> tuple[Partitions, Partitioned, str]:
@@ -86,8 +121,7 @@ def find_partitions(pattern: str | None, reading: Reading) -> Partitions:
     kinds = {name: kinds.get(name, "vector") for name in used}
     X, names = read_columns(first[:1], kinds, paths[0])
     most = max(1, PARTITION_BYTES // (X.shape[1] * 8))
-    readers: list[Callable] = []
-    sizes: list[int] = []
+    parts: list[Part] = []
     for path in paths:
         lazy = pl.scan_parquet(path)
         found = lazy.collect_schema()
@@ -97,15 +131,29 @@ def find_partitions(pattern: str | None, reading: Reading) -> Partitions:
                     f"'{path}': column '{name}' holds {found.get(name, 'nothing')}, in '{paths[0]}' "
                     f"{schema[name]}; give files with the same columns."
                 )
-        n = lazy.select(pl.len()).collect().item()
-        ends = np.linspace(0, n, -(-n // most) + 1).astype(int).tolist()
-        for start, stop in itertools.pairwise(ends):
-            readers.append(partial(read_partition, path, start, stop - start, kinds, label))
-            sizes.append(stop - start)
-    if sum(sizes) == 0:
-        raise ValueError(f"'{pattern}' ({plural(len(paths), 'file')}) has no rows.")
+        parts += _parts_of(path, label, most)
+    n_left_out = sum(part.length - part.size for part in parts)
+    parts = [part for part in parts if part.size]
+    if not parts:
+        fault = f"has no row with a label in column '{label}'" if n_left_out else "has no rows"
+        raise ValueError(f"'{pattern}' ({plural(len(paths), 'file')}) {fault}.")
+    if n_left_out:
+        notes.append(f"Left out: {plural(n_left_out, 'row')} without a label.")
+    readers: list[Callable] = [partial(read_partition, part, kinds, label) for part in parts]
     spellings = {name: kind for name, kind in kinds.items() if isinstance(kind, Spelling)}
-    return Partitions(readers, sizes, names, notes, spellings)
+    return Partitions(readers, parts, names, notes, spellings)
+
+
+def _parts_of(path, label, most):
+    """A Parquet file in parts of at most so many rows."""
+    labels = pl.scan_parquet(path).select(label).collect()[label]
+    if labels.dtype.is_float():
+        labels = labels.fill_nan(None)
+    cuts = np.linspace(0, len(labels), -(-len(labels) // most) + 1).astype(int).tolist()
+    for start, stop in itertools.pairwise(cuts):
+        known = labels[start:stop].is_not_null()
+        numbers = None if known.all() else known.arg_true().to_numpy()
+        yield Part(path, start, stop - start, numbers)
 
 
 def read_columns(
@@ -134,11 +182,14 @@ def _paths(pattern):
 
 
 def read_partition(
-    path: str, start: int, length: int, kinds: intake.Kinds, label: str, table: bool = False
+    part: Part, kinds: intake.Kinds, label: str, table: bool = False
 ) -> tuple[Any, np.ndarray]:
     """Rows and labels of a part of a Parquet file."""
-    frame = pl.scan_parquet(path).slice(start, length).select([*kinds, label]).collect()
-    return read_columns(frame, kinds, path, table)[0], intake.class_labels(frame[label])
+    rows = pl.scan_parquet(part.path).slice(part.start, part.length)
+    frame = rows.select([*kinds, label]).collect()
+    if part.labelled is not None:
+        frame = frame[part.labelled]
+    return read_columns(frame, kinds, part.path, table)[0], intake.class_labels(frame[label])
 
 
 @contextmanager

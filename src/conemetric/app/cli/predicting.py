@@ -5,15 +5,35 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
+import typer
 from rich.markup import escape
 
 from ...core.slices import slices
-from .files import as_rows, check_file, check_free, write_csv
+from .files import (
+    DECISION,
+    DEFAULT_FOLDER,
+    as_rows,
+    check_file,
+    check_free,
+    latest_written,
+    write_csv,
+)
 from .invocation import progress_bar, state
-from .options import Command, Dialect, DropMissing, IdColumn, Out, Overwrite, Rows, option
+from .options import (
+    Command,
+    Dialect,
+    DropMissing,
+    IdColumn,
+    Out,
+    Overwrite,
+    check_data,
+    option,
+)
 from .using import SHOWN
 from .wording import all_of_them, grid, plural
 
+PREDICTED = "CSV, Parquet, npy or npz file, or a bundled data set, such as vehicle."
+SAVED = f"Decision file; default: what learn wrote last to {DEFAULT_FOLDER}, or that with a number."
 ALPHA = "Share of sets or intervals that may miss the true value."
 NO_PROMISE = (
     "No sets or intervals, and uncalibrated probabilities: the decision was learned from too few "
@@ -27,8 +47,8 @@ BLOCK = 1 << 25
 class Predict(Command, Dialect):
     """Options of `predict`."""
 
-    data: Rows
-    decision: Annotated[Path, option("FILE", "Decision file written by learn.")]
+    data: Annotated[str, typer.Argument(metavar="DATA", help=PREDICTED)]
+    decision: Annotated[Path | None, option("FILE", SAVED)] = None
     id_column: IdColumn = None
     drop_missing: DropMissing = False
     alpha: Annotated[float, option("SHARE", ALPHA)] = 0.1
@@ -44,31 +64,52 @@ def predict(given: Predict) -> None:
     A training row's share is positive if it supports the prediction; the absolute shares of all
     training rows add up to 1.
 
-    [dim]conemetric predict new.csv --decision conemetric-out/decision.safetensors --out predicted.csv[/]
+    [dim]conemetric predict new.csv                      by what learn wrote last
+    conemetric predict new.csv --decision conemetric-out/decision.safetensors --out predicted.csv[/]
     """
     alpha, out = given.alpha, given.out
-    check_file(given.decision, "decision")
-    check_file(given.data)
+    path, notes = _decision_file(given.decision)
+    check_data(given.data)
     check_free([out] if out is not None else [], given.overwrite)
 
     from ...storage import load_decision
-    from .tables import read_table
+    from .loading import load_rows
 
-    estimator = load_decision(given.decision)
+    estimator = load_decision(path)
     if _promises(estimator):
         estimator.held_out_for(alpha)  # an error before any row is read
-    table = read_table(given.data, given, estimator.encoder_ or _columns(estimator))
+    table, _ = load_rows(given.data, given, estimator.encoder_ or _columns(estimator))
     with progress_bar("predicting"):
         found = predicted_rows(estimator, table.X, alpha, given.explained)
         named = zip(table.row_names.tolist(), found, strict=True)
         rows = [{"row": name, **values} for name, values in named]
-    values = {"rows": len(rows), "decision": str(estimator.blend_), "alpha": alpha}
-    notes = table.notes if _promises(estimator) else [*table.notes, NO_PROMISE]
+    values = {
+        "rows": len(rows),
+        "decision": str(estimator.blend_),
+        "file": str(path),
+        "alpha": alpha,
+    }
+    notes += table.notes
+    if not _promises(estimator):
+        notes.append(NO_PROMISE)
     if out is None:
         _show(rows, values, notes)
         return
     write_csv(out, [_flat(row) for row in rows])
     state.wrote(out, values, f"{plural(len(rows), 'row')} predicted,", notes)
+
+
+def _decision_file(chosen: Path | None) -> tuple[Path, list[str]]:
+    """The file to predict by, and a note if it was not named."""
+    if chosen is not None:
+        return check_file(chosen, "decision"), []
+    path = latest_written(DECISION)
+    if path is None:
+        raise FileNotFoundError(
+            f"--decision: there is no {DEFAULT_FOLDER} with a {DECISION} in this folder; name the file "
+            "that `conemetric learn` has written."
+        )
+    return path, [f"Predicted by '{path}', which learn wrote last; --decision FILE names another."]
 
 
 def _columns(estimator):

@@ -137,7 +137,8 @@ def _read_array(path, reading, learned):
     arrays = load_arrays(path)
     tables = (name for name, array in arrays.items() if array.ndim == 2)
     key = "X" if "X" in arrays else next(tables, None)
-    label = reading.label or ("y" if "y" in arrays else None)
+    labelled = "y" in arrays and reading.pairs is None and reading.triplets is None
+    label = reading.label or ("y" if labelled else None)
     if key is None:
         raise ValueError(
             f"'{path}' holds no two-dimensional array (it has {', '.join(arrays)}); name it X."
@@ -152,16 +153,33 @@ def _read_array(path, reading, learned):
         )
     if X.dtype not in (np.float32, np.float64):
         X = X.astype(np.float32 if X.dtype.itemsize <= 2 else np.float64)
+    notes: list[str] = []
+    groups = None
+    if reading.groups is not None:
+        groups = _groups_of_array(path, arrays, reading.groups, len(X), notes)
     if learned is not None:
         intake.check_width(path, X.shape[1], learned.n_features_in_)
     if isinstance(learned, LearnedMetric):
         X = learned.fill_missing(X)
-    notes: list[str] = []
     if learned is None and not np.isfinite(X).all():
         X = np.where(np.isfinite(X), X, np.nan)
         share = np.isnan(X).mean()
         notes.append(f"Gaps: {share:.1%} of the entries, set to the centre of their column.")
-    return Table(np.ascontiguousarray(X), labels=labels, notes=notes)
+    return Table(np.ascontiguousarray(X), labels=labels, notes=notes, groups=groups)
+
+
+def _groups_of_array(path, arrays, name, n, notes):
+    """The groups of the rows by an array of the file."""
+    if path.suffix.lower() == ".npy":
+        raise ValueError(f"--groups names a column or an array of an npz file; '{path}' has none.")
+    if name not in arrays:
+        raise ValueError(f"--groups: '{path}' has no array '{name}' (it has {', '.join(arrays)}).")
+    if arrays[name].shape != (n,):
+        raise ValueError(
+            f"--groups: array '{name}' of '{path}' has shape {arrays[name].shape}; give one for each of "
+            f"the {n} rows."
+        )
+    return intake.group_numbers(pl.Series(arrays[name]), notes)
 
 
 def check_numbers(path: Path, X: np.ndarray) -> None:
@@ -200,14 +218,17 @@ def _read_frame(path, reading, learned):
         X = intake.rows_as_learned(path, frame, learned, reading, notes)
         names = learned.feature_names if isinstance(learned, LearnedMetric) else None
         return Table(X, None if names is None else list(names), labels, ids, notes)
-    aside = {reading.label, reading.id_column, *(reading.ignore or ())}
+    groups = None
+    if reading.groups is not None:
+        groups = intake.group_numbers(frame[reading.groups], notes)
+    aside = {reading.label, reading.id_column, reading.groups, *(reading.ignore or ())}
     features = intake.with_entries(frame.drop(aside & set(frame.columns)), path)
     if not features.width:
         raise ValueError(f"'{path}' has no column to learn from besides the label.")
     table = intake.learnable(path, features, reading, notes)
     X = intake.rows_of(table)
     intake.tell_gaps(X, notes)
-    return Table(X, list(table.kinds), labels, ids, notes, kinds=table.spellings)
+    return Table(X, list(table.kinds), labels, ids, notes, kinds=table.spellings, groups=groups)
 
 
 def _with_labels(table, reading):

@@ -114,6 +114,8 @@ def verify(given: Verify) -> None:
         }
     if seen:
         seen = f"{seen} the metric was learned from: it does worse on pairs that it has not seen."
+    else:
+        table.notes.extend(_note_on_rows(learned.notes or {}, table.X, indices))
     _answer(results, table, indices, same, folds, promised, given.metric, seen)
 
 
@@ -121,17 +123,36 @@ def learned_from(notes: dict[str, Any], X: Any, pairs: Any) -> str:
     """How many of these pairs of rows the metric with these notes was learned from, in words; empty
     if none, or if it is not known. Of many pairs, a random sample is known.
     """
-    from ..studies.supervision import MOST_KEYS, pair_keys
+    share = _share_known(notes, "pairs", X, pairs)
+    return f"{share:.0%} of these pairs are among those that" if share else ""
+
+
+def _note_on_rows(notes, X, pairs):
+    """How many rows of these pairs are in pairs that the metric was learned from, if any is."""
+    import numpy as np
+
+    rows = np.unique(pairs)
+    share = _share_known(notes, "pair_rows", X, np.column_stack([rows, rows]))
+    if not share:
+        return []
+    return [
+        f"Rows: {share:.0%} of those in these pairs are in pairs that the metric was learned from; "
+        "errors on new rows are higher."
+    ]
+
+
+def _share_known(notes, kind, X, pairs):
+    """The share of these pairs that the notes have keys of, by the sample that they keep."""
+    from ..studies.constrained import MOST_KEYS, pair_keys
     from ..studies.task import digits_of
 
-    known = notes.get("pairs")
+    known = notes.get(kind)
     if not known or notes.get("rows_id") != digits_of(X):
-        return ""
+        return 0.0
     keys = pair_keys(pairs)
     within = min(known[-1] if len(known) == MOST_KEYS else keys[-1], keys[-1])
     keys = [key for key in keys if key <= within]
-    share = len(set(keys) & set(known)) / len(keys) if keys else 0.0
-    return f"{share:.0%} of these pairs are among those that" if share else ""
+    return len(set(keys) & set(known)) / len(keys) if keys else 0.0
 
 
 def _answer(results, table, indices, same, folds, promised, metric, seen):

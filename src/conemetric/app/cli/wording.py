@@ -1,8 +1,10 @@
 """Wording of answers: tables for the screen, and the results of a fit."""
 
 import json
+import os
 import re
 import shlex
+import subprocess
 from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
@@ -43,6 +45,12 @@ def grid(title: str, headings: Iterable[str], rows: Iterable[Iterable[str]]) -> 
 def written(out: Path, files: str) -> str:
     """A line that says which files were written where."""
     return f"written to {escape(str(out))}: {files}"
+
+
+def command_line(*words: object) -> str:
+    """A command that can be pasted into the shell of this system, whatever its words hold."""
+    texts = [str(word) for word in words]
+    return subprocess.list2cmdline(texts) if os.name == "nt" else shlex.join(texts)
 
 
 def use_in_python(metric: Path) -> list[str]:

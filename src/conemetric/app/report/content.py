@@ -63,26 +63,26 @@ class Confusion(NamedTuple):
     """Counts, true by predicted class; of many classes those with most mistakes."""
 
     names: list[str]
-    before: np.ndarray
-    after: np.ndarray
+    tables: dict[str, np.ndarray]  # by the row of the study's table
     left_out: int
 
 
-def confusion(study: Study) -> Confusion | None:
-    """The tables of a study; None without classes."""
+def confusion(study: Study, titles: dict[str, str]) -> Confusion | None:
+    """The counts of every row of the table, under its title; None without classes."""
     if study.task.kind != "labels":
         return None
     names, true = (each.astype(str) for each in (study.task.classes, study.task.y[study.task.test]))
-    tables = [
-        confusion_matrix(true, judgement.detail["predicted"].astype(str), labels=names)
-        for judgement in (study.before, study.after)
-    ]
+    tables = {}
+    for row, title in titles.items():
+        predicted = study.judged[0][row].detail["predicted"].astype(str)
+        tables[title] = confusion_matrix(true, predicted, labels=names)
     keep = np.arange(len(names))
     if len(names) > MOST_CLASSES:
-        off = sum(tables) - np.diag(np.diag(sum(tables)))
+        total = sum(tables.values())
+        off = total - np.diag(np.diag(total))
         keep = np.sort(np.argsort(-(off.sum(0) + off.sum(1)), kind="stable")[:MOST_CLASSES])
-    before, after = (table[np.ix_(keep, keep)] for table in tables)
-    return Confusion(names[keep].tolist(), before, after, len(names) - len(keep))
+    kept = {title: table[np.ix_(keep, keep)] for title, table in tables.items()}
+    return Confusion(names[keep].tolist(), kept, len(names) - len(keep))
 
 
 class Dimensions(NamedTuple):

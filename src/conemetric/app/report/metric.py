@@ -11,6 +11,7 @@ from ...storage import atomic_path
 from ..studies import Study
 from . import content
 from .reasons import ShownRows, reasons
+from .table import cards, row_titles, table_headings, table_rows
 
 
 def write_report(
@@ -20,6 +21,7 @@ def write_report(
     name: str = "data",
     image_shape: tuple[int, int] | None = None,
     ids: Any = None,
+    row_numbers: Any = None,
     notes: Sequence[str] = (),
 ) -> None:
     """Write the report of a study as one HTML file that needs no network.
@@ -34,6 +36,8 @@ def write_report(
         Height and width if the rows are grey images.
     ids : array, default=None
         Names of the rows.
+    row_numbers : array, default=None
+        Numbers of the rows in their file; None: rows are numbered as in the study.
     notes : sequence of str
         What was done with the columns, in words.
 
@@ -50,7 +54,8 @@ def write_report(
     ...     print(open(page, encoding="utf-8").read()[:15])
     <!DOCTYPE html>
     """
-    rows, n_columns = ShownRows(study.task.kind, ids, image_shape), study.task.raw.shape[1]
+    rows = ShownRows(study.task.kind, ids, image_shape, row_numbers)
+    n_columns = study.task.raw.shape[1]
     if image_shape is not None and image_shape[0] * image_shape[1] != n_columns:
         size = "x".join(map(str, image_shape))
         raise ValueError(f"images of {size} do not have the {n_columns} columns of the data.")
@@ -60,7 +65,8 @@ def write_report(
         "headline": headline(study),
         "projection": content.projection(study),
         "distances": content.distances(study),
-        "confusion": content.confusion(study),
+        "cards_of_rows": cards(study),
+        "confusion": content.confusion(study, row_titles(study)),
         "features": content.main_features(study, _column_names(study)),
         "features_image": rows.image([content.feature_shares(study)], 0),
         "dimensions": content.dimensions(study),
@@ -81,54 +87,12 @@ def _column_names(study):
     return study.names or [f"column {i}" for i in range(study.task.raw.shape[1])]
 
 
-# ---- the table of all rows, for the page and the screen
-
-
-def table_headings(study: Study) -> tuple[str, ...]:
-    """Of the columns of `table_rows`."""
-    splits = len(study.judged)
-    error, spread = study.task.measure, "95 % interval"
-    if splits > 1:
-        error, spread = f"{error}, mean of {splits} splits", "standard deviation"
-    return ("", error, spread, "dimensions", "seconds")
-
-
-def table_rows(study: Study) -> list[tuple[str, ...]]:
-    """A row for every way to predict: its error on the held-out rows of all splits."""
-    learned, splits = str(study.options.method), len(study.judged)
-    names = {"euclidean": "Euclidean", learned: str(study.metric.method)}
-    sizes = {"euclidean": study.task.n_features, learned: len(study.metric.components)}
-    rows: list[tuple[str, ...]] = []
-    for row in study.table():
-        name, error, spread = row["method"], row["error"], "{low:.2%} - {high:.2%}".format(**row)
-        if splits > 1:
-            error, spread = row.get("mean"), f"{row.get('std', 0):.2%}"
-        if error is None:
-            spread = f"learned on {sum(name in split for split in study.judged)} splits only"
-        cells = ("-" if error is None else f"{error:.2%}", spread, str(sizes.get(name, "")))
-        seconds = f"{row['seconds']:.1f}" if "seconds" in row else ""
-        rows.append((names.get(name, name), *cells, seconds))
-    failed = study.decided.failed if study.decided else {}
-    return rows + [(name, "-", "could not be learned", "", "") for name in failed]
-
-
 # ---- words
 
 
 def headline(study: Study) -> str:
-    """Whether to use the metric, and what the error is."""
-    if study.task.kind == "quantity":
-        rmse = [f"{judgement.detail['rmse']:.4g}" for judgement in (study.before, study.after)]
-        counts = f"RMSE {rmse[0]} before, {rmse[1]} after."
-    else:
-        what = {
-            "labels": f"rows misclassified by their {study.options.n_neighbors} nearest neighbours",
-            "pairs": "pairs misjudged",
-            "triplets": "triplets in the wrong order",
-        }[study.task.kind]
-        wrong = [f"{int(judgement.wrong.sum()):,}" for judgement in (study.before, study.after)]
-        counts = f"{wrong[0]} {what} before, {wrong[1]} after."
-    return f"{study.alarm} {study.verdict} {counts}".strip()
+    """What the table shows, and first of all whether the metric has collapsed."""
+    return f"{study.alarm} {study.verdict_in_words}".strip()
 
 
 def candidates(study: Study) -> list[tuple[str, ...]]:

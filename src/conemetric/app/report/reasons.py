@@ -21,9 +21,13 @@ class ShownRows(NamedTuple):
     kind: str  # of its supervision
     ids: Any = None  # names of the rows, if they have any
     image_shape: tuple[int, int] | None = None
+    row_numbers: Any = None  # of the rows in their file, if some of that were left out
 
     def name(self, row: int) -> str:
-        return f"row {row}" if self.ids is None else str(self.ids[row])
+        if self.ids is not None:
+            return str(self.ids[row])
+        number = row if self.row_numbers is None else self.row_numbers[row]
+        return f"row {number}"
 
     def value(self, label: Any) -> str:
         return f"{label:.4g}" if self.kind == "quantity" else str(label)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from sklearn import ensemble
 from sklearn.compose import make_column_transformer
-from sklearn.pipeline import make_pipeline
+from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, OrdinalEncoder, StandardScaler
 from threadpoolctl import threadpool_limits
 
@@ -33,12 +33,18 @@ from .methods import find
 from .supervision import Labelled
 from .task import Judgement, Task, word_columns
 
-# forest and boosting then take seconds: boosting grows a hundred trees for each class
+# a forest then takes seconds, and its trees, which hold a count of every class in every node, fit in
+# memory; boosting takes seconds for many more rows
 MOST_COMPARED = 20_000  # training rows
 MOST_CLASSES = 30
+# A tree of boosting takes about as long as 16 ns times features times rows, and as many rows more for
+# the search among its bins; measured for 5,000 to 300,000 rows, 10 to 384 features. The rounds of all
+# classes together take about five minutes of one core at most.
+ROWS_WORTH_OF_BINS = 30_000
+BOOSTING_WORK = 2e10
 MOST_CATEGORIES = 250  # of a word column, the rest pooled: boosting takes 254
 
-COMPARED = ("random forest", "histogram boosting")
+FOREST, BOOSTING = COMPARED = ("random forest", "histogram boosting")
 BASELINES = {
     "labels": (ensemble.RandomForestClassifier, ensemble.HistGradientBoostingClassifier),
     "quantity": (ensemble.RandomForestRegressor, ensemble.HistGradientBoostingRegressor),
@@ -60,7 +66,8 @@ class Decision:
         name = type(self.estimator).__name__
         stage = timed_stage(f"learning to decide, {name}", self.seconds, name)
         with collected_warnings() as collected, stage:
-            self.estimator.fit(self.X[task.original(task.learn)], task.y[task.learn])
+            rows, y = self.X[task.original(task.learn)], task.y[task.learn]
+            self.estimator.fit(rows, y, groups=task.groups_in_folds)
         for warning in collected:
             if not isinstance(warning, CollapsedMetricWarning):  # perhaps not the chosen metric
                 notes.append(f"Decision: {in_options(warning)}")
@@ -74,7 +81,7 @@ class Decided:
     rows: np.ndarray  # their numbers in the data
     judgements: dict[str, Judgement]  # on the held-out rows, by name; the decision comes first
     seconds: dict[str, float]  # learning time of each
-    failed: dict[str, str]  # what could not be learned, and why
+    absent: dict[str, str]  # what has no judgement, by name: skipped, or could not be learned
     final: Any = None  # the decision with all rows, once it is judged
     final_rows: np.ndarray | None = None
 
@@ -82,6 +89,11 @@ class Decided:
     def name(self) -> str:
         """Of the class of the decision."""
         return next(iter(self.judgements))
+
+    @property
+    def metric(self) -> Any:
+        """The metric that the decision has learned, None without one."""
+        return self.decision.estimator.metric_
 
     def explain(self, rows: np.ndarray, n: int) -> Explanation:
         """The n training rows that decided each of these rows, by their numbers in the data."""
@@ -127,11 +139,12 @@ def shared_metric(
         return None
     try:
         decision.fit(task, notes)
-    except KeyboardInterrupt:
-        if is_all_or_nothing() or getattr(decision.estimator, "metric_", None) is None:
+        learned = decision.estimator.metric_
+    except KeyboardInterrupt as interrupt:
+        learned = getattr(interrupt, "metric", None)
+        if is_all_or_nothing() or learned is None:
             raise
-        decision.estimator.metric_.interrupted_ = True
-    learned = decision.estimator.metric_
+        learned.interrupted_ = True
     # an encoder leaves out columns that are constant in these rows
     return learned if learned.n_features_in_ == task.n_features else None
 
@@ -142,27 +155,76 @@ def judged(decision: Decision, task: Labelled, seed: int, notes: list[str]) -> D
     X, learn, test = decision.X, *map(task.original, (task.learn, task.test))
     name = type(decision.estimator).__name__
     judgements = {name: task.judged(decision.estimator.predict(X[test]))}
-    seconds, failed = dict(decision.seconds), {}
+    seconds = dict(decision.seconds)
+    absent: dict[str, str] = {}
     n_classes = 0 if task.kind == "quantity" else len(task.classes)
-    few = len(learn) <= MOST_COMPARED and n_classes <= MOST_CLASSES
-    if not few:
-        notes.append("Forest and boosting are left out: so many rows, or classes, take them long.")
     # fits of few rows start threads thousands of times; where cores are busy, they wait long
     threads = 1 if len(learn) * X.shape[1] < MIN_PARALLEL_WORK else None
-    for other, model in _compared(task.kind, X, seed) if few else ():
+    for other, model in _compared(task.kind, X, seed):
+        why_skipped = _why_skipped(other, len(learn), n_classes)
+        if why_skipped:
+            absent[other] = f"skipped: {why_skipped}"
+            notes.append(f"{other} is skipped: {why_skipped}.")
+            continue
+        if other == BOOSTING:
+            _limit_rounds(model, X[learn].shape, n_classes, notes)
         stage = timed_stage(f"learning to decide, {other}", seconds, other)
         try:
             with threadpool_limits(threads), stage:
-                model.fit(X[learn], task.y[task.learn])
-        except ValueError as error:  # such as boosting, which splits off rows of every class
-            failed[other] = str(error).partition("\n")[0]
-            notes.append(f"{other} could not be learned: {failed[other]}")
+                _fit_compared(model, X[learn], task.y[task.learn])
+        except ValueError as error:
+            reason = str(error).partition("\n")[0]
+            absent[other] = "could not be learned"
+            notes.append(f"{other} could not be learned: {reason}")
             continue
         judgements[other] = task.judged(np.ravel(model.predict(X[test])))
-    return Decided(decision, learn, judgements, seconds, failed)
+    return Decided(decision, learn, judgements, seconds, absent)
 
 
 # ---- what it is compared with
+
+
+def _why_skipped(name, n_rows, n_classes):
+    """Why a model is not learned; empty if it is, as boosting always is."""
+    if name == BOOSTING:
+        return ""
+    if n_rows > MOST_COMPARED:
+        return f"more than {MOST_COMPARED:,} training rows"
+    if n_classes > MOST_CLASSES:
+        return f"more than {MOST_CLASSES} classes"
+    return ""
+
+
+def _final_step(model):
+    """The forest or boosting at the end of a pipeline, if it is one."""
+    return model[-1] if isinstance(model, Pipeline) else model
+
+
+def _limit_rounds(boosting, shape, n_classes, notes):
+    """Fewer rounds of boosting where all of them would take long: it grows a tree of every class in
+    each round.
+    """
+    n_rows, n_features = shape
+    trees_a_round = n_classes if n_classes > 2 else 1
+    work_a_round = trees_a_round * n_features * (n_rows + ROWS_WORTH_OF_BINS)
+    rounds = max(1, int(BOOSTING_WORK / work_a_round))
+    step = _final_step(boosting)
+    usual = step.get_params().get("max_iter", rounds)
+    if rounds < usual:
+        step.set_params(max_iter=rounds)
+        notes.append(f"{BOOSTING} takes {rounds} rounds instead of {usual}, to end in minutes.")
+
+
+def _fit_compared(model, X, y):
+    """Fit a model; boosting without early stopping where a class is too small to hold rows out."""
+    try:
+        model.fit(X, y)
+    except ValueError:
+        step = _final_step(model)
+        if "early_stopping" not in step.get_params():
+            raise
+        step.set_params(early_stopping=False)
+        model.fit(X, y)
 
 
 def _compared(kind, X, seed) -> Iterator[tuple[str, Any]]:

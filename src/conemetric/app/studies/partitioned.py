@@ -58,6 +58,10 @@ class Partitioned(Labelled):
     def n_rows(self) -> int:
         return int(self.sizes.sum())
 
+    @property
+    def held_out_rows(self) -> np.ndarray:
+        return self.sampled[self.original(self.test)]
+
     def split(self, options: Options, rng: np.random.Generator) -> "Partitioned":
         test = sample_by_class(self.y, _n_held_out(self.n_rows, options), rng)
         train = np.setdiff1d(np.arange(len(self.y)), test)
@@ -86,7 +90,7 @@ class Partitioned(Labelled):
 
     def _parts(self):
         """The partitions, each with the numbers of its held-out rows."""
-        held_out = _by_partition(self.sampled[self.original(self.test)], self.sizes)
+        held_out = _by_partition(self.held_out_rows, self.sizes)
         return zip(self.partitions, held_out, strict=True)
 
     def prepared(self, prepare: Any) -> "Partitioned":

@@ -17,16 +17,17 @@ from ...core.clock import seconds_compiling, timed_stage
 from ...core.progress import all_or_nothing, labelled
 from ...core.warn import collected_warnings
 from ...estimators.warnings import CollapsedMetricWarning, ScaleWarning
-from ...evaluation.statistics import SIGNIFICANT
 from ...solvers.base import Status
 from ...storage import LearnedMetric
 from ...tables import TableEncoder
 from ..advice import in_options
 from ..options import Options
 from . import deciding
+from .constrained import Paired
 from .methods import find, methods_for
 from .supervision import Labelled
 from .task import Judgement, Task, data_id, table_encoder
+from .verdict import Kind, Outcome, Row, Terms, Verdict, find_verdict, verdict_in_words
 
 EUCLIDEAN, CONSTANT = "euclidean", "constant"
 SMALL = 2000  # rows that scaling is judged on: an error's standard error is then about 1 %
@@ -51,8 +52,8 @@ class Study:
         Data and held-out part of the first split.
     judged : list of dict
         By split: judgements of the Euclidean distance on prepared rows ("euclidean"), of the
-        learned one (by its method), of a decision and what it is compared with, and, apart from
-        the table, of the most common label or the mean ("constant").
+        learned one (by its method), of a decision and what it is compared with, and of always
+        predicting the most common label or the mean ("constant").
     seconds : dict
         Time of each stage.
     notes : list of str
@@ -102,109 +103,68 @@ class Study:
     def p_of(self, one: str, other: str) -> float:
         """p of the difference between two rows of the table, by a paired test; of several splits
         twice the median, which holds however many rows they share (Meinshausen, Meier & Buhlmann,
-        JASA 104, 2009). A t-test over few splits takes equal differences for certainty.
+        JASA 104, 2009). A t-test over few splits takes equal differences for certainty. A split in
+        which the row with the lower mean error does not err less counts with p = 1.
         """
-        p_values = [split[one].p_value(split[other]) for split in self.judged]
+        better, worse = sorted((one, other), key=lambda name: self.errors(name).mean())
+        p_values = [
+            split[better].p_value(split[worse]) if split[better].rate < split[worse].rate else 1.0
+            for split in self.judged
+        ]
         return p_values[0] if len(p_values) == 1 else min(1.0, 2 * float(np.median(p_values)))
 
-    @cached_property
+    @property
     def p_value(self) -> float:
         """Of the difference between the Euclidean and the learned distance."""
-        return self.p_of(EUCLIDEAN, str(self.options.method))
+        return self.verdict.distances.p_value
 
     @property
     def outcome(self) -> str:
         """ "better" or "worse" than the Euclidean distance on the held-out items, or "" if the
-        difference may well be chance.
+        difference may well be chance, or the metric has collapsed.
         """
-        if self.alarm or self.p_value > SIGNIFICANT:
-            return ""
-        before, after = self.rates.mean(axis=0)
-        return "better" if after < before else "worse"
+        outcome = self.verdict.distances.outcome
+        return outcome.value if outcome in (Outcome.BETTER, Outcome.WORSE) else ""
 
-    @property
-    def rivals(self) -> list[str]:
-        """What the decision is compared with, as far as it could be judged on every split."""
-        others = [row["method"] for row in self.table()[3:]]
-        return [name for name in others if all(name in split for split in self.judged)]
+    def kind(self, name: str) -> Kind:
+        """What a row of the table predicts by."""
+        kinds = {
+            EUCLIDEAN: Kind.EUCLIDEAN,
+            str(self.options.method): Kind.LEARNED,
+            CONSTANT: Kind.CONSTANT,
+        }
+        if self.decided is not None:
+            kinds[self.decided.name] = Kind.DECISION
+        return kinds.get(name, Kind.OTHER)
 
     @cached_property
-    def recommended(self) -> str:
-        """The row of the table to use: the decision unless one of its rivals is better than it,
-        or it is no better than neighbours; then the best of the table if that is; else the learned
-        distance if it is better than the Euclidean one. Tests are paired, and count each candidate.
-        """
-        plain = self._neighbours
-        if self.decided is None:
-            return plain
-        ours, rivals, better = self.decided.name, self.rivals, self._better
-        every = [ours, *rivals]
-        return better(rivals, ours) or better([ours], plain) or better(every, plain) or plain
+    def verdict(self) -> Verdict:
+        """On the rows that were judged on every split."""
+        rows = [
+            Row(name, self.kind(name), float(self.errors(name).mean()))
+            for name in self.judged[0]
+            if all(name in split for split in self.judged)
+        ]
+        return find_verdict(rows, self.p_of, collapsed=bool(self.alarm))
 
     @property
-    def _neighbours(self):
-        """The distance whose nearest neighbours are the simplest way to predict."""
-        return str(self.options.method) if self.outcome == "better" else EUCLIDEAN
-
-    def _better(self, names, than):
-        """The best of these rows if it is better than another by more than chance; else empty."""
-        best = min(names, key=lambda name: self.errors(name).mean(), default="")
-        if not best or self.errors(best).mean() >= self.errors(than).mean():
-            return ""
-        return best if self.p_of(than, best) * len(names) <= SIGNIFICANT else ""
-
-    @cached_property
-    def verdict(self) -> str:
-        """What to use, by the whole table, in a sentence or two."""
-        distance = self._verdict_on_the_distance() + self._no_better_than_the_constant()
-        if self.decided is None:
-            return distance
-        ours, best = self.decided.name, self.recommended
-        if best == ours:
-            compared = "".join(
-                f", {name} {self._figure(name)} (p = {self.p_of(name, ours):.2g})"
-                for name in self.rivals
-            )
-            return f"To predict, use {ours}: {self.task.measure} {self._figure(ours)}{compared}. {distance}"
-        if best in self.rivals:
-            than = ours if self._better(self.rivals, ours) else self._neighbours
-            by = ours if than == ours else "the nearest neighbours"
-            return (
-                f"To predict, {best} is better here: {self.task.measure} {self._figure(best)} "
-                f"against {self._figure(than)} by {by}, p = {self.p_of(than, best):.2g}. {distance}"
-            )
-        p = self.p_of(best, ours)
-        return (
-            f"To predict, {ours} shows no measurable gain over the nearest neighbours "
-            f"({self._figure(ours)} against {self._figure(best)}, p = {p:.2g}). {distance}"
+    def verdict_in_words(self) -> str:
+        """What the table shows, in a few sentences."""
+        n_splits = len(self.judged)
+        where = f" on {self.after.n:,} held-out {self.task.items}{self.task.sharing}"
+        if n_splits > 1:
+            where = f", mean and standard deviation of {n_splits} random splits"
+        terms = Terms(
+            measure=self.task.measure,
+            figures={name: self._figure(name) for name in self.judged[0]},
+            where=where,
+            judges=self.task.items if n_splits == 1 else "splits",
+            constant=self.task.constant().words if CONSTANT in self.judged[0] else "",
         )
-
-    def _verdict_on_the_distance(self):
-        before, after = (self._figure(name) for name in (EUCLIDEAN, str(self.options.method)))
-        where = f"on {self.after.n:,} held-out {self.task.items}"
-        if len(self.judged) > 1:
-            where = f"(mean and standard deviation of {len(self.judged)} random splits)"
-        figures = f"{self.task.measure} {after} against {before} {where}, p = {self.p_value:.2g}"
-        if self.outcome == "better":
-            what = "Use it" if self.decided is None else "Use the learned distance"
-            return f"{what}: {figures}."
-        finding = "Worse than" if self.outcome == "worse" else "No measurable gain over"
-        what = finding if self.decided is None else f"The distance: {finding.lower()}"
-        return f"{what} Euclidean ({figures}): keep the Euclidean distance."
-
-    def _no_better_than_the_constant(self):
-        """Said of what is recommended; where that is to stay with neighbours, of the whole table."""
-        rows, what = [self.recommended], f"{self.recommended} shows no"
-        if self.recommended == self._neighbours:
-            deciding = [self.decided.name, *self.rivals] if self.decided else []
-            rows, what = [EUCLIDEAN, str(self.options.method), *deciding], "nothing shows a"
-        if CONSTANT not in self.judged[0] or any(self._better([row], CONSTANT) for row in rows):
-            return ""
-        always = f"{self.task.constant()[1]} ({self.task.measure} {self._figure(CONSTANT)})"
-        return f" Yet {what} measurable gain over always predicting {always}: the columns may say little."
+        return verdict_in_words(self.verdict, terms)
 
     def _figure(self, name):
-        errors = self.errors(name)
+        errors = np.array([split[name].rate for split in self.judged if name in split])
         spread = f" ± {errors.std(ddof=1):.2%}" if len(errors) > 1 else ""
         return f"{errors.mean():.2%}{spread}"
 
@@ -212,12 +172,13 @@ class Study:
         """A row for every way to predict: its error on the first split with an interval, over all
         splits if there are several, and what learning took.
         """
-        seconds = {str(self.options.method): self.seconds["learning"]}
-        seconds |= self.decided.seconds if self.decided else {}
+        seconds = {}
+        if not self._is_metric_of_the_decision:
+            seconds[str(self.options.method)] = self.seconds["learning"]
+        if self.decided is not None:
+            seconds |= self.decided.seconds
         rows = []
         for name, judgement in self.judged[0].items():
-            if name == CONSTANT:
-                continue
             row = {"method": name, **judgement.row()}
             if name in seconds:
                 row["seconds"] = round(seconds[name], 3)
@@ -228,6 +189,11 @@ class Study:
                 row |= {"mean": statistics.mean(errors), "std": statistics.stdev(errors)}
             rows.append(row)
         return rows
+
+    @property
+    def _is_metric_of_the_decision(self):
+        """Whether the decision learned the metric on its way: the seconds are then those of both."""
+        return self.decided is not None and self.decided.metric is self.estimator
 
     @property
     def fit_facts(self) -> dict[str, Any]:
@@ -327,8 +293,8 @@ def _study(task, options, on_metric, names, decide):
     if decision is not None:
         decided = deciding.judged(decision, task, options.seed, notes)
         judged |= decided.judgements
-    if isinstance(task, Labelled):
-        judged[CONSTANT] = task.judged(np.full(len(task.test), task.constant()[0]))
+    if isinstance(task, Labelled | Paired):
+        judged[CONSTANT] = task.judged(np.full(len(task.test), task.constant().prediction))
     compiling = seconds_compiling() - compiled_before
     if compiling > WORTH_SAYING:
         seconds[COMPILING] = compiling
@@ -367,7 +333,7 @@ def _refitted(task, study, on_metric):
     options, decided, metric = study.options, study.decided, study.metric
     whole = task.whole(options, np.random.default_rng(options.seed))
     n = len(whole.train) if task.kind in ("pairs", "triplets") else len(whole.learn)
-    again = decided is None or decided.decision.estimator.metric_ is not study.estimator
+    again = decided is None or decided.metric is not study.estimator
     with labelled(method="all rows"), timed_stage("learning from all rows", study.seconds):
         if again:
             prepare = whole.fitted(clone(study.prepare))

@@ -1,23 +1,32 @@
-"""The kinds of supervision (classes, quantity, pairs, triplets): split, fitted and judged."""
+"""Supervision by labels, classes or a quantity: split, fitted and judged."""
 
 import statistics
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
+from sklearn.utils.validation import has_fit_parameter
 
-from ...constraints.in_memory import check_pairs, check_similar, check_triplets
+from ...core.wording import shortened
 from ...evaluation.knn import knn_predict, nearest_labels
-from ...evaluation.verification import best_threshold, distance_score
 from ...neighbours.ties import labelled_keys
 from ..options import Options
+from .holding_out import rows_of_groups
 from .methods import find
-from .task import Deviation, Judgement, Task, digits_of, no_items
+from .task import Deviation, Judgement, Task, no_items
 
 MIN_ROWS = 10  # with fewer, a held-out share is a row or two
-MOST_KEYS = 1000  # of the pairs that a metric was learned from, kept to recognise them
 VALIDATION_SHARE = 0.3  # of the training items, the default of Options.test_size
+LONGEST_LABEL = 40  # characters of a label in a table and in a sentence
+
+
+class Constant(NamedTuple):
+    """A prediction that is the same for every row."""
+
+    prediction: Any
+    name: str  # in a table
+    words: str  # in a sentence
 
 
 @dataclass(frozen=True)
@@ -51,6 +60,11 @@ class Labelled(Task):
         """Groups that every sample of the rows holds in proportion."""
         return self.y
 
+    @property
+    def held_out_rows(self) -> np.ndarray:
+        """The numbers of the held-out rows among all rows that were read."""
+        return self.original(self.test)
+
     def sample(self, rows: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
         """At most n of these rows."""
         return rows[sample_by_class(self.strata[rows], n, rng)]
@@ -77,26 +91,61 @@ class Labelled(Task):
                 "to hold some out."
             )
         rows = np.arange(self.n_rows)
-        test = self.sample(rows, round(options.test_size * self.n_rows), rng)
+        test = self._held_out(rows, options.test_size, rng)
         train = np.setdiff1d(rows, test)
         self._check_labels(train)
+        self._check_groups(train, test)
         if options.n_neighbors > len(train):
             raise ValueError(
                 f"n_neighbors={options.n_neighbors} (-k) is more than the {len(train)} rows that "
                 f"vote, of {self.n_rows}; lower it."
             )
         most = self._most_rows(options)
-        learn, notes = train, [f"Learned from all {len(train):,} training rows."]
+        notes = self._notes_on_groups(test)
+        learn = train
+        learned_from = f"Learned from all {len(train):,} training rows."
         if len(train) > most:
             learn = self.sample(train, most, rng)
-            notes = [
+            learned_from = (
                 f"Learned from {len(learn):,} of {len(train):,} training rows, {self.drawn}; all "
                 "of them vote."
-            ]
+            )
+        notes.append(learned_from)
         if len(test) > options.max_test_rows:
             test = self.sample(test, options.max_test_rows, rng)
             notes.append(f"Judged on {len(test):,} held-out rows, {self.drawn}.")
         return replace(self, train=train, learn=learn, test=test, notes=tuple(notes))
+
+    def protocol(self, share: float) -> str:
+        how = self.drawn if self.groups is None else "whole groups at a time"
+        return f"{share:.0%} of the rows held out, {how}"
+
+    def _held_out(self, rows, share, rng):
+        """About this share of the rows; whole groups, if rows have any."""
+        if self.groups is None:
+            return self.sample(rows, round(share * len(rows)), rng)
+        strata = self.strata[rows]
+        classes = strata if len(np.unique(strata)) > 1 else None
+        return rows[rows_of_groups(self.groups[rows], classes, share, rng)]
+
+    def _check_groups(self, train, test):
+        """Refuse groups that keep every class on one side."""
+        if self.groups is None or self.kind != "labels":
+            return
+        if not np.isin(self.y[test], self.y[train]).any():
+            raise ValueError(
+                "--groups: every class occurs in one group only, so that no held-out row is of a class "
+                "to learn from; leave --groups out, or name a column whose groups hold several classes."
+            )
+
+    def _notes_on_groups(self, test):
+        if self.groups is None:
+            return []
+        n_held_out, n = len(np.unique(self.groups[test])), len(np.unique(self.groups))
+        return [
+            f"Groups: {n_held_out:,} of {n:,} are held out, {len(test):,} rows; training and held-out "
+            "rows share no group, and p-values compare whole groups."
+        ]
 
     def _most_rows(self, options):
         """Rows to learn from at most."""
@@ -115,10 +164,28 @@ class Labelled(Task):
         used = np.union1d(self.train, self.test)
         parts = {key: np.searchsorted(used, vars(self)[key]) for key in ("train", "learn", "test")}
         parts |= {"X": prepare.transform(self.X[used]), "y": self.y[used], "raw": self.X}
+        if self.groups is not None:
+            parts["groups"] = self.groups[used]
         return replace(self, used=used, **parts)
 
+    @property
+    def groups_in_folds(self) -> np.ndarray | None:
+        """The groups of the rows to learn from, for estimators that hold some of these out in turn;
+        None if there are none, or if no fold could be held out.
+        """
+        if self.groups is None:
+            return None
+        groups = self.groups[self.learn]
+        _, stratum = np.unique(self.strata[self.learn], return_inverse=True)
+        of_both = np.unique(np.column_stack([stratum, groups]), axis=0)
+        groups_per_stratum = np.bincount(of_both[:, 0])
+        return groups if groups_per_stratum.max() > 1 else None
+
     def fit(self, estimator: Any) -> None:
-        estimator.fit(self.X[self.learn], self.y[self.learn], target=self.target)
+        given: dict[str, Any] = {"target": self.target}
+        if has_fit_parameter(estimator, "groups"):
+            given["groups"] = self.groups_in_folds
+        estimator.fit(self.X[self.learn], self.y[self.learn], **given)
 
     def judge(self, estimator: Any, options: Options) -> Judgement:
         train, test = (
@@ -134,16 +201,25 @@ class Labelled(Task):
 
     def judged(self, predicted: np.ndarray) -> Judgement:
         """Judge predictions for the held-out rows."""
-        return Judgement(predicted != self.y[self.test], {"predicted": predicted})
+        wrong = predicted != self.y[self.test]
+        return Judgement(wrong, {"predicted": predicted}, self._groups_of_test)
 
-    def constant(self) -> tuple[Any, str]:
-        """What to predict without any column, also in words."""
+    @property
+    def _groups_of_test(self):
+        return None if self.groups is None else self.groups[self.test]
+
+    def constant(self) -> Constant:
+        """What to predict without any column."""
         label = statistics.mode(self.y[self.learn].tolist())
-        return label, f"{label}, the most common label"
+        name = f"'{shortened(str(label), LONGEST_LABEL)}'"
+        return Constant(label, name, f"{name}, the most common label")
 
     def validation(self, most: int, rng: np.random.Generator) -> Self:
         rows = self.sample(self.learn, most, rng)
-        test = self.sample(rows, max(1, round(VALIDATION_SHARE * len(rows))), rng)
+        if self.groups is not None and len(np.unique(self.groups[rows])) > 1:
+            test = self._held_out(rows, VALIDATION_SHARE, rng)
+        else:
+            test = self.sample(rows, max(1, round(VALIDATION_SHARE * len(rows))), rng)
         train = np.setdiff1d(rows, test)
         return replace(self, train=train, learn=train, test=test)
 
@@ -179,11 +255,13 @@ class Measured(Labelled):
         true = self.y[self.test]
         squared, variance = (predicted - true) ** 2, np.var(true) or 1.0
         rmse = float(squared.mean() ** 0.5)
-        return Deviation(squared / variance, {"predicted": predicted, "rmse": rmse})
+        detail = {"predicted": predicted, "rmse": rmse}
+        return Deviation(squared / variance, detail, self._groups_of_test)
 
-    def constant(self) -> tuple[Any, str]:
-        mean = self.y[self.learn].mean()
-        return mean, f"{mean:.4g}, the mean"
+    def constant(self) -> Constant:
+        mean = float(self.y[self.learn].mean())
+        name = f"the mean, {mean:.4g}"
+        return Constant(mean, name, name)
 
 
 def sample_by_class(y: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarray:
@@ -197,96 +275,3 @@ def sample_by_class(y: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarr
     rows = np.concatenate([own[:k] for own, k in zip(members, take, strict=True)])
     # rounding up in many classes may have taken a few too many
     return np.sort(rng.permutation(rows)[:n])
-
-
-@dataclass(frozen=True)
-class _Constrained(Task):
-    """Rows with pairs or triplets of them, some of which are held out."""
-
-    indices: np.ndarray
-
-    def split(self, options: Options, rng: np.random.Generator) -> Self:
-        n = len(self.indices)
-        if n < MIN_ROWS:
-            raise ValueError(
-                f"there are {n} {self.items}; at least {MIN_ROWS} are needed to learn and to hold "
-                "some out."
-            )
-        return self._cut(rng.permutation(n), round(options.test_size * n))
-
-    def whole(self, options: Options, rng: np.random.Generator) -> Self:
-        return self._cut(np.arange(len(self.indices)), 0)
-
-    def validation(self, most: int, rng: np.random.Generator) -> Self:
-        train = rng.permutation(self.train)[:most]
-        return self._cut(train, max(1, round(VALIDATION_SHARE * len(train))))
-
-    def _cut(self, items, n_test):
-        return replace(self, test=np.sort(items[:n_test]), train=np.sort(items[n_test:]))
-
-    def training_rows(self) -> Any:
-        return self.X[np.unique(self.indices[self.train])]
-
-    def prepared(self, prepare: Any) -> Self:
-        return replace(self, X=prepare.transform(self.X), raw=self.X)
-
-
-@dataclass(frozen=True)
-class Paired(_Constrained):
-    """Rows with pairs marked similar or not, judged by one threshold, set on the training pairs."""
-
-    kind = items = "pairs"
-    supervision = ("indices", "similar")
-
-    similar: np.ndarray
-
-    def __post_init__(self):
-        check_pairs(self.indices, len(self.X))
-        similar = check_similar(self.similar, len(self.indices))
-        if similar.all() or not similar.any():
-            raise ValueError(
-                f"all {len(similar)} pairs are {'similar' if similar.all() else 'dissimilar'}; "
-                "give some of both kinds."
-            )
-
-    def fingerprint(self) -> dict[str, Any]:
-        rows = self.X if self.raw is None else self.raw
-        return {"rows_id": digits_of(rows), "pairs": pair_keys(self.indices[self.train])}
-
-    def fit(self, estimator: Any) -> None:
-        estimator.fit(self.X, pairs=self.indices[self.train], similar=self.similar[self.train])
-
-    def judge(self, estimator: Any, options: Options) -> Judgement:
-        score = distance_score(estimator, self.X, self.indices)
-        threshold, _ = best_threshold(score[self.train], self.similar[self.train])
-        wrong = (score[self.test] >= threshold) != self.similar[self.test]
-        return Judgement(wrong, {"distance": -score[self.test], "threshold": -float(threshold)})
-
-
-def pair_keys(pairs: np.ndarray) -> list[int]:
-    """Numbers that stand for pairs of rows, whatever the order of the two: those of the
-    `MOST_KEYS` smallest, which are the same random sample of any set of pairs.
-    """
-    low, high = np.sort(pairs, axis=1).T.astype(np.uint64)
-    with np.errstate(over="ignore"):
-        keys = (low * np.uint64(0x9E3779B97F4A7C15) + high) * np.uint64(0xD1B54A32D192ED03)
-    return np.unique((keys ^ (keys >> np.uint64(32))) >> np.uint64(11))[:MOST_KEYS].tolist()
-
-
-@dataclass(frozen=True)
-class Ranked(_Constrained):
-    """Rows with triplets (i, j, k), i closer to j than to k, judged by the share in wrong order."""
-
-    kind = items = "triplets"
-    supervision = ("indices",)
-
-    def __post_init__(self):
-        check_triplets(self.indices, len(self.X))
-
-    def fit(self, estimator: Any) -> None:
-        estimator.fit(self.X, triplets=self.indices[self.train])
-
-    def judge(self, estimator: Any, options: Options) -> Judgement:
-        held_out = self.indices[self.test]
-        near, far = (-distance_score(estimator, self.X, held_out[:, [0, j]]) for j in (1, 2))
-        return Judgement(near >= far)

@@ -21,6 +21,9 @@ class Judgement:
 
     wrong: np.ndarray  # whether, or by how much, for each held-out item
     detail: dict[str, Any] = field(default_factory=dict)  # predictions, or distances and threshold
+    groups: np.ndarray | None = (
+        None  # of the items, whose errors within a group depend on each other
+    )
 
     @property
     def n(self) -> int:
@@ -43,8 +46,17 @@ class Judgement:
         return {"error": self.rate, "low": low, "high": high, "held_out": self.n}
 
     def p_value(self, after: "Judgement") -> float:
-        """McNemar's exact test of the change to another judgement of the same items."""
+        """McNemar's exact test of the change to another judgement of the same items; of groups, a
+        randomisation test of the change in each group.
+        """
+        if self.groups is not None:
+            return self._p_value_by_group(after)
         return mcnemar(self.wrong, after.wrong)
+
+    def _p_value_by_group(self, after):
+        change = after.wrong.astype(float) - self.wrong
+        _, group = np.unique(np.asarray(self.groups), return_inverse=True)
+        return randomisation_test(np.bincount(group, weights=change))
 
 
 @dataclass(frozen=True)
@@ -63,7 +75,9 @@ class Deviation(Judgement):
         return {**super().row(), "r2": 1 - self.rate, "rmse": self.detail["rmse"]}
 
     def p_value(self, after: "Judgement") -> float:
-        """A randomisation test of the change in squared error."""
+        """A randomisation test of the change in squared error, in each group if there are any."""
+        if self.groups is not None:
+            return self._p_value_by_group(after)
         return randomisation_test(after.wrong - self.wrong)
 
 
@@ -98,6 +112,8 @@ class Task:
     giveaway: str = field(default="", kw_only=True)
     # how words spelled the values of columns in the file, for encoders that read new rows
     kinds: Mapping[str, Spelling] = field(default_factory=dict, kw_only=True)
+    # a number for each row of X: rows of one group are learned from or held out together
+    groups: np.ndarray | None = field(default=None, kw_only=True)
 
     @property
     def goal(self) -> str:
@@ -111,6 +127,20 @@ class Task:
     @property
     def n_features(self) -> int:
         return self.X.shape[1]
+
+    @property
+    def n_shared(self) -> int:
+        """How many rows the held-out items share with those that are learned from."""
+        return 0
+
+    @property
+    def sharing(self) -> str:
+        """That in words, after "held-out items", where it needs saying."""
+        return ""
+
+    def protocol(self, share: float) -> str:
+        """How items are held out, for the report."""
+        raise NotImplementedError
 
     def fitted(self: Any, prepare: Any) -> Any:
         return prepare.fit(self.training_rows())

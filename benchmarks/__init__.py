@@ -1,0 +1,1 @@
+"""Benchmarks: ``python -m benchmarks --list`` describes them, ``python -m benchmarks NAME`` runs one."""

@@ -1,0 +1,1 @@
+"""How long fits on a GPU take, and whether their results are those of NumPy."""

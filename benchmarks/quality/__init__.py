@@ -1,0 +1,1 @@
+"""Errors, coverage and rankings on held-out data, and the defaults chosen by them."""

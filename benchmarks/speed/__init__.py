@@ -1,0 +1,1 @@
+"""How long one fit, search or solve takes, alone and beside other libraries."""
