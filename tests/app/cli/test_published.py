@@ -3,14 +3,16 @@ without a name. Each is read the first time, and a line says what was done, or a
 """
 
 import gzip
+import sys
 
 import numpy as np
+import polars as pl
 import pytest
 
 from conemetric import FrobMetric, MetricClassifier, TableEncoder, load_metric, save_decision
 from conemetric.app.cli import csv_files
 from conemetric.app.cli.options import Reading, Supervised
-from conemetric.app.cli.tables import read_table
+from conemetric.app.cli.tables import read_frame, read_table
 from conemetric.app.studies.task import table_encoder
 
 N = 24
@@ -472,3 +474,24 @@ def test_published_tables_of_all_kinds(tmp_path, seed):
         again = read_table(path, Reading(), encoder)
         Z = encoder.transform(table.X)
         np.testing.assert_allclose(encoder.transform(again.X), Z, err_msg=str(instance))
+
+
+@pytest.mark.parametrize("kind", ["csv", "csv.gz", "parquet", "jsonl"])
+@pytest.mark.parametrize("name", ["wine [2019]", "a*b?", "{x,y} 5%"])
+def test_a_path_is_no_pattern(name, kind, tmp_path):
+    if sys.platform == "win32" and set(name) & set("*?"):
+        pytest.skip("Windows allows no such name")
+    table = pl.DataFrame({"x": np.arange(30.0) ** 2, "y": ["a", "b"] * 15})
+    (tmp_path / name).mkdir()
+    path = tmp_path / name / f"{name}.{kind}"
+    if kind == "csv":
+        table.write_csv(path)
+    elif kind == "csv.gz":
+        path.write_bytes(gzip.compress(table.write_csv().encode()))
+    elif kind == "parquet":
+        with path.open("wb") as file:
+            table.write_parquet(file)
+    else:
+        table.write_ndjson(path)
+    (tmp_path / name / f"other.{kind}").write_bytes(path.read_bytes())
+    np.testing.assert_array_equal(read_frame(path, [])["x"], table["x"])

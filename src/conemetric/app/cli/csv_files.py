@@ -39,6 +39,7 @@ def scan_text(
     names = header.names
     frame = partial(
         pl.scan_csv,
+        glob=False,  # the path is that of one file, whatever its characters
         has_header=False,
         decimal_comma=dialect.decimal == ",",
         null_values=MISSING,
@@ -123,6 +124,7 @@ def _most_separators(path, dialect):
     """
     lines = pl.scan_csv(
         path,
+        glob=False,
         separator="\x01",
         quote_char=None,
         has_header=False,

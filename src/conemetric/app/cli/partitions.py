@@ -107,7 +107,7 @@ def find_partitions(pattern: str | None, reading: Reading) -> Partitions:
     if label is None:
         raise ValueError(f"'{pattern}' names many files; name the column of classes with --label.")
     notes: list[str] = []
-    lazy = pl.scan_parquet(paths[0])
+    lazy = pl.scan_parquet(paths[0], glob=False)
     schema = lazy.collect_schema()
     intake.check_columns(paths[0], schema, reading)
     first = lazy.head(FIRST_ROWS).drop({label, *(reading.ignore or ())}).collect()
@@ -123,7 +123,7 @@ def find_partitions(pattern: str | None, reading: Reading) -> Partitions:
     most = max(1, PARTITION_BYTES // (X.shape[1] * 8))
     parts: list[Part] = []
     for path in paths:
-        lazy = pl.scan_parquet(path)
+        lazy = pl.scan_parquet(path, glob=False)
         found = lazy.collect_schema()
         for name in (*kinds, label):
             if found.get(name) != schema[name]:
@@ -146,7 +146,7 @@ def find_partitions(pattern: str | None, reading: Reading) -> Partitions:
 
 def _parts_of(path, label, most):
     """A Parquet file in parts of at most so many rows."""
-    labels = pl.scan_parquet(path).select(label).collect()[label]
+    labels = pl.scan_parquet(path, glob=False).select(label).collect()[label]
     if labels.dtype.is_float():
         labels = labels.fill_nan(None)
     cuts = np.linspace(0, len(labels), -(-len(labels) // most) + 1).astype(int).tolist()
@@ -185,7 +185,7 @@ def read_partition(
     part: Part, kinds: intake.Kinds, label: str, table: bool = False
 ) -> tuple[Any, np.ndarray]:
     """Rows and labels of a part of a Parquet file."""
-    rows = pl.scan_parquet(part.path).slice(part.start, part.length)
+    rows = pl.scan_parquet(part.path, glob=False).slice(part.start, part.length)
     frame = rows.select([*kinds, label]).collect()
     if part.labelled is not None:
         frame = frame[part.labelled]

@@ -1,5 +1,6 @@
 """Rows from CSV, Parquet, npy and npz files, with labels and ids; faults are named first."""
 
+import glob
 import gzip
 import shutil
 import tempfile
@@ -98,9 +99,10 @@ def scan(
         if is_text(path):
             frame = scan_text(path, reading, notes, wanted)
         elif path.suffix.lower() in LINES:
-            frame = pl.scan_ndjson(path, infer_schema_length=1000)
+            # this function of Polars takes every path for a pattern
+            frame = pl.scan_ndjson(glob.escape(str(path)), infer_schema_length=1000)
         else:
-            frame = pl.scan_parquet(path)
+            frame = pl.scan_parquet(path, glob=False)
         frame.collect_schema()
     return frame
 
