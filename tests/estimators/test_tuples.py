@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import sklearn
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.datasets import load_iris
 from sklearn.exceptions import NotFittedError
@@ -29,6 +30,7 @@ from conemetric import (
     RelativeComparisons,
 )
 from conemetric.constraints.in_memory import check_similar, triplets_from_values
+from conemetric.core import slices as slices_module
 from conemetric.core.arrays import to_numpy
 from conemetric.estimators.tuples import unfold
 
@@ -91,6 +93,60 @@ def test_pairs_by_points_numbers_and_signs():
         DMLEig().fit(X, pairs=pairs, similar=sign),
     ):
         assert learned.objective_ == pytest.approx(by_number.objective_, rel=2e-3)
+
+
+FORMS = {
+    "signs": lambda sign: sign,
+    "booleans": lambda sign: sign > 0,
+    "ones": lambda sign: 1 * (sign > 0),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_pairs_are_marked_in_one_way_everywhere(form):
+    pairs, sign = some_pairs()
+    marked = FORMS[form](sign)
+    expected = DMLEig().fit(X[pairs], sign)
+    learned = DMLEig().fit(X[pairs], marked)
+    assert learned.threshold_ == expected.threshold_
+    assert learned.score(X[pairs], marked) == expected.score(X[pairs], sign)
+    held_out = X[some_pairs(1)[0]], some_pairs(1)[1]
+    assert (
+        learned.calibrate_threshold(held_out[0], FORMS[form](held_out[1])).threshold_
+        == expected.calibrate_threshold(*held_out).threshold_
+    )
+    for wrong, fault in ((marked[:-1], "one value for each"), (sign + 0.5, "y must be boolean")):
+        with pytest.raises(ValueError, match=fault):
+            learned.calibrate_threshold(X[pairs], wrong)
+
+
+@pytest.mark.parametrize("kind", ["rows", "sparse", "numbers"])
+def test_a_fit_to_given_pairs_sets_the_best_threshold_for_them(kind, asarray):
+    pairs, sign = some_pairs()
+    metric = DMLEig(preprocessor=X) if kind == "numbers" else DMLEig()
+    given = {"rows": asarray(X), "sparse": csr_array(X), "numbers": np.arange(len(X))}[kind]
+    metric.fit(given, pairs=pairs, similar=sign)
+    distance = to_numpy(DMLEig().fit(X, pairs=pairs, similar=sign).pair_distance(X[pairs]))
+    tried = [np.mean(np.where(distance <= t, 1, -1) == sign) for t in distance]
+    predicted = np.where(distance <= metric.threshold_ + 1e-9, 1, -1)
+    assert np.mean(predicted == sign) == max(tried)
+    if kind == "rows":
+        assert_array_equal(metric.predict(asarray(X[pairs])), predicted)
+    assert not hasattr(metric.fit(X, y), "threshold_")  # no pairs are given
+
+
+def test_a_threshold_is_set_from_many_pairs_a_part_at_a_time(monkeypatch):
+    pairs, sign = some_pairs()
+    whole = DMLEig().fit(X, pairs=pairs, similar=sign)
+    monkeypatch.setattr(slices_module, "MAX_HELD", 7 * 2 * X.shape[1])
+    assert DMLEig().fit(X, pairs=pairs, similar=sign).threshold_ == pytest.approx(whole.threshold_)
+
+
+def test_the_pairs_of_rows_take_a_strategy():
+    pairs, sign = some_pairs()
+    how = {"strategy": "max_tnr", "min_rate": 1.0}
+    metric = DMLEig().fit(X, pairs=pairs, similar=sign, calibration_params=how)
+    assert (metric.predict(X[pairs])[sign == 1] == 1).all()
 
 
 def test_a_callable_may_be_given_names():

@@ -192,17 +192,17 @@ def check_pairs(pairs: Any, n_points: int) -> np.ndarray:
     return _checked(pairs, "pairs", 2, n_points, {"join a point to itself": (0, 1)}, "drop them")
 
 
-def check_similar(similar: Any, n_pairs: int) -> np.ndarray:
-    """Validate the mask of similar pairs and return it as a boolean array."""
-    refuse_masked(similar, "similar")
+def check_similar(similar: Any, n_pairs: int, name: str = "similar") -> np.ndarray:
+    """Validate the mask of similar pairs, an argument of this name, and return it as a boolean array."""
+    refuse_masked(similar, name)
     similar = np.asarray(to_numpy(similar))
     if similar.shape != (n_pairs,):
         raise ValueError(
-            f"similar has shape {similar.shape}; give one value for each of the {n_pairs} pairs."
+            f"{name} has shape {similar.shape}; give one value for each of the {n_pairs} pairs."
         )
     if not any(np.isin(similar, values).all() for values in ((0, 1), (-1, 1))):
         found = np.unique(similar)[:5]
-        raise ValueError(f"similar must be boolean, only 0 and 1, or only -1 and 1; got {found}.")
+        raise ValueError(f"{name} must be boolean, only 0 and 1, or only -1 and 1; got {found}.")
     return similar > 0
 
 
