@@ -29,7 +29,11 @@ from conemetric import (
     LMNNEig,
     RelativeComparisons,
 )
-from conemetric.constraints.in_memory import check_similar, triplets_from_values
+from conemetric.constraints.in_memory import (
+    check_similar,
+    quadruplets_from_pairs,
+    triplets_from_values,
+)
 from conemetric.core import slices as slices_module
 from conemetric.core.arrays import to_numpy
 from conemetric.estimators.tuples import unfold
@@ -466,3 +470,57 @@ def test_similar_as_signs():
     assert_array_equal(check_similar([1, -1, 1], 3), [True, False, True])
     with pytest.raises(ValueError, match="only -1 and 1"):
         check_similar([1, -1, 0], 3)
+
+
+@pytest.mark.parametrize("metric", TRIPLET_METRICS, ids=ids)
+def test_triplet_metrics_learn_from_pairs(metric):
+    pairs, sign = some_pairs(n=60)
+    learned = clone(metric).fit(X, pairs=pairs, similar=sign)
+    assert learned.certificate_.meets(metric.tol)
+    new, new_sign = some_pairs(1, n=400)
+    euclidean = -np.linalg.norm(X[new[:, 0]] - X[new[:, 1]], axis=1)
+    assert learned.score(X[new], new_sign) >= roc_auc_score(new_sign, euclidean)
+    assert np.mean(learned.predict(X[new]) == new_sign) > 0.85
+
+
+def test_comparisons_of_pairs_take_every_pair(seed):
+    rng = np.random.default_rng(seed)
+    pairs = np.array([rng.choice(40, 2, replace=False) for _ in range(50)])
+    similar = rng.random(50) < rng.uniform(0.05, 0.95)
+    similar[:2] = True, False
+    compared = quadruplets_from_pairs(pairs, similar, 3)
+    assert similar[compared[:, 0]].all()
+    assert not similar[compared[:, 1]].any()
+    assert len(np.unique(compared, axis=0)) == len(compared) <= 3 * max(sum(similar), sum(~similar))
+    ends = {tuple(sorted(pair)) for pair in pairs[similar].tolist()}
+    ends &= {tuple(sorted(pair)) for pair in pairs[~similar].tolist()}
+    if not ends:
+        assert set(compared.ravel()) == set(range(50))
+
+
+def test_weights_of_pairs_are_those_of_their_comparisons():
+    pairs, sign = some_pairs()
+    weights = np.where(np.arange(len(pairs)) < 60, 1.0, 0.0)
+    some = FrobMetric().fit(X, pairs=pairs[:60], similar=sign[:60])
+    weighted = FrobMetric().fit(X, pairs=pairs, similar=sign, sample_weight=weights)
+    assert weighted.objective_ == pytest.approx(some.objective_, rel=2e-3)
+
+
+@pytest.mark.parametrize(
+    ("given", "fault"),
+    [
+        ({"pairs": [[0, 1], [0, 99]]}, "pairs without similar"),
+        ({"similar": [1, 0]}, "similar without pairs"),
+        ({"pairs": [[0, 1], [0, 99]], "similar": [1, 1]}, "pairs of both kinds"),
+        ({"pairs": [[0, 1], [1, 0]], "similar": [1, 0]}, "contradict"),
+        ({"pairs": [[0, 1], [0, 999]], "similar": [1, 0]}, "out of range"),
+        ({"pairs": [[0, 1], [0, 99]], "similar": [1, 2]}, "similar must be boolean"),
+        (
+            {"pairs": [[0, 1], [0, 99]], "similar": [1, 0], "triplets": [[0, 1, 99]]},
+            "pairs and triplets",
+        ),
+    ],
+)
+def test_pairs_that_nothing_can_be_learned_from_are_refused(given, fault):
+    with pytest.raises(ValueError, match=fault):
+        FrobMetric().fit(X, **given)

@@ -174,6 +174,25 @@ def check_triplets(triplets: Any, n_points: int) -> np.ndarray:
     return _checked(triplets, "triplets", 3, n_points, must_differ, remedy)
 
 
+def quadruplets_from_pairs(pairs: np.ndarray, similar: np.ndarray, n_rounds: int) -> np.ndarray:
+    """The numbers (m, 2) of similar and of dissimilar pairs to compare: in every round each pair is in
+    one comparison, or in several if there are fewer of its kind. Which ones are compared is drawn, always
+    in the same way, so that pairs in the order of a file are spread.
+    """
+    rng = np.random.default_rng(0)
+    kinds = np.flatnonzero(similar), np.flatnonzero(~similar)
+    n = max(map(len, kinds))
+    rounds = []
+    for _ in range(n_rounds):
+        drawn = [np.resize(rng.permutation(kind), n) for kind in kinds]
+        rounds.append(np.column_stack(drawn))
+    compared = np.unique(np.concatenate(rounds), axis=0)
+    # of a pair that is marked both ways nothing can be learned
+    ends = np.sort(pairs, axis=1)
+    contradict = (ends[compared[:, 0]] == ends[compared[:, 1]]).all(axis=1)
+    return compared[~contradict]
+
+
 def find_rows(rows: Any, among: Any) -> Any:
     """The position of each row of an integer array in another one, -1 if it is missing."""
     xp = namespace(rows, among)

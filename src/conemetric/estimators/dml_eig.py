@@ -4,13 +4,9 @@ from dataclasses import KW_ONLY, dataclass, replace
 from numbers import Real
 from typing import Any, ClassVar, Self
 
-import numpy as np
-
-from ..core.arrays import is_dask, like, to_index, to_numpy
+from ..core.arrays import is_dask, like, to_index
 from ..core.atomic import atomic_fit
 from ..core.sklearn_private import Interval
-from ..core.slices import slices
-from ..core.sparse_rows import SparseRows
 from ..core.warn import warn_user
 from ..evaluation.thresholds import PROMISES
 from ..operators import from_pairs
@@ -225,18 +221,6 @@ class DMLEig(EigenvalueMetric):
         elif supervision.index is not None:
             distance = self._distances(given.points, given.index)
             self._calibrate(distance, given.similar, **calibration)
-
-    def _distances(self, points, pairs):
-        """The distances of these pairs of points, a bounded number at a time."""
-        n_features = points.shape[1]
-        found = []
-        for at in slices(len(pairs), 2 * n_features):
-            ends = points[pairs[at].reshape(-1)]
-            if isinstance(ends, SparseRows):
-                ends = ends.toarray()
-            distance = self.pair_distance(ends.reshape(-1, 2, n_features))
-            found.append(to_numpy(distance).astype(np.float64))
-        return np.concatenate(found)
 
 
 # ---- functions of all pairs, or of those of a block

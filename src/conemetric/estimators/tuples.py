@@ -19,6 +19,8 @@ from sklearn.utils.validation import check_array, check_consistent_length, check
 from ..constraints.in_memory import check_similar
 from ..core.arrays import as_array, is_torch, refuse_masked, to_numpy, unique_rows
 from ..core.atomic import atomic_update
+from ..core.slices import slices
+from ..core.sparse_rows import SparseRows
 from ..evaluation.thresholds import PROMISES, ThresholdPromise, check_share, promised_threshold
 from ..neighbours.search import nearest
 from ..neighbours.ties import labelled_keys
@@ -266,6 +268,18 @@ class TupleMethods(BaseEstimator):
         check_calibration(strategy, min_rate, beta, alpha, confidence)
         distance = -to_numpy(self._decide(pairs)).astype(np.float64)
         return self._calibrate(distance, y, strategy, min_rate, beta, alpha, confidence)
+
+    def _distances(self, points: Any, pairs: Any) -> np.ndarray:
+        """The distances of pairs of validated points, a bounded number at a time."""
+        n_features = points.shape[1]
+        found = []
+        for at in slices(len(pairs), 2 * n_features):
+            ends = points[pairs[at].reshape(-1)]
+            if isinstance(ends, SparseRows):
+                ends = ends.toarray()
+            distance = self.pair_distance(ends.reshape(-1, 2, n_features))
+            found.append(to_numpy(distance).astype(np.float64))
+        return np.concatenate(found)
 
     def _calibrate(
         self,

@@ -494,4 +494,8 @@ def test_a_path_is_no_pattern(name, kind, tmp_path):
     else:
         table.write_ndjson(path)
     (tmp_path / name / f"other.{kind}").write_bytes(path.read_bytes())
-    np.testing.assert_array_equal(read_frame(path, [])["x"], table["x"])
+    if kind == "jsonl":
+        x = read_frame(path, [])["x"]
+    else:
+        x = np.ravel(read_table(path, Reading(label="y")).X)
+    np.testing.assert_array_equal(x, table["x"])
