@@ -332,18 +332,22 @@ class TripletMetric(SupervisedMetric):
         -------
         self
         """
-        if pairs is None and similar is None:
-            given = Supervision(X, y, triplets, None, neighbors, sample_weight, target)
-            return self._learn(self._constraints(given, checkpoint))
-        self._check_pairs(X, triplets, pairs, similar, neighbors)
-        n_points = look_up(X, self.preprocessor).shape[0]
-        index = in_memory.check_pairs(pairs, n_points)
-        marked = in_memory.check_similar(similar, len(index))
-        quadruplets, weights = _compared(index, marked, sample_weight)
-        given = self._constraints(Supervision(X, None, quadruplets, sample_weight=weights))
+        if pairs is not None or similar is not None:
+            self._check_pairs(X, triplets, pairs, similar, neighbors)
+            return self._fit_pairs(X, pairs, similar, sample_weight)
+        given = Supervision(X, y, triplets, None, neighbors, sample_weight, target)
+        return self._learn(self._constraints(given, checkpoint))
+
+    def _fit_pairs(self, X, pairs, similar, sample_weight):
+        """Learn from comparisons of similar pairs with dissimilar ones, and set the threshold."""
+        pairs = in_memory.check_pairs(pairs, look_up(X, self.preprocessor).shape[0])
+        similar = in_memory.check_similar(similar, len(pairs))
+        quadruplets, weights = _compared(pairs, similar, sample_weight)
+        given = self._constraints(Supervision(X, index=quadruplets, sample_weight=weights))
         self._learn(given)
-        pairs = like(index, given.points, namespace(given.points).int64)
-        return self._calibrate(self._distances(given.points, pairs), marked)
+        assert not isinstance(given, ConstraintsInBlocks)  # rows in memory
+        pairs = like(pairs, given.points, namespace(given.points).int64)
+        return self._calibrate(self._distances(given.points, pairs), similar)
 
     def _check_pairs(self, X, triplets, pairs, similar, neighbors):
         """Refuse what does not go with pairs."""
