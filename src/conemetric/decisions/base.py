@@ -436,7 +436,9 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
         difference = arrays.to_numpy(X)[:, None, :] - known[top]
         near = np.sum([p.weight * p.nearness(difference, known) for p in self.blend_.parts], axis=0)
         by_column = near if self.encoder_ is None else self.encoder_.by_column(near)
-        return Explanation(self._given[top], shares, by_column)
+        names = getattr(self, "feature_names_in_", None)
+        columns = None if names is None else tuple(str(name) for name in names)
+        return Explanation(self._given[top], shares, by_column, columns)
 
     def _is_auto(self) -> bool:
         return isinstance(self.metric, str) and self.metric == "auto"

@@ -3,6 +3,7 @@ without a name. Each is read the first time, and a line says what was done, or a
 """
 
 import gzip
+import shlex
 import sys
 
 import numpy as np
@@ -499,3 +500,42 @@ def test_a_path_is_no_pattern(name, kind, tmp_path):
     else:
         x = np.ravel(read_table(path, Reading(label="y")).X)
     np.testing.assert_array_equal(x, table["x"])
+
+
+def with_markers(tmp_path, entry):
+    """A table in which this entry stands for a missing number, and the table without it."""
+    x = [entry if i % 5 == 0 else f"{i / 4:.2f}" for i in range(40)]
+    path = tmp_path / "marked.csv"
+    path.write_text("\n".join(["x,z,y", *(f"{x[i]},{i % 7},{'ab'[i % 2]}" for i in range(40))]))
+    return path, [None if word == entry else float(word) for word in x]
+
+
+@pytest.mark.parametrize("entry", ["-999", "9999", "n.b.", "?!"])
+def test_a_marker_of_missing_values(entry, tmp_path):
+    path, expected = with_markers(tmp_path, entry)
+    table = read_table(path, Reading(label="y", missing=[entry]))
+    assert table.X["x"].to_list() == expected
+    assert any(f"'{entry}' as missing, in 'x'" in note for note in table.notes)
+
+
+def test_a_marker_that_is_not_there_is_noted(tmp_path):
+    path, _ = with_markers(tmp_path, "-999")
+    table = read_table(path, Reading(label="y", missing=["-99"]))
+    assert any("no entry '-99' (--missing)" in note for note in table.notes)
+    binary = tmp_path / "table.parquet"
+    pl.read_csv(path).write_parquet(binary)
+    with pytest.raises(ValueError, match="--missing names an entry of a CSV file"):
+        read_table(binary, Reading(label="y", missing=["-99"]))
+
+
+def test_predict_reads_the_marker_that_learn_names(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    path, _ = with_markers(tmp_path, "-999")
+    options = "--label", "y", "--missing", "-999", "--out", "out"
+    learned = run("learn", path, *options)
+    assert learned.code == 0, learned.err
+    command = next(line for line in learned.out.splitlines() if "conemetric predict" in line)
+    assert "--missing -999" in command
+    words = shlex.split(command[command.index("conemetric predict") :])[1:]
+    predicted = run(*words, "--json")
+    assert predicted.code == 0, predicted.err

@@ -34,6 +34,7 @@ def scan_text(
     """A lazy frame of a CSV file, rewritten in memory if Polars cannot read it, or if it has to be; notes
     say how. ``wanted`` are names of columns, by which the header is found.
     """
+    own = list(given.missing or ())  # markers of missing values that only this file has
     dialect = sniff(path, given, wanted)
     header = read_header(path, dialect, (given.label, given.id_column))
     names = header.names
@@ -42,7 +43,7 @@ def scan_text(
         glob=False,  # the path is that of one file, whatever its characters
         has_header=False,
         decimal_comma=dialect.decimal == ",",
-        null_values=MISSING,
+        null_values=[*MISSING, *own],
     )
     direct = partial(frame, path, separator=dialect.separator, skip_lines=dialect.layout.data)
     tidy = dialect.tidy and not rewrite
@@ -66,11 +67,14 @@ def scan_text(
     # names of its own, since Polars confuses those of the file with them
     column, entry = (_distinct(name, set(names)) for name in ("column", "entry"))
     entries = as_words(null_values=None).unpivot(variable_name=column, value_name=entry)
-    gaps = entries.filter(pl.col(entry).is_in(MISSING[1:]))
+    gaps = entries.filter(pl.col(entry).is_in([*MISSING[1:], *own]))
     found = gaps.unique(maintain_order=True).collect(engine="streaming").rows()  # (column, word)
     label = names[0] if len(names) == 1 else given.label or ""  # labels may have their own file
-    if schema.get(label) == pl.String and (label, "None") in found:
-        labels = as_words(null_values=MISSING_LABELS).select(label)
+    for entry in own:
+        if not any(word == entry for _, word in found):
+            notes.append(f"'{path.name}' has no entry '{entry}' (--missing).")
+    if schema.get(label) == pl.String and (label, "None") in found and "None" not in own:
+        labels = as_words(null_values=[*MISSING_LABELS, *own]).select(label)
         read = pl.concat([read.drop(label), labels], how="horizontal").select(names)
         found.remove((label, "None"))
     if found:

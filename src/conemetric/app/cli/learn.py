@@ -13,16 +13,24 @@ from ...core.progress import emit
 from ..datasets import BUNDLED
 from .files import DECISION, as_rows, output_folder, write_csv
 from .invocation import progress_bar, state
-from .options import Command, Judging, Overwrite, Supervised, flag, folder_for, is_pattern, option
+from .options import (
+    Command,
+    Judging,
+    Overwrite,
+    Supervised,
+    choice,
+    flag,
+    folder_for,
+    is_pattern,
+    option,
+)
 from .wording import command_line, grid, in_words, plural, use_in_python, written
 
 FILES = {"metric": "metric.safetensors", "report": "report.html", "table": "table.csv"}
 PREDICTIONS = "predictions.csv"  # of held-out rows with labels
 NAMES = [*FILES.values(), PREDICTIONS, DECISION]
-METHOD = (
-    "auto, frob, boost, dml-eig, lmnn-eig, relative, gradient or numax; default: auto, for pairs "
-    "dml-eig, for triplets frob."
-)
+METHODS = ("auto", "frob", "boost", "dml-eig", "lmnn-eig", "relative", "gradient", "numax")
+METHOD = f"{', '.join(METHODS[:-1])} or {METHODS[-1]}; default: auto, for pairs dml-eig, for triplets frob."
 NO_DECISION = "Learn the metric only: no classifier or regressor, nor others to compare it with."
 WORKERS = "Compute on a local cluster of this many processes, partition by partition."
 SCHEDULER = "Compute on the Dask cluster of this scheduler, such as tcp://host:8786."
@@ -32,7 +40,7 @@ SCHEDULER = "Compute on the Dask cluster of this scheduler, such as tcp://host:8
 class Learn(Command, Supervised, Judging):
     """Options of `learn`."""
 
-    method: Annotated[str | None, option("NAME", METHOD)] = None
+    method: Annotated[str | None, choice("NAME", METHOD, among=METHODS)] = None
     repeats: Annotated[int, option("N", "Judge on N random splits, one fit for each.", min=1)] = 1
     workers: Annotated[int | None, option("N", WORKERS, min=1)] = None
     scheduler: Annotated[str | None, option("ADDRESS", SCHEDULER)] = None
@@ -237,6 +245,8 @@ def _predict_command(given, out):
     for name in ("separator", "decimal", "encoding"):
         if getattr(given, name) is not None:
             words += [f"--{name}", getattr(given, name)]
+    for entry in given.missing or ():
+        words += ["--missing", entry]
     if given.header is not None:
         words.append("--header" if given.header else "--no-header")
     return command_line(*words, "--decision", out / DECISION)

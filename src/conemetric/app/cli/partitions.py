@@ -28,7 +28,17 @@ FIRST_ROWS = 100_000  # of the first file, read to choose the columns
 # of a partition's numbers: 64 MB, so that there are few and a worker can hold several
 PARTITION_BYTES = 1 << 26
 # options that do not go with many files
-ONE_FILE = ("max_rows", "labels", "target", "pairs", "triplets", "groups", "id_column", *DIALECT)
+ONE_FILE = (
+    "max_rows",
+    "labels",
+    "target",
+    "pairs",
+    "triplets",
+    "groups",
+    "id_column",
+    "missing",
+    *DIALECT,
+)
 
 
 class Part(NamedTuple):

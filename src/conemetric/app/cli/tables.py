@@ -95,6 +95,8 @@ def scan(
     """A lazy frame of a CSV, Parquet or JSON lines file; notes say how unusual text was read. By columns
     that are ``wanted`` the header of a CSV file is found.
     """
+    if not is_text(path):
+        _refuse_marker(path, reading)
     with readable(path, reading):
         if is_text(path):
             frame = scan_text(path, reading, notes, wanted)
@@ -105,6 +107,13 @@ def scan(
             frame = pl.scan_parquet(path, glob=False)
         frame.collect_schema()
     return frame
+
+
+def _refuse_marker(path, reading):
+    if reading.missing:
+        raise ValueError(
+            f"--missing names an entry of a CSV file; '{path}' is none: leave values out there (null, NaN)."
+        )
 
 
 @contextmanager
@@ -130,6 +139,7 @@ def read_frame(path: Path, notes: list[str]) -> pl.DataFrame:
 
 
 def _read_array(path, reading, learned):
+    _refuse_marker(path, reading)
     if reading.id_column is not None:
         raise ValueError(f"--id names a column of a CSV or Parquet file; '{path}' has none.")
     if reading.label is not None and path.suffix.lower() == ".npy":
