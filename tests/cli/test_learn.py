@@ -823,7 +823,7 @@ def test_it_says_what_many_whole_numbers_were_taken_for(run, tmp_path, kind, tar
     usual = ("--label", "y", "--method", "frob", "--no-decision", "--out", tmp_path / "out")
     answer = run("learn", path, *usual, "--target", target, "--json").json
     notes = " ".join(answer["notes"])
-    assert ("Labels: whole numbers, taken as" in notes) == (target == "auto")
+    assert ("whole numbers, taken as" in notes) == (target == "auto")
     if target == "auto":
         change = {"classes": "--target continuous", "quantity": "--target classes"}[kind]
         assert change in notes

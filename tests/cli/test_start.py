@@ -6,11 +6,13 @@ import subprocess
 import sys
 
 import pytest
+import typer
 
 import conemetric
 from conemetric.cli import exporting
-from conemetric.cli.app import COMMANDS
+from conemetric.cli.app import COMMANDS, app
 from conemetric.cli.invocation import ProgressLine
+from conemetric.cli.learn import METHODS
 from conemetric.cli.options import LANGUAGE
 from conemetric.export import hybrid
 from conemetric.ranking.lexical import LANGUAGES
@@ -212,3 +214,19 @@ def test_the_line_shows_stage_gap_share_and_compilation():
     ]
     assert bar.shown[1]["completed"] == 0.5
     assert bar.shown[-1]["note"] == "iteration 3, certified gap 2.0e-02"
+
+
+@pytest.mark.parametrize(
+    ("option", "begun", "expected"),
+    [
+        ("method", "l", ["lmnn-eig"]),
+        ("method", "", list(METHODS)),
+        ("target", "c", ["classes", "continuous"]),
+        ("scale", "s", ["standard"]),
+    ],
+)
+def test_the_shell_completes_choices(option, begun, expected):
+    learn = typer.main.get_command(app).commands["learn"]
+    (parameter,) = (each for each in learn.params if each.name == option)
+    found = parameter.shell_complete(typer.Context(learn), begun)
+    assert [item.value for item in found] == expected

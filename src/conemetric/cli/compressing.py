@@ -64,7 +64,7 @@ def compress(given: Compress) -> None:
         if class_aware and table.labels is None:
             raise ValueError("--class-aware needs labels; give --label COLUMN or --labels FILE.")
         rows, test = _split(table, given.max_rows, np.random.default_rng(seed))
-        encoder = table_encoder(table.X)
+        encoder = table_encoder(table.X, table.kinds)
         X = table.X if encoder is None else encoder.fit(table.X[rows]).transform(table.X)
         estimator = NuMax(delta=delta, class_aware=class_aware, random_state=seed)
         emit("stage", stage="learning")

@@ -13,16 +13,24 @@ from ..core.progress import emit
 from ..datasets import BUNDLED
 from .files import DECISION, as_rows, output_folder, write_csv
 from .invocation import progress_bar, state
-from .options import Command, Judging, Overwrite, Supervised, flag, folder_for, is_pattern, option
+from .options import (
+    Command,
+    Judging,
+    Overwrite,
+    Supervised,
+    choice,
+    flag,
+    folder_for,
+    is_pattern,
+    option,
+)
 from .wording import command_line, grid, in_words, plural, use_in_python, written
 
 FILES = {"metric": "metric.safetensors", "report": "report.html", "table": "table.csv"}
 PREDICTIONS = "predictions.csv"  # of held-out rows with labels
 NAMES = [*FILES.values(), PREDICTIONS, DECISION]
-METHOD = (
-    "auto, frob, boost, dml-eig, lmnn-eig, relative, gradient or numax; default: auto, for pairs "
-    "dml-eig, for triplets frob."
-)
+METHODS = ("auto", "frob", "boost", "dml-eig", "lmnn-eig", "relative", "gradient", "numax")
+METHOD = f"{', '.join(METHODS[:-1])} or {METHODS[-1]}; default: auto, for pairs dml-eig, for triplets frob."
 NO_DECISION = "Learn the metric only: no classifier or regressor, nor others to compare it with."
 WORKERS = "Compute on a local cluster of this many processes, partition by partition."
 SCHEDULER = "Compute on the Dask cluster of this scheduler, such as tcp://host:8786."
@@ -32,7 +40,7 @@ SCHEDULER = "Compute on the Dask cluster of this scheduler, such as tcp://host:8
 class Learn(Command, Supervised, Judging):
     """Options of `learn`."""
 
-    method: Annotated[str | None, option("NAME", METHOD)] = None
+    method: Annotated[str | None, choice("NAME", METHOD, among=METHODS)] = None
     repeats: Annotated[int, option("N", "Judge on N random splits, one fit for each.", min=1)] = 1
     workers: Annotated[int | None, option("N", WORKERS, min=1)] = None
     scheduler: Annotated[str | None, option("ADDRESS", SCHEDULER)] = None
@@ -169,10 +177,12 @@ def _answer(study, table, name, given, out, files):
     values = {"data": name, **_values(study)}
     values["files"] = {kind: str(out / file) for kind, file in files.items()}
     shown: list[Any] = [f"[bold red]{escape(study.alarm)}[/]"] if study.alarm else []
-    shown += [f"[dim]- {escape(note)}[/]" for note in table.notes]
-    title = f"{name}: {plural(study.task.n_rows, 'row')}, {plural(values['features'], 'column')}"
+    notes = [note for note in table.notes if note != study.task.giveaway]  # that comes last
+    shown += [f"[dim]- {escape(note)}[/]" for note in notes]
+    size = f"{plural(study.task.n_rows, 'row')}, {plural(values['features'], 'column')}"
+    goal = f"{study.task.goal}: " if study.task.goal else ""
     rows = [[escape(cell) for cell in row] for row in table_rows(study)]
-    shown.append(grid(title, table_headings(study), rows))
+    shown.append(grid(f"{name}: {goal}{size}", table_headings(study), rows))
     if study.metric.certificate is not None:
         shown.append(f"certificate: {in_words(study.metric.certificate)}")
     if study.decided is not None:
@@ -180,6 +190,8 @@ def _answer(study, table, name, given, out, files):
     if COMPILING in study.seconds:
         shown.append(f"{COMPILING}: {study.seconds[COMPILING]:.1f} s, not included above")
     last = [written(out, ", ".join(files.values())), f"[bold]{escape(study.verdict_in_words)}[/]"]
+    if study.task.giveaway:
+        last.append(f"[bold yellow]{escape(study.task.giveaway)}[/]")
     if state.json:
         study.notes[:0] = table.notes
     state.answer(values, *shown, notes=study.notes, last=[*last, *_next_steps(study, given, out)])
@@ -201,6 +213,7 @@ def _values(study):
     return {
         "rows": study.task.n_rows,
         "features": study.task.raw.shape[1],
+        "task": study.task.goal,
         "verdict": study.verdict_in_words,
         "lowest": verdict.lowest.name,
         "level": [each.row.name for each in verdict.level],
@@ -227,6 +240,8 @@ def _predict_command(given, out):
     for name in ("separator", "decimal", "encoding"):
         if getattr(given, name) is not None:
             words += [f"--{name}", getattr(given, name)]
+    for entry in given.missing or ():
+        words += ["--missing", entry]
     if given.header is not None:
         words.append("--header" if given.header else "--no-header")
     return command_line(*words, "--decision", out / DECISION)

@@ -14,7 +14,7 @@ every command offers the part of it that its class annotates.
 
 import glob
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial, wraps
 from pathlib import Path
@@ -36,6 +36,16 @@ def option(metavar: str, text: str, *names: str, **settings: Any) -> Any:
     return typer.Option(*names, metavar=metavar, help=text, **settings)
 
 
+def choice(metavar: str, text: str, *names: str, among: Iterable[str], **settings: Any) -> Any:
+    """An option whose values the shell completes."""
+    known = tuple(among)
+
+    def complete(incomplete: str) -> list[str]:
+        return [name for name in known if name.startswith(incomplete)]
+
+    return option(metavar, text, *names, autocompletion=complete, **settings)
+
+
 def flag(name: str, text: str, **settings: Any) -> Any:
     """An option without a value."""
     return option("", text, name, **settings)
@@ -43,6 +53,8 @@ def flag(name: str, text: str, **settings: Any) -> Any:
 
 _data = partial(option, rich_help_panel=DATA_PANEL)
 _fit = partial(option, rich_help_panel=FIT_PANEL)
+SCALES = ("auto", "standard", "none")
+TARGETS = ("auto", "classes", "continuous")
 Text = str | None
 Names = list[str] | None
 Number = int | None
@@ -103,12 +115,14 @@ GROUPS = (
 )
 WORDS = "Column of categories, even if they look like numbers or identifiers."
 NUMBERS = "Column of numbers, even if they look like row numbers or words; other entries are gaps."
+SCALING = "Standardise columns: auto, standard or none."
 VOTING = "Neighbours that vote when judging."
 REDUCED = "Reduce to this many principal components first."
 JUDGED = "Judge on at most this many held-out rows."
 TARGET = "What the labels are: classes, continuous (a quantity: regression), or auto."
 ENCODING = "CSV encoding, such as latin-1; default: detected."
 HEADER = "Whether line 1 of a CSV file names the columns (else column_0, ...); default: detected."
+MARKER = "CSV entry that marks a missing value, such as -999; may be repeated."
 DataArgument = Annotated[Text, data_argument("vehicle")]
 Rows = Annotated[Path, typer.Argument(metavar="DATA", help="CSV, Parquet, npy or npz file.")]
 Metric = Annotated[Path, option("FILE", "Metric file written by learn, compare or compress.")]
@@ -157,6 +171,7 @@ class Reading:
     decimal: Text = None
     encoding: Text = None
     header: bool | None = None
+    missing: Names = None
 
     def offers(self, name: str) -> bool:
         """Whether this field is an option of the command."""
@@ -178,6 +193,7 @@ class Dialect(Reading):
     decimal: Annotated[Text, _data("MARK", "CSV decimal mark, . or ,; default: detected.")] = None
     encoding: Annotated[Text, _data("NAME", ENCODING)] = None
     header: Annotated[bool | None, _data("", HEADER, "--header/--no-header")] = None
+    missing: Annotated[Names, _data("ENTRY", MARKER)] = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -211,7 +227,9 @@ class Supervised(Columns):
     """Data with labels, pairs or triplets."""
 
     data: DataArgument = None
-    target: Annotated[str, _data("WHAT", TARGET)] = "auto"
+    target: Annotated[str, choice("WHAT", TARGET, among=TARGETS, rich_help_panel=DATA_PANEL)] = (
+        "auto"
+    )
     pairs: Annotated[File, _data("FILE", "Learn from pairs: a file of id, id, same.")] = None
     triplets: Annotated[File, _data("FILE", TRIPLETS)] = None
     groups: Annotated[Text, _data("COLUMN", GROUPS)] = None
@@ -221,7 +239,7 @@ class Supervised(Columns):
 class Judging(Options):
     """How to prepare the rows and how to judge the metric."""
 
-    scale: Annotated[str, _fit("HOW", "Standardise columns: auto, standard or none.")] = "auto"
+    scale: Annotated[str, choice("HOW", SCALING, among=SCALES, rich_help_panel=FIT_PANEL)] = "auto"
     n_pca: Annotated[Number, _fit("N", REDUCED, "--pca", min=1)] = None
     n_neighbors: Annotated[int, _fit("K", VOTING, "-k", "--neighbors", min=1)] = Options.n_neighbors
     test_size: TestSize = Options.test_size

@@ -174,6 +174,25 @@ def check_triplets(triplets: Any, n_points: int) -> np.ndarray:
     return _checked(triplets, "triplets", 3, n_points, must_differ, remedy)
 
 
+def quadruplets_from_pairs(pairs: np.ndarray, similar: np.ndarray, n_rounds: int) -> np.ndarray:
+    """The numbers (m, 2) of similar and of dissimilar pairs to compare: in every round each pair is in
+    one comparison, or in several if there are fewer of its kind. Which ones are compared is drawn, always
+    in the same way, so that pairs in the order of a file are spread.
+    """
+    rng = np.random.default_rng(0)
+    kinds = np.flatnonzero(similar), np.flatnonzero(~similar)
+    n = max(map(len, kinds))
+    rounds = []
+    for _ in range(n_rounds):
+        drawn = [np.resize(rng.permutation(kind), n) for kind in kinds]
+        rounds.append(np.column_stack(drawn))
+    compared = np.unique(np.concatenate(rounds), axis=0)
+    # of a pair that is marked both ways nothing can be learned
+    ends = np.sort(pairs, axis=1)
+    contradict = (ends[compared[:, 0]] == ends[compared[:, 1]]).all(axis=1)
+    return compared[~contradict]
+
+
 def find_rows(rows: Any, among: Any) -> Any:
     """The position of each row of an integer array in another one, -1 if it is missing."""
     xp = namespace(rows, among)
@@ -192,17 +211,17 @@ def check_pairs(pairs: Any, n_points: int) -> np.ndarray:
     return _checked(pairs, "pairs", 2, n_points, {"join a point to itself": (0, 1)}, "drop them")
 
 
-def check_similar(similar: Any, n_pairs: int) -> np.ndarray:
-    """Validate the mask of similar pairs and return it as a boolean array."""
-    refuse_masked(similar, "similar")
+def check_similar(similar: Any, n_pairs: int, name: str = "similar") -> np.ndarray:
+    """Validate the mask of similar pairs, an argument of this name, and return it as a boolean array."""
+    refuse_masked(similar, name)
     similar = np.asarray(to_numpy(similar))
     if similar.shape != (n_pairs,):
         raise ValueError(
-            f"similar has shape {similar.shape}; give one value for each of the {n_pairs} pairs."
+            f"{name} has shape {similar.shape}; give one value for each of the {n_pairs} pairs."
         )
     if not any(np.isin(similar, values).all() for values in ((0, 1), (-1, 1))):
         found = np.unique(similar)[:5]
-        raise ValueError(f"similar must be boolean, only 0 and 1, or only -1 and 1; got {found}.")
+        raise ValueError(f"{name} must be boolean, only 0 and 1, or only -1 and 1; got {found}.")
     return similar > 0
 
 

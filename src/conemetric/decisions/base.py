@@ -3,7 +3,7 @@ and blended by held-out rows, and fitted to all rows.
 """
 
 from abc import ABCMeta, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import KW_ONLY, dataclass, replace
 from numbers import Integral
@@ -35,6 +35,7 @@ from ..evaluation.thresholds import check_share
 from ..neighbours.ties import symmetric_keys
 from ..tables.columns import frame_of
 from ..tables.encoder import TableEncoder
+from ..tables.spelling import Spelling
 from .blend import Blended
 from .candidates import PLAIN, candidates_for
 from .choice import choose, draw_landmarks
@@ -56,6 +57,7 @@ OF_RULES = [StrOptions({"auto", *RULES})]  # which rules to choose from
 DECISION_PARAMETERS: dict[str, Any] = {
     "metric": "no_validation",  # see `_check_metric`
     "categorical_features": ["array-like", StrOptions({"from_dtype"}), None],
+    "kinds": [dict, None],
     "n_landmarks": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
     "random_state": ["random_state"],
     "verbose": ["verbose"],
@@ -88,6 +90,7 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
     metric: Any = "auto"
     _: KW_ONLY
     categorical_features: Any = "from_dtype"
+    kinds: Mapping[str | int, str | Spelling] | None = None
     n_landmarks: int | str = "auto"
     random_state: Seed = None
     verbose: int = 0
@@ -121,10 +124,12 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
         """The unfitted encoder of a table; None for an array of numbers that needs none."""
         if arrays.is_torch(X) or issparse(X) or isinstance(X, SparseRows):
             return None
-        by_dtype = isinstance(self.categorical_features, str | None)
+        by_dtype = isinstance(self.categorical_features, str | None) and not self.kinds
         if by_dtype and frame_of(X) is None and not _needs_encoding(X):
             return None
-        return TableEncoder(categorical_features=self.categorical_features, sparse_output=False)
+        return TableEncoder(
+            categorical_features=self.categorical_features, kinds=self.kinds, sparse_output=False
+        )
 
     def _rows_and_targets(
         self, X: Rows, y: Labels, sample_weight: Labels | None
@@ -429,7 +434,9 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
         difference = arrays.to_numpy(X)[:, None, :] - known[top]
         near = np.sum([p.weight * p.nearness(difference, known) for p in self.blend_.parts], axis=0)
         by_column = near if self.encoder_ is None else self.encoder_.by_column(near)
-        return Explanation(self._given[top], shares, by_column)
+        names = getattr(self, "feature_names_in_", None)
+        columns = None if names is None else tuple(str(name) for name in names)
+        return Explanation(self._given[top], shares, by_column, columns)
 
     def _is_auto(self) -> bool:
         return isinstance(self.metric, str) and self.metric == "auto"

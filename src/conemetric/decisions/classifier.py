@@ -99,6 +99,8 @@ class MetricClassifier(ClassifierMixin, MetricDecision):
         Factors of the weights of rows, by class.
     categorical_features : array-like, "from_dtype" or None, default="from_dtype"
         Columns of words, as in `TableEncoder`, which encodes data frames, words and gaps.
+    kinds : dict of str or int to str, default=None
+        Kinds of columns, as in `TableEncoder`.
     n_landmarks : int or "auto", default="auto"
         Kernel ridge regression sums over this many rows only. "auto" means all up to 20,000
         rows, and 2,000 drawn at random beyond (tensors on a GPU: 10,000).

@@ -80,6 +80,8 @@ class MetricRegressor(RegressorMixin, MetricDecision):
         The rules to choose from.
     categorical_features : array-like, "from_dtype" or None, default="from_dtype"
         Columns of words, as in `TableEncoder`, which encodes data frames, words and gaps.
+    kinds : dict of str or int to str, default=None
+        Kinds of columns, as in `TableEncoder`.
     n_landmarks : int or "auto", default="auto"
         As in `MetricClassifier`.
     random_state : int, RandomState or None

@@ -5,7 +5,6 @@ is: words as categories, gaps as gaps.
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -26,7 +25,7 @@ from ..decisions.parts import Explanation
 from ..decisions.regressor import MetricRegressor
 from ..estimators.fit_warnings import CollapsedMetricWarning
 from ..tables import TableEncoder
-from ..tables.columns import date_formats, seconds_of_word
+from ..tables.recognition import recognise
 from .advice import in_options
 from .methods import find
 from .options import Options
@@ -117,6 +116,7 @@ def new_decision(
     if isinstance(X, np.ndarray) and names is not None:
         X = require("polars", "cli").DataFrame(X, schema=names)
     given: dict[str, Any] = {"categorical_features": words, "random_state": options.seed}
+    given["kinds"] = dict(task.kinds) or None
     if task.kind == "quantity":
         return Decision(MetricRegressor(**given), X)
     method = find(str(options.method), task.kind)
@@ -234,7 +234,7 @@ def _compared(kind, X, seed) -> Iterator[tuple[str, Any]]:
         return zip(COMPARED, models, strict=True)
     words = word_columns(X)
     texts = [name for name, dtype in X.drop(words).schema.items() if str(dtype) == "String"]
-    dates = {name: date_formats(X[name].drop_nulls().unique()) for name in texts}
+    spelled = {name: recognise(X[name].drop_nulls().unique().to_list()) for name in texts}
     gaps = {"unknown_value": np.nan, "encoded_missing_value": np.nan}
     encoders = (
         OneHotEncoder(max_categories=MOST_CATEGORIES, handle_unknown="infrequent_if_exist"),
@@ -244,7 +244,7 @@ def _compared(kind, X, seed) -> Iterator[tuple[str, Any]]:
     models[1].set_params(categorical_features=places)
     models = [
         make_pipeline(
-            FunctionTransformer(_as_objects, kw_args={"words": words, "dates": dates}),
+            FunctionTransformer(_as_objects, kw_args={"words": words, "spelled": spelled}),
             make_column_transformer((encoder, places), remainder="passthrough", sparse_threshold=0),
             model,
         )
@@ -253,14 +253,16 @@ def _compared(kind, X, seed) -> Iterator[tuple[str, Any]]:
     return zip(COMPARED, models, strict=True)
 
 
-def _as_objects(X, words, dates):
-    """A table as objects: words first, then numbers and ``dates``, by format; NaN where missing."""
+def _as_objects(X, words, spelled):
+    """A table as objects: words first, then numbers, dates and times, which may be ``spelled`` as
+    words; NaN where missing.
+    """
     columns: list[list[Any]] = [
         [np.nan if word is None else str(word) for word in X[name].to_list()] for name in words
     ]
     for column in X.drop(words):
-        formats = dates.get(column.name)
-        number = partial(seconds_of_word, formats=formats) if formats else float
+        known = spelled.get(column.name)
+        number = float if known is None else known.spelling.value_of
         values = column.to_physical().to_list()
         columns.append([np.nan if value is None else number(value) for value in values])
     return np.array(columns, object).T

@@ -379,7 +379,7 @@ def _preprocessing(task, options, notes):
                 f"n_pca={options.n_pca} must be from 1 to {min(rows, columns)} for {rows} training "
                 f"rows of {columns} columns."
             )
-    encoder = table_encoder(task.X)
+    encoder = table_encoder(task.X, task.kinds)
     standard = options.scale == "standard" and encoder is None
     if options.scale == "auto" and encoder is None:
         # the Euclidean error after either step, within some of the training items

@@ -48,6 +48,14 @@ class Labelled(Task):
         return np.unique(self.y)
 
     @property
+    def goal(self) -> str:
+        named = "" if self.label is None else f"{self.label}, "
+        return f"learning to predict {named}{self._values_in_words()}"
+
+    def _values_in_words(self) -> str:
+        return f"{len(self.classes):,} classes"
+
+    @property
     def strata(self) -> np.ndarray:
         """Groups that every sample of the rows holds in proportion."""
         return self.y
@@ -225,6 +233,9 @@ class Measured(Labelled):
     drawn = "drawn at random"
 
     target: str = field(default="continuous", kw_only=True)
+
+    def _values_in_words(self) -> str:
+        return "a quantity"
 
     @property
     def strata(self) -> np.ndarray:

@@ -1,6 +1,7 @@
 """Rows and their supervision, some of it held out, and judgements of the held-out items."""
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar
@@ -10,7 +11,8 @@ from scipy.stats import binomtest
 
 from ..evaluation.statistics import mcnemar, mean_interval, randomisation_test
 from ..tables import TableEncoder
-from ..tables.columns import date_formats
+from ..tables.recognition import recognise
+from ..tables.spelling import Spelling
 
 
 @dataclass(frozen=True)
@@ -105,8 +107,18 @@ class Task:
     raw: Any = field(default=None, kw_only=True)  # all original rows, once X holds prepared ones
     # the numbers of the prepared rows among them, if some are left out
     used: np.ndarray | None = field(default=None, kw_only=True)
+    label: str | None = field(default=None, kw_only=True)  # the name of the column to predict
+    # a sentence about columns that give the label away, if there are such
+    giveaway: str = field(default="", kw_only=True)
+    # how words spelled the values of columns in the file, for encoders that read new rows
+    kinds: Mapping[str, Spelling] = field(default_factory=dict, kw_only=True)
     # a number for each row of X: rows of one group are learned from or held out together
     groups: np.ndarray | None = field(default=None, kw_only=True)
+
+    @property
+    def goal(self) -> str:
+        """What is learned, in words; empty if nothing is to be predicted."""
+        return ""
 
     @property
     def n_rows(self) -> int:
@@ -142,19 +154,24 @@ class Task:
         return {}
 
 
-def table_encoder(X: Any) -> TableEncoder | None:
-    """The unfitted encoder of a table with words, dates or gaps; None for numbers alone."""
+def table_encoder(X: Any, kinds: Mapping[str, Spelling] | None = None) -> TableEncoder | None:
+    """The unfitted encoder of a table with words, dates or missing values; None for numbers alone."""
     if isinstance(X, np.ndarray):
         return TableEncoder(sparse_output=False) if np.isnan(X).any() else None
-    return TableEncoder(categorical_features=word_columns(X), sparse_output=False)
+    spelled: dict[str | int, str | Spelling] = {}
+    spelled |= {name: kind for name, kind in (kinds or {}).items()}
+    return TableEncoder(categorical_features=word_columns(X), kinds=spelled, sparse_output=False)
 
 
 def word_columns(X: Any) -> list[str]:
-    """The columns of a Polars frame that hold words; text that spells dates is recognized as such."""
-    kinds = {n: kind for n, kind in X.schema.items() if str(kind) != "Boolean"}
-    words = [n for n, kind in kinds.items() if not (kind.is_numeric() or kind.is_temporal())]
-    texts = [name for name in words if str(kinds[name]) == "String"]
-    return [n for n in words if n not in texts or not date_formats(X[n].drop_nulls().unique())]
+    """The columns of a Polars frame that hold words; text that spells numbers or dates is none."""
+    found = []
+    for name, dtype in X.schema.items():
+        if str(dtype) == "Boolean" or dtype.is_numeric() or dtype.is_temporal():
+            continue
+        if str(dtype) != "String" or recognise(X[name].drop_nulls().unique().to_list()) is None:
+            found.append(name)
+    return found
 
 
 def data_id(task: Task) -> str:

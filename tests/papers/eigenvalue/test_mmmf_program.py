@@ -61,7 +61,7 @@ def test_both_methods_find_the_optimum(monkeypatch):
     rng = np.random.default_rng(0)
     Y = np.where(rng.random((11, 12)) < 0.4, np.nan, rng.integers(1, 4, size=(11, 12)))
     small = MaxMarginMatrixFactorization(2.0, tol=1e-5).fit(Y)
-    monkeypatch.setattr("conemetric.engine.operators.entries.MOST_DENSE", 0)
+    monkeypatch.setattr("conemetric.papers.eigenvalue.entries.MOST_DENSE", 0)
     large = MaxMarginMatrixFactorization(2.0, tol=1e-5).fit(Y)
     assert "sigma" in small.history_ and "sigma" not in large.history_
     assert small.objective_ == pytest.approx(large.objective_, rel=1e-5)
@@ -91,7 +91,7 @@ def test_operator_against_dense_matrices(most_dense, monkeypatch):
         np.array([1, 0, 1, 3, 0]),
         np.array([1, -1, -1, 1, 1.0]),
     )
-    monkeypatch.setattr("conemetric.engine.operators.entries.MOST_DENSE", most_dense)
+    monkeypatch.setattr("conemetric.papers.eigenvalue.entries.MOST_DENSE", most_dense)
     operator = EntryOperator(rows, columns, signs, (3, 4))
     L, u = rng.normal(size=(7, 2)), rng.normal(size=5)
     M = L @ L.T

@@ -247,7 +247,7 @@ def test_stationarity_and_complementarity():
 
 def test_scans_stop_early_go_round_and_end_with_every_pair_in_double_precision(monkeypatch):
     monkeypatch.setattr("conemetric.papers.numax.secant_generation.SINGLE_FROM", 30)
-    monkeypatch.setattr("conemetric.engine.operators.secant_tiles.CPU_TILE", (32, 32))
+    monkeypatch.setattr("conemetric.papers.numax.secant_tiles.CPU_TILE", (32, 32))
     X = np.random.default_rng(0).normal(size=(150, 4))
     problem = SecantIsometryProgram(AllSecants(X), 0.3)
     seen = []

@@ -14,7 +14,7 @@ from ...core.progress import emit
 from ...storage import LearnedMetric, atomic_path
 from ..options import Reading
 from ..wording import plural
-from .intake import check_width, is_vector, rows_as_learned
+from .intake import check_width, is_vector, learned_names, rows_as_learned
 from .tables import ARRAYS, TABLES, check_numbers, ending_of, load_arrays, readable, scan, unzipped
 
 BATCH = 1 << 22  # numbers in a batch: 32 MB in double precision
@@ -60,7 +60,7 @@ def _batches(path, metric, reading, notes):
         for start in range(0, len(X), size):
             yield metric.fill_missing(np.asarray(X[start : start + size], dtype)), pl.DataFrame()
         return
-    frame = scan(path, reading, notes)
+    frame = scan(path, reading, notes, learned_names(metric.encoder or metric))
     with readable(path, reading):
         for batch in frame.collect_batches(chunk_size=size, maintain_order=True):
             rows = rows_as_learned(path, batch, metric.encoder or metric, reading, notes)

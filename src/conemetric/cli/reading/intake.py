@@ -5,26 +5,31 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
-import polars.selectors as cs
 
 from ...constraints.labels import first_means_none, is_continuous
+from ...core.warn import collected_warnings
 from ...storage import LearnedMetric
 from ...tables import TableEncoder
-from ...tables.columns import FEWEST_VALUES, MOST_SLIPS, positions, slips
+from ...tables.columns import positions
+from ...tables.dates import COMPACT, DateSpelling
+from ...tables.kinds import DateColumn, Kind, NumberColumn, TimeColumn
+from ...tables.numerals import NumberSpelling
+from ...tables.recognition import recognise
+from ...tables.spelling import FEWEST_VALUES, MOST_SLIPS, Spelling
+from ...tables.times import TimeSpelling
 from ..options import Reading
-from ..wording import first_few, listed, plural
-from .csv_files import is_text, refuse_other_marks
+from ..wording import argument, first_few, listed, plural
+from . import columns
+from .columns import ASKED_FOR, Kinds, Spelled, tell_slips, typed_column
+from .csv_files import decimal_mark, first_lines
 
 LISTED = 6  # columns in a line
 SMALL = (pl.Float32, pl.Int8, pl.Int16, pl.UInt8, pl.UInt16, pl.Boolean)  # exact in float32
-LARGEST = float(np.finfo(np.float64).max ** 0.5)  # of numbers that can be squared
 NEW_WORDS = "Words that were not learned:"
-ASKED_FOR = "words asked for"  # a kind of column whose type says so: it may spell numbers or dates
-Kinds = dict[str, str]  # of columns, by name
 Learned = TableEncoder | LearnedMetric  # what rows are read for, if not to learn from them
 
 
@@ -39,6 +44,8 @@ class Table:
     labels: np.ndarray | None = None
     ids: np.ndarray | None = None  # None: rows go by their number
     notes: list[str] = field(default_factory=list)  # what was done with columns and rows
+    # how words spelled the values of columns that were read as numbers, dates or times
+    kinds: dict[str, Spelling] = field(default_factory=dict)
     file_rows: np.ndarray | None = None  # numbers of the rows in the file; None: all of them
     groups: np.ndarray | None = None  # a number for each row: equal for rows that belong together
 
@@ -83,35 +90,95 @@ def check_columns(path: str | Path, schema: pl.Schema, reading: Reading) -> None
             close = difflib.get_close_matches(name, schema.names(), 1)
             columns = f"the columns are {listed(schema.names())}."
             hint = f"did you mean '{close[0]}'?" if close else columns
-            raise ValueError(f"--{option}: '{path}' has no column '{name}'; {hint}")
+            begins = first_lines(path, reading)
+            raise ValueError(f"--{option}: '{path}' has no column '{name}'; {hint}{begins}")
 
 
 # ---- columns to learn from
 
 
-def learnable(path: str | Path, frame: pl.DataFrame, reading: Reading, notes: list[str]) -> Kinds:
-    """The kinds of the columns to learn from, by name; notes tell these and those left out."""
-    chosen: dict[str | int, str] = dict.fromkeys(reading.words or (), "word")
-    chosen |= dict.fromkeys(reading.numbers or (), "number")
-    frame = frame.with_columns(_without_slips(frame, chosen, notes))
+class Learnable(NamedTuple):
+    """The columns to learn from, as typed values, and their kinds by name."""
+
+    frame: pl.DataFrame
+    kinds: Kinds
+
+    @property
+    def spellings(self) -> dict[str, Spelling]:
+        """How words spelled the values of columns, for encoders that read new rows."""
+        return {name: kind for name, kind in self.kinds.items() if isinstance(kind, Spelling)}
+
+
+def learnable(
+    path: str | Path, frame: pl.DataFrame, reading: Reading, notes: list[str]
+) -> Learnable:
+    """Read the columns to learn from; notes tell how each was read, and which are left out."""
+    asked = dict.fromkeys(reading.words or (), "word") | dict.fromkeys(
+        reading.numbers or (), "number"
+    )
+    decimal = decimal_mark(path, reading)
+    chosen: dict[str | int, str | Spelling] = dict(asked.items())
+    typed: list[pl.Series] = []
+    own_line: set[str] = set()  # columns that have a note of their own
+    for column in frame:
+        values, spelled = _read(column, asked.get(column.name), decimal)
+        typed.append(values)
+        if spelled is None:
+            tell_slips(column, values, notes)
+            continue
+        _told(spelled, notes, columns.as_words(column.name))
+        if spelled.spelling != NumberSpelling():
+            chosen[column.name] = spelled.spelling
+        if not spelled.usual:
+            own_line.add(column.name)
+            notes.append(columns.note_on(spelled, columns.as_words(column.name)))
+    frame = pl.DataFrame(typed)
     try:
-        encoder = TableEncoder(kinds=chosen).fit(frame)
+        with collected_warnings() as collected:
+            encoder = TableEncoder(kinds=chosen).fit(frame)
     except ValueError as error:
-        raise ValueError(f"'{path}' has no column to learn from: {error}") from error
-    kinds = {column.name: column.kind for column in encoder.columns_}
-    _tell(kinds, encoder.ignored_, notes)
-    return {n: ASKED_FOR if chosen.get(n) == "word" else kind for n, kind in kinds.items()}
+        rows = [
+            name for name in frame.columns if f"{name!r}: looks like a row number" in str(error)
+        ]
+        remedy = f" --numbers {argument(rows[-1])} learns from that column." if rows else ""
+        raise ValueError(f"'{path}' has no column to learn from: {error}{remedy}") from error
+    notes += [f"Note: {warning}" for warning in collected]
+    shown = {each.name: each.kind for each in encoder.columns_ if each.name not in own_line}
+    _tell(shown, len(encoder.columns_), encoder.ignored_, asked, notes)
+    kinds: Kinds = {}
+    for each in encoder.columns_:
+        kind = chosen.get(each.name)
+        kinds[each.name] = kind if isinstance(kind, Spelling) else each.kind
+        if kind == "word":
+            kinds[each.name] = ASKED_FOR
+    return Learnable(frame, kinds)
 
 
-def rows_of(frame: pl.DataFrame, kinds: Kinds) -> Any:
-    """These columns: an array if they are complete numbers that can be squared, else a frame."""
-    typed = frame.select(typed_column(frame[name], kind) for name, kind in kinds.items())
-    if set(kinds.values()) == {"number"} and not sum(typed.null_count().row(0)):
-        small = all(kind in SMALL for kind in frame.select(list(kinds)).dtypes)
-        numbers = typed.cast(pl.Float32 if small else pl.Float64).to_numpy()
+def _read(column, asked, decimal):
+    """A column of a file as values, and how they were spelled if it held words; None if it is as it was."""
+    if asked == "word":
+        return column, None
+    spelled = None
+    if column.dtype == pl.String:
+        spelled = columns.read_words(column, decimal, asked)
+    elif column.dtype.is_integer() and not asked:
+        spelled = columns.read_compact_dates(column)
+    elif column.dtype.is_float():
+        return typed_column(column, "number"), None
+    return (column, None) if spelled is None else (spelled.values, spelled)
+
+
+def rows_of(table: Learnable) -> Any:
+    """The rows: an array if they are complete numbers that can be squared, else a frame."""
+    frame = table.frame.select(
+        typed_column(table.frame[name], kind) for name, kind in table.kinds.items()
+    )
+    if set(table.kinds.values()) == {"number"} and not sum(frame.null_count().row(0)):
+        small = all(kind in SMALL for kind in table.frame.select(list(table.kinds)).dtypes)
+        numbers = frame.cast(pl.Float32 if small else pl.Float64).to_numpy()
         if np.abs(numbers).max(initial=0) < np.sqrt(np.finfo(numbers.dtype).max / frame.width) / 4:
             return np.ascontiguousarray(numbers)
-    return typed
+    return frame
 
 
 def with_entries(frame: pl.DataFrame, path: str | Path) -> pl.DataFrame:
@@ -157,52 +224,7 @@ def _vectors(series, path):
     return series.explode().to_numpy().reshape(len(series), -1)
 
 
-def typed_column(column: pl.Series, kind: str) -> pl.Series:
-    """A column as readers of the frame recognise it: numbers as floats that can be squared."""
-    if kind == "number":
-        if column.dtype in (pl.Duration, pl.Time):
-            column = column.cast(pl.Duration("us")).dt.total_microseconds() / 1e6
-        text = not (column.dtype.is_numeric() or column.dtype == pl.Boolean)
-        numbers = column.cast(pl.String).str.strip_chars() if text else column
-        numbers = numbers.cast(pl.Float64, strict=False)
-        return numbers.set(numbers.abs() >= LARGEST, None)  # as is NaN
-    if kind == "date" and column.dtype == pl.String:
-        return column.set(column.is_in(slips(column.drop_nulls().unique(), kind)), None)
-    if kind != ASKED_FOR:
-        return column  # the encoder reads all types alike: 3 and 3.0 are one word
-    words = column.cast(pl.String)
-    if column.dtype.is_float():
-        words = words.str.strip_suffix(".0")
-    return words.cast(pl.Categorical)
-
-
-def _without_slips(frame, chosen, notes):
-    """Columns of numbers and dates without the few entries that are none, or are too large."""
-    for column in frame:
-        typed, remedy = typed_column(column, "number"), "."
-        if column.dtype == pl.String:
-            mostly = len(typed.drop_nulls()) >= (1 - MOST_SLIPS) * len(column.drop_nulls())
-            several = mostly and typed.n_unique() >= FEWEST_VALUES
-            typed = typed_column(column, chosen.get(column.name, "number" if several else "date"))
-            remedy = f"; --words {column.name} takes all as words."
-        elif not column.dtype.is_float():
-            continue
-        tell_slips(column, typed, notes, remedy)
-        yield typed
-
-
-def tell_slips(column: pl.Series, typed: pl.Series, notes: list[str], remedy: str = ".") -> None:
-    """Note the entries that are no numbers or dates, or are too large, if any."""
-    given = column.fill_nan(None) if column.dtype.is_float() else column
-    found = given.filter(given.is_not_null() & typed.is_null())
-    if len(found):
-        entries = f"{plural(len(found), 'entry')} that {'is' if len(found) == 1 else 'are'} not"
-        kinds, kind = ("Numbers", "numeric") if typed.dtype.is_numeric() else ("Dates", "a date")
-        first = f"{kind} (first: '{found[0]}'), taken as missing"
-        notes.append(f"{kinds}: '{column.name}' has {entries} {first}{remedy}")
-
-
-def _tell(kinds, ignored, notes):
+def _tell(kinds, n_columns, ignored, asked, notes):
     """A line each about numbers, words, dates and columns left out."""
     by_kind = defaultdict(list)
     for name, kind in kinds.items():
@@ -211,17 +233,19 @@ def _tell(kinds, ignored, notes):
         "number": "Numbers: {}.",
         "word": "Words: {}, as categories; --numbers COLUMN or --ignore COLUMN changes that.",
         "date": "Dates: {}, as elapsed time and position in the day, week and year.",
+        "time": "Times of day: {}.",
     }
     for kind, line in told.items():
-        if by_kind[kind] and (kind != "number" or len(by_kind) > 1):
+        only_numbers = kind == "number" and len(by_kind[kind]) == n_columns
+        if by_kind[kind] and not only_numbers:
             notes.append(line.format(listed(by_kind[kind], LISTED)))
     reasons = defaultdict(list)
     for name, why in ignored.items():
         reasons[why].append(name)
     for why, names in reasons.items():
         kind = "numbers" if "row number" in why else "words"
-        useful = why not in ("no values", "one value only")
-        hint = f"; --{kind} {names[0]} learns from it" if useful else ""
+        useful = why not in ("no values", "one value only") and names[0] not in asked
+        hint = f"; --{kind} {argument(names[0])} learns from it" if useful else ""
         notes.append(f"Ignored: {listed(names, LISTED)}: {why}{hint}.")
 
 
@@ -240,6 +264,13 @@ def tell_gaps(X: Any, notes: list[str]) -> None:
 # ---- columns as in training
 
 
+def learned_names(learned: Learned) -> list[str]:
+    """The columns that an encoder or a metric was fitted to, as far as it knows their names."""
+    if isinstance(learned, TableEncoder):
+        return [column.name for column in learned.columns_]
+    return list(learned.columns or ())
+
+
 def rows_as_learned(
     path: Path, frame: pl.DataFrame, learned: Learned, reading: Reading, notes: list[str]
 ) -> Any:
@@ -248,28 +279,71 @@ def rows_as_learned(
     are gaps, and notes say so.
     """
     frame = with_entries(frame, path)
+    known: dict[str, Kind | None]
     if isinstance(learned, TableEncoder):
-        kinds = {column.name: column.kind for column in learned.columns_}
+        known = {column.name: column for column in learned.columns_}
     else:
         numeric = [name for name, kind in frame.schema.items() if kind.is_numeric()]
-        kinds = dict.fromkeys(learned.columns or numeric, "number")
-        check_width(path, len(kinds), learned.n_features_in_)
+        known = dict.fromkeys(learned.columns or numeric)
+        check_width(path, len(known), learned.n_features_in_)
     where = ", empty where it is unknown" if isinstance(learned, TableEncoder) else ""
-    positions(frame.columns, list(kinds), f", which training used; add it{where}.", f"'{path}'")
-    texts = frame.select(n for n in kinds if kinds[n] == "number").select(cs.string())
-    if texts.width and is_text(path):
-        refuse_other_marks(path, reading, texts.lazy())
-    typed = pl.DataFrame(typed_column(frame[name], kind) for name, kind in kinds.items())
-    for name, kind in kinds.items():
-        if kind in ("number", "date"):
-            tell_slips(frame[name], typed[name], notes)
+    positions(frame.columns, list(known), f", which training used; add it{where}.", f"'{path}'")
+    decimal = decimal_mark(path, reading)
+    typed = pl.DataFrame(
+        _as_learned(frame[name], column, decimal, notes) for name, column in known.items()
+    )
     if isinstance(learned, TableEncoder):
         new = learned.unseen_words(typed)
         if new and not any(note.startswith(NEW_WORDS) for note in notes):  # once for many batches
             notes.append(f"{NEW_WORDS} {new}.")
         return typed
-    small = all(frame[name].dtype in SMALL for name in kinds)
+    small = all(frame[name].dtype in SMALL for name in known)
     return learned.fill_missing(typed.to_numpy().astype(np.float32 if small else np.float64))
+
+
+def _as_learned(column, learned, decimal, notes):
+    """New values of a column, as the kind that was learned; None stands for a number."""
+    is_text = column.dtype == pl.String
+    if isinstance(learned, DateColumn):
+        return _dates_as_learned(column, learned, notes)
+    if isinstance(learned, TimeColumn) and is_text:
+        return _told(columns.spelled_values(column, TimeSpelling()), notes)
+    if learned is not None and type(learned) is not NumberColumn:
+        return typed_column(column, learned.kind)
+    if is_text:
+        spelling = (learned and learned.spelling) or NumberSpelling(decimal)
+        spelled = columns.new_values(column, spelling, decimal)
+        if spelled.spelling != spelling:
+            notes.append(columns.note_on(spelled))
+        return _told(spelled, notes)
+    values = typed_column(column, "number")
+    tell_slips(column, values, notes)
+    return values
+
+
+def _told(spelled: Spelled, notes: list[str], remedy: str = ".") -> pl.Series:
+    """The values that words spell; a note names those that spell none."""
+    kind = spelled.spelling.kind
+    tell_slips(spelled.words, spelled.values, notes, kind, spelled.missing, remedy)
+    return spelled.values
+
+
+def _dates_as_learned(column, learned, notes):
+    """New dates, still as words, since the encoder knows in which order day and month are; the few words
+    that are no dates are missing.
+    """
+    if column.dtype.is_integer() and set(learned.formats) & set(COMPACT):
+        return typed_column(column, DateSpelling(learned.formats))
+    if column.dtype != pl.String:
+        return column
+    distinct = column.drop_nulls().unique().to_list()
+    many = len(distinct) >= FEWEST_VALUES
+    found = recognise(distinct, MOST_SLIPS, classes=(DateSpelling,)) if many else None
+    if found is None or not found.slips:
+        return column
+    dates = column.set(column.is_in(found.slips), None)
+    tell_slips(column, dates, notes, "date")
+    return dates
 
 
 def check_width(path: str | Path, given: int, needed: int) -> None:
@@ -281,6 +355,23 @@ def check_width(path: str | Path, given: int, needed: int) -> None:
 
 
 # ---- labels and names of rows
+
+
+def read_labels(series: pl.Series, path: Path, reading: Reading, notes: list[str]) -> np.ndarray:
+    """Labels as `class_labels` gives them, or, where words spell a quantity such as money, as numbers."""
+    if series.dtype != pl.String or reading.target == "classes":
+        return class_labels(series)
+    spelled = columns.read_words(series, decimal_mark(path, reading))
+    if spelled is None or spelled.spelling.kind != "number":
+        return class_labels(series)
+    numbers = class_labels(spelled.values)
+    known = numbers[~np.isnan(numbers)] if numbers.dtype.kind == "f" else numbers
+    if not (len(known) and is_continuous(known, reading.target)):
+        return class_labels(series)  # the words of a few classes say more than their numbers
+    _told(spelled, notes, "; --target classes takes each entry as a class.")
+    if not spelled.usual:
+        notes.append(columns.note_on(spelled))
+    return numbers
 
 
 def class_labels(series: pl.Series) -> np.ndarray:

@@ -1,6 +1,7 @@
 """From files, or a bundled data set, to a task: rows and their labels, pairs or triplets."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -8,13 +9,16 @@ import polars as pl
 from ...constraints.labels import MAX_CLASS_VALUES, is_continuous
 from ...datasets import ALIASES, BUNDLED, load_bundled
 from ...studies.constrained import Paired, Ranked
+from ...studies.giveaway import find_giveaway
 from ...studies.supervision import Labelled, Measured, Task
 from ..files import check_file
 from ..options import Reading
-from ..wording import listed, plural
+from ..wording import argument, listed, plural
 from .intake import Learned, Table, row_numbers
 from .tables import read_frame, read_table
 
+# different whole numbers among the labels; fewer are hardly a quantity, and nothing is said
+MIN_VALUES_OF_A_QUANTITY = 5
 SAME = {
     **dict.fromkeys(["1", "1.0", "true", "yes", "same"], True),
     **dict.fromkeys(["0", "0.0", "-1", "false", "no", "different"], False),
@@ -44,26 +48,66 @@ def load_rows(
 def load_task(data: str | None, reading: Reading) -> tuple[Table, Task, str]:
     """The table, its task, and a name for it."""
     table, name = load_rows(data, reading)
+    known: dict[str, Any] = {"groups": table.groups, "kinds": table.kinds}
     if reading.pairs is not None:
         indices, same = read_pairs(reading.pairs, table)
-        return table, Paired(table.X, indices, similar=same, groups=table.groups), name
+        return table, Paired(table.X, indices, similar=same, **known), name
     if reading.triplets is not None:
         indices, _ = _read_constraints(check_file(reading.triplets), 3, table)
-        return table, Ranked(table.X, indices, groups=table.groups), name
+        return table, Ranked(table.X, indices, **known), name
     if table.labels is None:
         columns = f" (the columns are {listed(table.names)})" if table.names else ""
         raise ValueError(
             "no labels, pairs or triplets given: use --label COLUMN, or --labels, --pairs or "
             f"--triplets FILE{columns}."
         )
+    if reading.target == "auto":
+        table.notes.extend(_choice_of_task(table.labels))
     quantity = is_continuous(table.labels, reading.target)
-    many = table.labels.dtype.kind == "i" and len(np.unique(table.labels)) > MAX_CLASS_VALUES
-    if many and reading.target == "auto":
-        taken, other = ("a quantity", "classes") if quantity else ("classes", "continuous")
-        table.notes.append(f"Labels: whole numbers, taken as {taken}; --target {other} changes it.")
     labels = table.labels.astype(float) if quantity else table.labels
     kind = Measured if quantity else Labelled
-    return table, kind(table.X, labels, groups=table.groups), name
+    task = kind(
+        table.X,
+        labels,
+        label=reading.label,
+        **known,
+        giveaway=giveaway_in_words(table.X, table.names, labels, reading.label, quantity),
+    )
+    if task.giveaway:
+        table.notes.append(task.giveaway)
+    return table, task, name
+
+
+def giveaway_in_words(
+    X: Any, names: list[str] | None, labels: np.ndarray, label: str | None, quantity: bool
+) -> str:
+    """A sentence about columns that give the label away; empty if there are none."""
+    found = None if names is None else find_giveaway(X, names, labels, quantity)
+    if found is None:
+        return ""
+    options = " ".join(f"--ignore {argument(name)}" for name in found.columns)
+    return found.in_words(label, f"pass {options}")
+
+
+def _choice_of_task(labels: np.ndarray) -> list[str]:
+    """A line that says what numbers were taken for, and how to change that, unless it is obvious."""
+    if labels.dtype.kind not in "if":
+        return []
+    n_values = len(np.unique(labels))
+    whole = labels.dtype.kind == "i"
+    if not is_continuous(labels):
+        if n_values < MIN_VALUES_OF_A_QUANTITY:
+            return []
+        return [
+            f"Labels: {n_values:,} whole numbers, taken as classes; --target continuous takes them as "
+            "a quantity."
+        ]
+    if not whole and n_values > MAX_CLASS_VALUES:
+        return []
+    kind = "whole numbers" if whole else "numbers, some with a fraction"
+    return [
+        f"Labels: {n_values:,} {kind}, taken as a quantity; --target classes takes each as a class."
+    ]
 
 
 # ---- pairs and triplets

@@ -5,6 +5,7 @@ import itertools
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,17 +15,30 @@ import polars as pl
 
 from ...core.extras import require
 from ...studies.partitioned import Partitioned
+from ...tables.spelling import Spelling
 from ..invocation import state
 from ..learn import Learn
 from ..options import DIALECT, Reading
 from ..wording import plural
 from . import intake
+from .columns import typed_column
+from .loading import giveaway_in_words
 
 FIRST_ROWS = 100_000  # of the first file, read to choose the columns
 # of a partition's numbers: 64 MB, so that there are few and a worker can hold several
 PARTITION_BYTES = 1 << 26
 # options that do not go with many files
-ONE_FILE = ("max_rows", "labels", "target", "pairs", "triplets", "groups", "id_column", *DIALECT)
+ONE_FILE = (
+    "max_rows",
+    "labels",
+    "target",
+    "pairs",
+    "triplets",
+    "groups",
+    "id_column",
+    "missing",
+    *DIALECT,
+)
 
 
 class Part(NamedTuple):
@@ -52,6 +66,7 @@ class Partitions(NamedTuple):
     parts: list[Part]
     names: list[str]  # of the features
     notes: list[str]  # what was ignored, in words
+    kinds: dict[str, Spelling]  # how words spelled the values of columns
     ids: None = None
     row_numbers: None = None  # a row goes by its file and its number there
 
@@ -83,6 +98,10 @@ def load_partitions(pattern: str | None, given: Learn) -> tuple[Partitions, Part
             )
     found = find_partitions(pattern, given)
     task = Partitioned.of(found.read, found.sizes, given, given.target)
+    giveaway = giveaway_in_words(task.X, found.names, task.y, given.label, False)
+    task = replace(task, label=given.label, kinds=found.kinds, giveaway=giveaway)
+    if giveaway:
+        found.notes.append(giveaway)
     intake.tell_gaps(task.X, found.notes)  # of a sample from all files
     return found, task, str(pattern)
 
@@ -98,21 +117,23 @@ def find_partitions(pattern: str | None, reading: Reading) -> Partitions:
     if label is None:
         raise ValueError(f"'{pattern}' names many files; name the column of classes with --label.")
     notes: list[str] = []
-    lazy = pl.scan_parquet(paths[0])
+    lazy = pl.scan_parquet(paths[0], glob=False)
     schema = lazy.collect_schema()
     intake.check_columns(paths[0], schema, reading)
     first = lazy.head(FIRST_ROWS).drop({label, *(reading.ignore or ())}).collect()
     # vectors hold numbers; the kinds of other columns are those of the first rows
     vectors = [name for name, kind in first.schema.items() if intake.is_vector(kind)]
     others = first.drop(vectors)
-    kinds = intake.learnable(paths[0], others, reading, notes) if others.width else {}
+    kinds: intake.Kinds = {}
+    if others.width:
+        kinds = intake.learnable(paths[0], others, reading, notes).kinds
     used = [name for name in first.columns if name in {*kinds, *vectors}]
     kinds = {name: kinds.get(name, "vector") for name in used}
     X, names = read_columns(first[:1], kinds, paths[0])
     most = max(1, PARTITION_BYTES // (X.shape[1] * 8))
     parts: list[Part] = []
     for path in paths:
-        lazy = pl.scan_parquet(path)
+        lazy = pl.scan_parquet(path, glob=False)
         found = lazy.collect_schema()
         for name in (*kinds, label):
             if found.get(name) != schema[name]:
@@ -129,12 +150,13 @@ def find_partitions(pattern: str | None, reading: Reading) -> Partitions:
     if n_left_out:
         notes.append(f"Left out: {plural(n_left_out, 'row')} without a label.")
     readers: list[Callable] = [partial(read_partition, part, kinds, label) for part in parts]
-    return Partitions(readers, parts, names, notes)
+    spellings = {name: kind for name, kind in kinds.items() if isinstance(kind, Spelling)}
+    return Partitions(readers, parts, names, notes, spellings)
 
 
 def _parts_of(path, label, most):
     """A Parquet file in parts of at most so many rows."""
-    labels = pl.scan_parquet(path).select(label).collect()[label]
+    labels = pl.scan_parquet(path, glob=False).select(label).collect()[label]
     if labels.dtype.is_float():
         labels = labels.fill_nan(None)
     cuts = np.linspace(0, len(labels), -(-len(labels) // most) + 1).astype(int).tolist()
@@ -148,10 +170,10 @@ def read_columns(
     frame: pl.DataFrame, kinds: intake.Kinds, path: str | Path, table: bool = False
 ) -> tuple[Any, list[str]]:
     """These columns and their names: an array of numbers, or a frame if there are others."""
-    if set(kinds.values()) <= {"number", "vector"} and not table:
+    if all(kind in ("number", "vector") for kind in kinds.values()) and not table:
         return intake.column_matrix(frame, list(kinds), path)
     entries = intake.with_entries(frame.select(list(kinds)), path)
-    typed = [intake.typed_column(column, kinds.get(column.name, "number")) for column in entries]
+    typed = [typed_column(column, kinds.get(column.name, "number")) for column in entries]
     return pl.DataFrame(typed), entries.columns
 
 
@@ -173,7 +195,7 @@ def read_partition(
     part: Part, kinds: intake.Kinds, label: str, table: bool = False
 ) -> tuple[Any, np.ndarray]:
     """Rows and labels of a part of a Parquet file."""
-    rows = pl.scan_parquet(part.path).slice(part.start, part.length)
+    rows = pl.scan_parquet(part.path, glob=False).slice(part.start, part.length)
     frame = rows.select([*kinds, label]).collect()
     if part.labelled is not None:
         frame = frame[part.labelled]

@@ -1,10 +1,11 @@
 """Rows from CSV, Parquet, npy and npz files, with labels and ids; faults are named first."""
 
+import glob
 import gzip
 import shutil
 import tempfile
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -35,7 +36,7 @@ def read_table(path: str | Path, reading: Reading, learned: Learned | None = Non
     read = _read_array if ending_of(path, TABLES + ARRAYS) in ARRAYS else _read_frame
     table = read(path, reading, learned)
     if reading.labels is not None:
-        table = _with_labels(table, reading.labels)
+        table = _with_labels(table, reading)
     if table.ids is not None:
         intake.check_ids(table.ids, path, reading.id_column)
     if learned is None:
@@ -88,17 +89,31 @@ def ending_of(path: Path, kinds: tuple[str, ...]) -> str:
     return kind
 
 
-def scan(path: Path, reading: Reading, notes: list[str]) -> pl.LazyFrame:
-    """A lazy frame of a CSV, Parquet or JSON lines file; notes say how unusual text was read."""
+def scan(
+    path: Path, reading: Reading, notes: list[str], wanted: Sequence[str] = ()
+) -> pl.LazyFrame:
+    """A lazy frame of a CSV, Parquet or JSON lines file; notes say how unusual text was read. By columns
+    that are ``wanted`` the header of a CSV file is found.
+    """
+    if not is_text(path):
+        _refuse_marker(path, reading)
     with readable(path, reading):
         if is_text(path):
-            frame = scan_text(path, reading, notes)
+            frame = scan_text(path, reading, notes, wanted)
         elif path.suffix.lower() in LINES:
-            frame = pl.scan_ndjson(path, infer_schema_length=1000)
+            # this function of Polars takes every path for a pattern
+            frame = pl.scan_ndjson(glob.escape(str(path)), infer_schema_length=1000)
         else:
-            frame = pl.scan_parquet(path)
+            frame = pl.scan_parquet(path, glob=False)
         frame.collect_schema()
     return frame
+
+
+def _refuse_marker(path, reading):
+    if reading.missing:
+        raise ValueError(
+            f"--missing names an entry of a CSV file; '{path}' is none: leave values out there (null, NaN)."
+        )
 
 
 @contextmanager
@@ -124,6 +139,7 @@ def read_frame(path: Path, notes: list[str]) -> pl.DataFrame:
 
 
 def _read_array(path, reading, learned):
+    _refuse_marker(path, reading)
     if reading.id_column is not None:
         raise ValueError(f"--id names a column of a CSV or Parquet file; '{path}' has none.")
     if reading.label is not None and path.suffix.lower() == ".npy":
@@ -200,12 +216,15 @@ def load_arrays(path: Path) -> dict[str, np.ndarray]:
 
 def _read_frame(path, reading, learned):
     notes: list[str] = []
+    wanted = () if learned is None else intake.learned_names(learned)
     with readable(path, reading):
-        frame = scan(path, reading, notes).collect(engine="streaming")
+        frame = scan(path, reading, notes, wanted).collect(engine="streaming")
     intake.check_columns(path, frame.schema, reading)
     if len(frame) == 0:
         raise ValueError(f"'{path}' has no rows.")
-    labels = None if reading.label is None else intake.class_labels(frame[reading.label])
+    labels = None
+    if reading.label is not None:
+        labels = intake.read_labels(frame[reading.label], path, reading, notes)
     ids = None if reading.id_column is None else frame[reading.id_column].to_numpy()
     if learned is not None:
         X = intake.rows_as_learned(path, frame, learned, reading, notes)
@@ -218,22 +237,23 @@ def _read_frame(path, reading, learned):
     features = intake.with_entries(frame.drop(aside & set(frame.columns)), path)
     if not features.width:
         raise ValueError(f"'{path}' has no column to learn from besides the label.")
-    kinds = intake.learnable(path, features, reading, notes)
-    X = intake.rows_of(features, kinds)
+    table = intake.learnable(path, features, reading, notes)
+    X = intake.rows_of(table)
     intake.tell_gaps(X, notes)
-    return Table(X, list(kinds), labels, ids, notes, groups=groups)
+    return Table(X, list(table.kinds), labels, ids, notes, kinds=table.spellings, groups=groups)
 
 
-def _with_labels(table, path):
-    """The table with labels from a separate file."""
-    path, n = check_file(path), len(table.X)
+def _with_labels(table, reading):
+    """The table with labels from a separate file, whose dialect is its own."""
+    path, n = check_file(reading.labels), len(table.X)
     if path.suffix.lower() in (*TABLES, ".npy"):
         frame = read_frame(path, table.notes)
         if frame.width != 1:
             raise ValueError(
                 f"--labels: '{path}' has {frame.width} columns; give one, or use --label."
             )
-        labels = intake.class_labels(frame.to_series())
+        own = Reading(target=reading.target)
+        labels = intake.read_labels(frame.to_series(), path, own, table.notes)
     else:
         labels = np.array(decoded(path).removesuffix("\n").split("\n"))
     if labels.shape != (n,):

@@ -102,8 +102,9 @@ class DMLEig(EigenvalueMetric):
     similar_scatter_ : array (n_features, n_features) or None
         X_S with its ridge; None if X has more features than rows.
     threshold_ : float
-        When fitted to pairs of points: the distance up to which `predict` calls a pair
-        similar, the best on these pairs.
+        When fitted to given pairs: the distance up to which `predict` calls a pair similar, the
+        best on these pairs. It suits them better than new ones: with enough pairs, set it by held-out
+        ones, with `calibrate_threshold`. Dask collections set none.
 
     References
     ----------
@@ -117,8 +118,9 @@ class DMLEig(EigenvalueMetric):
     >>> metric = DMLEig(n_impostors=1).fit(X, y)
     >>> bool(metric.certificate_.relative_gap <= 1e-3)
     True
-    >>> DMLEig().fit(X, pairs=[[0, 1], [50, 51], [0, 50], [1, 51]], similar=[1, 1, 0, 0]).transform(X).shape
-    (150, 1)
+    >>> metric = DMLEig().fit(X, pairs=[[0, 1], [50, 51], [0, 50], [1, 51]], similar=[1, 1, 0, 0])
+    >>> metric.predict(X[[[2, 3], [2, 52]]])
+    array([ 1, -1])
     """
 
     _meant_for = "pairs"
@@ -148,11 +150,12 @@ class DMLEig(EigenvalueMetric):
             Rows; or pairs of points. With a ``preprocessor``, integers (m, 2) that refer to
             the points.
         y : array-like (n,) or (m,), default=None
-            Class labels of rows; or +1 for similar, -1 for dissimilar pairs of points.
+            Class labels of rows; or which pairs of points are similar, as in ``similar``.
         pairs : integer array-like (m, 2), default=None
             Used instead of y: pairs of rows of X.
-        similar : boolean array-like (m,), default=None
-            Which of the pairs are similar; the others are dissimilar.
+        similar : array-like (m,), default=None
+            Which of the pairs are similar; the others are dissimilar: True and False, 1 and 0, or +1
+            and -1.
         neighbors, checkpoint, target
             As in `FrobMetric.fit`; a quantity y is refused.
         sample_weight : array-like (n,) or (m,), default=None
@@ -160,7 +163,7 @@ class DMLEig(EigenvalueMetric):
             weights of the pairs. They multiply the similar pairs in X_S; dissimilar pairs
             are only left out if their weight is 0, since the closest alone decides.
         calibration_params : dict, default=None
-            Arguments of `calibrate_threshold`, when X holds pairs of points. Strategies with
+            Arguments of `calibrate_threshold` with the given pairs. Strategies with
             a promise need other pairs than those of ``fit``: call it after ``fit``.
 
         Returns
@@ -206,9 +209,17 @@ class DMLEig(EigenvalueMetric):
             self.multipliers_ = result.dual_point
         self._store(problem, result, whitened)
         self.objective_ = -self.certificate_.primal
-        if self._n_in_tuple is not None and given.row_numbers is not None:
-            self.calibrate_threshold(X, y, **calibration)
+        if given.row_numbers is not None:
+            self._set_threshold_of_fit(supervision, given, calibration)
         return self
+
+    def _set_threshold_of_fit(self, supervision, given, calibration):
+        """The threshold that is best for the pairs that were given; labels have none."""
+        if self._n_in_tuple is not None:
+            self.calibrate_threshold(supervision.X, supervision.y, **calibration)
+        elif supervision.index is not None:
+            distance = self._distances(given.points, given.index)
+            self._calibrate(distance, given.similar, **calibration)
 
 
 # ---- functions of all pairs, or of those of a block

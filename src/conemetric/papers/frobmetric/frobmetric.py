@@ -85,9 +85,11 @@ class FrobMetric(TripletMetric):
         The C used, in the units of X.
     multipliers_ : array (m,)
         Dual solution, one multiplier per triplet (with the hinge between 0 and C/m).
-    triplets_ : integer array (m, 3)
+    triplets_ : integer array (m, 3) or (m, 4)
     n_references_ : int or None
         Size of the random sample among which neighbours were searched; None if it was all rows.
+    threshold_ : float
+        When fitted to pairs: the distance up to which `predict` calls a pair similar, as in `DMLEig`.
 
     References
     ----------
