@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from conemetric.cli.options import DataArgument, Reading
+from conemetric.cli.options import DataArgument
 from conemetric.cli.reading.loading import load_rows
+from conemetric.cli.reading.reading import Reading
 from conemetric.datasets import ALIASES, BUNDLED, load_bundled, load_vehicle, reference_pages
 
 

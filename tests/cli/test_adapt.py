@@ -10,8 +10,8 @@ import polars as pl
 import pytest
 
 from conemetric import load_metric
-from conemetric.cli.options import Sources
 from conemetric.cli.reading.collections import read_collection, read_judgements
+from conemetric.cli.reading.reading import Sources
 from conemetric.datasets import JudgedTexts, reference_pages
 from conemetric.ranking.measures import ndcg, rank
 

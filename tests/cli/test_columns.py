@@ -6,9 +6,9 @@ import pytest
 
 from conemetric import TableEncoder, load_metric
 from conemetric.cli.learn import Learn
-from conemetric.cli.options import Reading as BareReading
 from conemetric.cli.options import Supervised
 from conemetric.cli.reading.loading import load_task
+from conemetric.cli.reading.reading import Reading as BareReading
 from conemetric.cli.reading.tables import read_table
 from conemetric.studies.task import table_encoder
 

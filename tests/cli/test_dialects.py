@@ -17,9 +17,10 @@ from conemetric import (
     save_decision,
     save_metric,
 )
-from conemetric.cli.options import Reading, Supervised
+from conemetric.cli.options import Supervised
 from conemetric.cli.reading.csv_files import scan_text
 from conemetric.cli.reading.dialects import sniff
+from conemetric.cli.reading.reading import Reading
 from conemetric.cli.reading.tables import read_table
 from conemetric.studies.task import table_encoder
 

@@ -10,9 +10,9 @@ from sklearn.decomposition import PCA
 from sklearn.pipeline import make_pipeline
 
 from conemetric import FrobMetric, load_metric
-from conemetric.cli.options import Reading
 from conemetric.cli.reading import partitions as module
 from conemetric.cli.reading.partitions import find_partitions
+from conemetric.cli.reading.reading import Reading
 from conemetric.studies import Options, partitioned
 from conemetric.studies.partitioned import Partitioned
 from conemetric.studies.task import table_encoder

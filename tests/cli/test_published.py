@@ -11,8 +11,9 @@ import polars as pl
 import pytest
 
 from conemetric import FrobMetric, MetricClassifier, TableEncoder, load_metric, save_decision
-from conemetric.cli.options import Reading, Supervised
+from conemetric.cli.options import Supervised
 from conemetric.cli.reading import csv_files
+from conemetric.cli.reading.reading import Reading
 from conemetric.cli.reading.tables import read_frame, read_table
 from conemetric.studies.task import table_encoder
 

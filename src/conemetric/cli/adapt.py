@@ -9,9 +9,10 @@ import typer
 from rich.markup import escape
 
 from ..core.progress import emit
-from .files import as_rows, check_file, output_folder, write_csv, write_query
+from .files import as_rows, output_folder, write_csv, write_query
 from .invocation import progress_bar, state
-from .options import Adapting, Command, Overwrite, Sources, folder_for
+from .options import Adapting, CollectionFiles, Command, Overwrite, folder_for
+from .reading.reading import check_file
 from .wording import grid, in_words, plural, written
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ MAPPED = {"queries": "queries only, the index stays", "both": "queries and docum
 
 
 @dataclass(frozen=True, kw_only=True)
-class Adapt(Command, Adapting, Sources):
+class Adapt(Command, Adapting, CollectionFiles):
     """Options of `adapt`."""
 
     data: Annotated[str | None, typer.Argument(metavar="[COLLECTION]", help=COLLECTION)] = None

@@ -10,9 +10,10 @@ from rich.markup import escape
 
 from ..core.extras import require
 from ..ranking.engines import ENGINES
-from .files import check_file, check_free, write_query, write_text
+from .files import check_free, write_query, write_text
 from .invocation import state
 from .options import Command, Overwrite, option
+from .reading.reading import check_file
 from .wording import plural
 
 FORMATS = ("faiss", "onnx", "sentence-transformers", "sql")

@@ -23,16 +23,6 @@ DEFAULT_FOLDER = "conemetric-out"
 DECISION = "decision.safetensors"  # what learn calls it, and predict looks for
 
 
-def check_file(path: str | Path, kind: str = "") -> Path:
-    """The path, if a file is there; ``kind``: what it should hold."""
-    path = Path(path)
-    if not path.exists():
-        raise FileNotFoundError(f"there is no {f'{kind} file'.strip()} '{path}'.")
-    if path.is_dir():
-        raise IsADirectoryError(f"'{path}' is a folder; give a file.")
-    return path
-
-
 def check_free(paths: Iterable[Path], overwrite: bool) -> None:
     """Refuse to replace files unless told to."""
     taken = [path for path in paths if path.exists()]

@@ -80,9 +80,15 @@ def learn(given: Learn) -> None:
     from .reading.partitions import computing, load_partitions
 
     kept: list[str] = []  # what is saved, in words
+    table: Any  # a `Table`, or `Partitions`
+    task: Any
     try:
-        with computing(given.workers, given.scheduler), progress_bar("reading"):
-            table, task, name = (load_partitions if many else load_task)(data, given)
+        where = computing(given.workers, given.scheduler, state.say)
+        with where, progress_bar("reading"):
+            if many:
+                table, task, name = load_partitions(data, given, given)
+            else:
+                table, task, name = load_task(data, given)
             study = run_study(
                 task,
                 given,

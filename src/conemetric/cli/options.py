@@ -25,8 +25,8 @@ import typer
 from ..datasets import ALIASES, BUNDLED
 from ..ranking.engines import ENGINES
 from ..studies.options import AdaptOptions, Options
-from .files import check_file
 from .invocation import state
+from .reading.reading import Reading, Sources, check_file
 
 DATA_PANEL, FIT_PANEL = "Reading the data", "Learning and judging"
 
@@ -153,41 +153,12 @@ MaxRows = Annotated[Number, most_rows(MAX_ROWS)]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reading:
-    """How to read the data: which columns are what, and how the file is written."""
-
-    label: Text = None
-    labels: File = None
-    target: str = "auto"
-    pairs: File = None
-    triplets: File = None
-    groups: Text = None
-    id_column: Text = None
-    ignore: Names = None
-    words: Names = None
-    numbers: Names = None
-    drop_missing: bool = False
-    separator: Text = None
-    decimal: Text = None
-    encoding: Text = None
-    header: bool | None = None
-    missing: Names = None
+class Dialect(Reading):
+    """How a CSV file is written."""
 
     def offers(self, name: str) -> bool:
         """Whether this field is an option of the command."""
         return any(parameter.name == name for parameter in options_of(type(self)))
-
-    def remedies(self, joint: str = ", or ", **advice: str) -> str:
-        """Other remedies: the advice whose option this command offers."""
-        return "".join(f"{joint}{text}" for name, text in advice.items() if self.offers(name))
-
-
-DIALECT = ("separator", "decimal", "encoding", "header")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Dialect(Reading):
-    """How a CSV file is written."""
 
     separator: Annotated[Text, _data("MARK", "CSV field separator; default: detected.")] = None
     decimal: Annotated[Text, _data("MARK", "CSV decimal mark, . or ,; default: detected.")] = None
@@ -281,7 +252,7 @@ MAP = "What to map: queries (the index stays), both, or auto, the more reliable 
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sources:
+class CollectionFiles(Sources):
     """Where queries, documents and judgements are, and which other scores to learn with."""
 
     queries: Annotated[File, _data("FILE", QUERIES)] = None

@@ -9,17 +9,10 @@ import typer
 from rich.markup import escape
 
 from ..core.slices import slices
-from .files import (
-    DECISION,
-    DEFAULT_FOLDER,
-    as_rows,
-    check_file,
-    check_free,
-    latest_written,
-    write_csv,
-)
+from .files import DECISION, DEFAULT_FOLDER, as_rows, check_free, latest_written, write_csv
 from .invocation import progress_bar, state
 from .options import Command, Dialect, DropMissing, IdColumn, Out, Overwrite, check_data, option
+from .reading.reading import check_file
 from .using import SHOWN
 from .wording import all_of_them, grid, plural
 

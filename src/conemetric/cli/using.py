@@ -8,9 +8,10 @@ import typer
 from rich.markup import escape
 
 from ..datasets import ALIASES, BUNDLED, load_bundled
-from .files import check_file, check_free
+from .files import check_free
 from .invocation import progress_bar, state
 from .options import Command, Dialect, DropMissing, IdColumn, Metric, Out, Overwrite, Rows, option
+from .reading.reading import check_file
 from .wording import all_of_them, grid, plural, promise_values
 
 SHOWN, SHOWN_NEIGHBOURS = 20, 5  # rows, and neighbours of each, that fit on a screen

@@ -9,9 +9,10 @@ from typing import Annotated, Any
 import typer
 from rich.markup import escape
 
-from .files import check_file, output_folder, write_csv
+from .files import output_folder, write_csv
 from .invocation import state
 from .options import Command, Dialect, IdColumn, Metric, Overwrite, Seed, option
+from .reading.reading import check_file
 from .wording import filled_grid, plural, promise_values
 
 COLUMNS = {

@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import shlex
 import subprocess
 from collections.abc import Iterable
@@ -18,13 +17,6 @@ from ..core.wording import first_few, listed, plural  # noqa: F401
 if TYPE_CHECKING:
     from ..engine.certificate import Certificate
     from ..evaluation.thresholds import ThresholdPromise
-
-
-def argument(name: str) -> str:
-    """A name as an argument on the command line, in quotation marks that every shell takes, if any."""
-    if re.fullmatch(r"[\w.+/:@%-]+", name):
-        return name
-    return shlex.quote(name) if re.search(r'["$`\\!]', name) else f'"{name}"'
 
 
 def all_of_them(n: int, complete: bool) -> list[str]:

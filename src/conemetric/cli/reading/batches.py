@@ -11,10 +11,10 @@ import polars.selectors as cs
 from polars.io.plugins import register_io_source
 
 from ...core.progress import emit
+from ...core.wording import plural
 from ...storage import LearnedMetric, atomic_path
-from ..options import Reading
-from ..wording import plural
 from .intake import check_width, is_vector, learned_names, rows_as_learned
+from .reading import Reading
 from .tables import ARRAYS, TABLES, check_numbers, ending_of, load_arrays, readable, scan, unzipped
 
 BATCH = 1 << 22  # numbers in a batch: 32 MB in double precision

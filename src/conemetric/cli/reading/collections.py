@@ -12,13 +12,12 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.pipeline import make_pipeline
 
 from ...core.extras import require
+from ...core.wording import listed, plural
 from ...datasets import reference_pages
 from ...studies.adapting import Collection
-from ..files import check_file
-from ..options import Sources
-from ..wording import listed, plural
 from .dialects import NUMBER, SAMPLE, decoded, separator_of
 from .intake import column_matrix, is_vector, row_numbers
+from .reading import Sources, check_file
 from .tables import ARRAYS, LINES, TABLES, check_numbers, ending_of, load_arrays, read_frame
 
 DIRECTIONS = 64  # of word counts, for the bundled pages: seconds to learn from

@@ -23,7 +23,7 @@ from ...tables.dates import (
 from ...tables.numerals import GROUPING, IS_NEGATIVE, SCALES, NumberSpelling
 from ...tables.recognition import NUMBER_CLASSES, recognise
 from ...tables.spelling import FEWEST_VALUES, MOST_SLIPS, Spelling
-from ..wording import argument
+from .reading import argument
 
 LARGEST = float(np.finfo(np.float64).max ** 0.5)  # of numbers that can be squared
 ASKED_FOR = "words asked for"  # a kind of column whose type says so: it may spell numbers or dates

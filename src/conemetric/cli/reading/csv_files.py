@@ -13,10 +13,10 @@ from typing import NamedTuple, NoReturn
 
 import polars as pl
 
-from ..options import DIALECT, Reading
-from ..wording import first_few, listed, plural
+from ...core.wording import first_few, listed, plural
 from .dialects import FORMULA, MISSING, MISSING_LABELS, NAMED_SEPARATORS, UTF8, Dialect, sniff
 from .layout import name_of
+from .reading import DIALECT, Reading
 
 INDEX = "index", "row index"  # the name of a first column without one, mostly that of the rows
 MOST_NAMED = 4  # columns in a remark

@@ -13,7 +13,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO
 
-from ..options import DIALECT, Reading
 from .layout import (
     MOST_BELOW,
     MOSTLY,
@@ -26,6 +25,7 @@ from .layout import (
     name_of,
     typical,
 )
+from .reading import DIALECT, Reading
 
 # what pandas reads as missing, and the question mark of the files of UCI
 MISSING = ["", "NA", "N/A", "n/a", "NaN", "nan", "-NaN", "-nan", "null", "NULL", "None", "?"]

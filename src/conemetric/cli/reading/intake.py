@@ -12,6 +12,7 @@ import polars as pl
 
 from ...constraints.labels import first_means_none, is_continuous
 from ...core.warn import collected_warnings
+from ...core.wording import first_few, listed, plural
 from ...storage import LearnedMetric
 from ...tables import TableEncoder
 from ...tables.columns import positions
@@ -21,11 +22,10 @@ from ...tables.numerals import NumberSpelling
 from ...tables.recognition import recognise
 from ...tables.spelling import FEWEST_VALUES, MOST_SLIPS, Spelling
 from ...tables.times import TimeSpelling
-from ..options import Reading
-from ..wording import argument, first_few, listed, plural
 from . import columns
 from .columns import ASKED_FOR, Kinds, Spelled, tell_slips, typed_column
 from .csv_files import decimal_mark, first_lines
+from .reading import Reading, argument
 
 LISTED = 6  # columns in a line
 SMALL = (pl.Float32, pl.Int8, pl.Int16, pl.UInt8, pl.UInt16, pl.Boolean)  # exact in float32

@@ -7,14 +7,13 @@ import numpy as np
 import polars as pl
 
 from ...constraints.labels import MAX_CLASS_VALUES, is_continuous
+from ...core.wording import listed, plural
 from ...datasets import ALIASES, BUNDLED, load_bundled
 from ...studies.constrained import Paired, Ranked
 from ...studies.giveaway import find_giveaway
 from ...studies.supervision import Labelled, Measured, Task
-from ..files import check_file
-from ..options import Reading
-from ..wording import argument, listed, plural
 from .intake import Learned, Table, row_numbers
+from .reading import Reading, argument, check_file
 from .tables import read_frame, read_table
 
 # different whole numbers among the labels; fewer are hardly a quantity, and nothing is said

@@ -14,15 +14,14 @@ import numpy as np
 import polars as pl
 
 from ...core.extras import require
+from ...core.wording import plural
+from ...studies.options import Options
 from ...studies.partitioned import Partitioned
 from ...tables.spelling import Spelling
-from ..invocation import state
-from ..learn import Learn
-from ..options import DIALECT, Reading
-from ..wording import plural
 from . import intake
 from .columns import typed_column
 from .loading import giveaway_in_words
+from .reading import DIALECT, Reading
 
 FIRST_ROWS = 100_000  # of the first file, read to choose the columns
 # of a partition's numbers: 64 MB, so that there are few and a worker can hold several
@@ -87,7 +86,9 @@ class Partitions(NamedTuple):
         return columns
 
 
-def load_partitions(pattern: str | None, given: Learn) -> tuple[Partitions, Partitioned, str]:
+def load_partitions(
+    pattern: str | None, given: Reading, options: Options
+) -> tuple[Partitions, Partitioned, str]:
     """The partitions, the task they make, and a name for it; refuses options that need one file."""
     for name in ONE_FILE:
         if getattr(given, name) != getattr(type(given), name):
@@ -97,7 +98,7 @@ def load_partitions(pattern: str | None, given: Learn) -> tuple[Partitions, Part
                 "--workers and --scheduler."
             )
     found = find_partitions(pattern, given)
-    task = Partitioned.of(found.read, found.sizes, given, given.target)
+    task = Partitioned.of(found.read, found.sizes, options, given.target)
     giveaway = giveaway_in_words(task.X, found.names, task.y, given.label, False)
     task = replace(task, label=given.label, kinds=found.kinds, giveaway=giveaway)
     if giveaway:
@@ -203,9 +204,12 @@ def read_partition(
 
 
 @contextmanager
-def computing(workers: int | None, scheduler: str | None) -> Iterator[None]:
+def computing(
+    workers: int | None, scheduler: str | None, say: Callable[[str], None]
+) -> Iterator[None]:
     """Compute on worker processes of this machine, on the cluster of a scheduler, or, with
-    neither, in this process: a few partitions at a time, out of core if memory is short.
+    neither, in this process: a few partitions at a time, out of core if memory is short. ``say``
+    tells the user where.
     """
     if workers is not None and scheduler is not None:
         raise ValueError("got --workers and --scheduler; give one of them.")
@@ -226,5 +230,5 @@ def computing(workers: int | None, scheduler: str | None) -> Iterator[None]:
             opened.enter_context(local)
         client = opened.enter_context(distributed.Client(scheduler or local))
         count = len(client.scheduler_info(n_workers=-1)["workers"])
-        state.say(f"computing on {plural(count, 'worker')}; dashboard: {client.dashboard_link}")
+        say(f"computing on {plural(count, 'worker')}; dashboard: {client.dashboard_link}")
         yield

@@ -10,11 +10,10 @@ from ...export import postgres_connection, postgres_scores
 from ...ranking.engines import ENGINES
 from ...ranking.lexical import BM25Vectors
 from ...studies.adapting import Collection
-from ..files import check_file
-from ..options import Sources
 from .collections import known_lines
 from .dialects import decoded
 from .intake import row_numbers
+from .reading import Sources, check_file
 
 BM25 = "bm25"
 WORDS = "words"  # the column that PostgreSQL scores

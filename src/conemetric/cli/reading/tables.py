@@ -13,19 +13,19 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
+from ...core.wording import plural
 from ...storage import LearnedMetric
-from ..files import check_file
-from ..invocation import state
-from ..options import Reading
-from ..wording import plural
 from . import intake
 from .csv_files import explain, is_text, scan_text
 from .dialects import decoded
 from .intake import Learned, Table
+from .reading import Reading, check_file
 
 TABLES = (".csv", ".tsv", ".parquet", ".pq")
 ARRAYS = (".npy", ".npz")
 LINES = (".jsonl", ".ndjson")
+# folders of unpacked files: lazy frames read them later; each is removed when this list is
+UNPACKED: list[tempfile.TemporaryDirectory[str]] = []
 
 
 def read_table(path: str | Path, reading: Reading, learned: Learned | None = None) -> Table:
@@ -45,10 +45,12 @@ def read_table(path: str | Path, reading: Reading, learned: Learned | None = Non
 
 
 def unzipped(path: Path) -> Path:
-    """The file, or what a gzipped one holds, in a folder that is removed when the command ends."""
+    """The file, or what a gzipped one holds, in a folder that is removed when the process ends."""
     if path.suffix.lower() != ".gz":
         return path
-    plain = Path(state.at_end.enter_context(tempfile.TemporaryDirectory())) / path.stem
+    folder = tempfile.TemporaryDirectory()
+    UNPACKED.append(folder)
+    plain = Path(folder.name) / path.stem
     try:
         with gzip.open(path) as packed, plain.open("wb") as file:
             shutil.copyfileobj(packed, file)
