@@ -21,7 +21,7 @@ from ..operators.bilinear import from_comparisons
 from ..problems.bilinear import BilinearProgram
 from ..problems.frobenius import FrobeniusProgram
 from .comparisons import Remembered, TrainingData
-from .top_k import search, unit_rows
+from .top_k import centre_of, search, unit_rows
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class BilinearForm:
 
     def centred(self, queries: Any, documents: Any) -> tuple[Any, Any]:
         """The same points, moved as far as no comparison depends on it."""
-        return queries, documents - documents.mean(0)
+        return queries, documents - centre_of(documents)
 
     def matrix(self, map_: Any) -> Any:
         """The matrix of the program that corresponds to a map."""
@@ -129,7 +129,7 @@ class DistanceForm:
         return float(((queries - worse) ** 2).sum(1).mean())
 
     def centred(self, queries: Any, documents: Any) -> tuple[Any, Any]:
-        centre = documents.mean(0)
+        centre = centre_of(documents)
         return queries - centre, documents - centre
 
     def operator(self, queries: Any, documents: Any, triplets: np.ndarray) -> Operator:
