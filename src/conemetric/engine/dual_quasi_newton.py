@@ -111,9 +111,12 @@ class DualQuasiNewton(Solver):
         resumed = operator.space.resume(operator, *names) if self.save_every else None
         if resumed is not None:
             return problem.evaluate(resumed["u"]), resumed["evaluations"]
+        cold = problem.start()
         if start is None:
-            return problem.start(), 1
-        return problem.evaluate(problem.project(operator.constraint_vector(start))), 1
+            return cold, 1
+        # those of another program, with other weights, can be so bad that no step leads away
+        warm = problem.evaluate(problem.project(operator.constraint_vector(start)))
+        return (warm if warm.dual > cold.dual else cold), 2
 
     def _search(
         self, problem: SpectralDual, point: Evaluation, direction: Array, memory: "CurvatureMemory"

@@ -22,7 +22,7 @@ from . import column_operator as columns
 from .bilinear_operator import from_comparisons
 from .bilinear_program import BilinearProgram
 from .comparisons import Remembered, TrainingData
-from .top_k import search, unit_rows
+from .top_k import centre_of, search, unit_rows
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class BilinearForm:
 
     def centred(self, queries: Any, documents: Any) -> tuple[Any, Any]:
         """The same points, moved as far as no comparison depends on it."""
-        return queries, documents - documents.mean(0)
+        return queries, documents - centre_of(documents)
 
     def matrix(self, map_: Any) -> Any:
         """The matrix of the program that corresponds to a map."""
@@ -130,7 +130,7 @@ class DistanceForm:
         return float(((queries - worse) ** 2).sum(1).mean())
 
     def centred(self, queries: Any, documents: Any) -> tuple[Any, Any]:
-        centre = documents.mean(0)
+        centre = centre_of(documents)
         return queries - centre, documents - centre
 
     def operator(self, queries: Any, documents: Any, triplets: np.ndarray) -> Operator:

@@ -152,6 +152,22 @@ def test_warm_start_saves_iterations(iris):
     assert metric.n_iter_ < FrobMetric(C=metric.C_, tol=1e-5).fit(X, y).n_iter_
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("seed", [10, 19, 26])
+def test_a_warm_start_worse_than_a_cold_one_is_not_kept(seed):
+    """Multipliers that were right for other weights and a C 500 times smaller."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(20, 4))
+    triplets = np.array([rng.choice(20, 3, replace=False) for _ in range(60)])
+    before, after = 10.0 ** rng.uniform(-3, 3, 60), 10.0 ** rng.uniform(-3, 3, 40)
+    metric = FrobMetric(C=1.0, loss="logistic", warm_start=True)
+    metric.fit(X, triplets=triplets, sample_weight=before).set_params(C=500.0)
+    metric.fit(X, triplets=triplets[:40], sample_weight=after)
+    cold = FrobMetric(C=500.0, loss="logistic").fit(X, triplets=triplets[:40], sample_weight=after)
+    assert metric.history_["dual"][0] >= cold.history_["dual"][0]
+    assert metric.certificate_.status == cold.certificate_.status == "converged"
+
+
 @pytest.mark.parametrize("labelled", [False, True])
 def test_warm_start_takes_more_triplets_than_before(iris, asarray, labelled):
     """Judgements or rows are added; the optimum is that of all of them, reached sooner."""
