@@ -168,5 +168,5 @@ def test_labels_come_back_with_their_dtype(labels):
 
 @pytest.mark.parametrize("labels", [np.array([1j]), np.array([None], object)])
 def test_labels_that_json_lacks_are_refused(labels):
-    with pytest.raises(TypeError, match="cannot be stored"):
+    with pytest.raises(TypeError, match="cannot be saved; pass text"):
         labels_state(labels)
