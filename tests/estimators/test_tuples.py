@@ -488,14 +488,18 @@ def test_comparisons_of_pairs_take_every_pair(seed):
     pairs = np.array([rng.choice(40, 2, replace=False) for _ in range(50)])
     similar = rng.random(50) < rng.uniform(0.05, 0.95)
     similar[:2] = True, False
-    compared = quadruplets_from_pairs(pairs, similar, 3)
+    length = rng.random(50)
+    compared = quadruplets_from_pairs(pairs, similar, length, 3)
     assert similar[compared[:, 0]].all()
     assert not similar[compared[:, 1]].any()
-    assert len(np.unique(compared, axis=0)) == len(compared) <= 3 * max(sum(similar), sum(~similar))
+    assert len(np.unique(compared, axis=0)) == len(compared) <= 3 * 50
     ends = {tuple(sorted(pair)) for pair in pairs[similar].tolist()}
     ends &= {tuple(sorted(pair)) for pair in pairs[~similar].tolist()}
     if not ends:
-        assert set(compared.ravel()) == set(range(50))
+        apart = np.flatnonzero(~similar)
+        near = apart[np.argsort(length[apart])[: -(-len(apart) // 3)]]
+        assert set(compared[:, 0]) == set(np.flatnonzero(similar))
+        assert set(compared[:, 1]) == set(near)
 
 
 def test_weights_of_pairs_are_those_of_their_comparisons():

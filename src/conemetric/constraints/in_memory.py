@@ -25,6 +25,9 @@ from .labels import encode_labels
 # both: 1 to 10 make little difference (mean R2 of FrobMetric with 5-NN 0.67 to 0.64 on diabetes and
 # Friedman's three functions, 300 training rows)
 NEAR = 3
+# one in so many dissimilar pairs, the nearest, is learned from. AUC of FrobMetric on faces of people that it
+# was not learned from, with all and with a third of them: LFW 0.695 and 0.713, ORL 32 x 32 0.926 and 0.925
+NEAREST_OF_DISSIMILAR = 3
 
 
 @dataclass(frozen=True)
@@ -174,13 +177,20 @@ def check_triplets(triplets: Any, n_points: int) -> np.ndarray:
     return _checked(triplets, "triplets", 3, n_points, must_differ, remedy)
 
 
-def quadruplets_from_pairs(pairs: np.ndarray, similar: np.ndarray, n_rounds: int) -> np.ndarray:
-    """The numbers (m, 2) of similar and of dissimilar pairs to compare: in every round each pair is in
-    one comparison, or in several if there are fewer of its kind. Which ones are compared is drawn, always
-    in the same way, so that pairs in the order of a file are spread.
+def quadruplets_from_pairs(
+    pairs: np.ndarray, similar: np.ndarray, length: np.ndarray, n_rounds: int
+) -> np.ndarray:
+    """The numbers (m, 2) of similar and of dissimilar pairs to compare. Of the dissimilar ones, those
+    that are nearest by their ``length``, as impostors are: the others are told apart anyhow. In
+    every round each of these pairs is in one comparison, or in several if there are fewer of its kind.
+    Which ones are compared is drawn, always in the same way, so that pairs in the order of a file are
+    spread.
     """
     rng = np.random.default_rng(0)
-    kinds = np.flatnonzero(similar), np.flatnonzero(~similar)
+    apart = np.flatnonzero(~similar)
+    n_nearest = -(-len(apart) // NEAREST_OF_DISSIMILAR)
+    nearest_apart = apart[np.argsort(length[apart], kind="stable")[:n_nearest]]
+    kinds = np.flatnonzero(similar), nearest_apart
     n = max(map(len, kinds))
     rounds = []
     for _ in range(n_rounds):

@@ -27,6 +27,7 @@ from ..core.warn import warn_user
 from ..core.weights import check_range, check_weights, class_factors
 from ..neighbours.precomputed import precomputed_neighbours
 from ..neighbours.search import neighbours_by_label, sample_rows, sample_size
+from ..operators import from_pairs
 from .base import SOLVER_PARAMETERS, MahalanobisMetric, Seed
 from .checks import WEIGHTS, because
 from .fit_warnings import warn_if_unscaled
@@ -311,8 +312,8 @@ class TripletMetric(SupervisedMetric):
             k; (i, j, k, l) that row i is closer to row j than row k to row l.
         pairs : integer array-like (m, 2), default=None
             Used instead of y: pairs of rows of X, in memory. Similar pairs are to be closer than
-            dissimilar ones: each pair is compared with three or more of the other kind, as a
-            quadruplet. ``threshold_`` is then the best for these pairs.
+            dissimilar ones: each is compared with three or more of the third of these that are
+            nearest, as quadruplets. ``threshold_`` is then the best for these pairs.
         similar : array-like (m,), default=None
             Which of the pairs are similar; the others are dissimilar: True and False, 1 and 0, or +1
             and -1.
@@ -336,20 +337,22 @@ class TripletMetric(SupervisedMetric):
         """
         if pairs is not None or similar is not None:
             self._check_pairs(X, triplets, pairs, similar, neighbors)
-            return self._fit_pairs(X, pairs, similar, sample_weight)
+            return self._fit_pairs(X, pairs, similar, sample_weight, checkpoint)
         given = Supervision(X, y, triplets, None, neighbors, sample_weight, target)
         return self._learn(self._constraints(given, checkpoint))
 
-    def _fit_pairs(self, X, pairs, similar, sample_weight):
+    def _fit_pairs(self, X, pairs, similar, sample_weight, checkpoint):
         """Learn from comparisons of similar pairs with dissimilar ones, and set the threshold."""
-        pairs = in_memory.check_pairs(pairs, look_up(X, self.preprocessor).shape[0])
+        points = validate_points(self, look_up(X, self.preprocessor), reset=True, min_samples=2)
+        pairs = in_memory.check_pairs(pairs, len(points))
         similar = in_memory.check_similar(similar, len(pairs))
-        quadruplets, weights = _compared(pairs, similar, sample_weight)
-        given = self._constraints(Supervision(X, index=quadruplets, sample_weight=weights))
-        self._learn(given)
-        assert not isinstance(given, ConstraintsInBlocks)  # rows in memory
-        pairs = like(pairs, given.points, namespace(given.points).int64)
-        return self._calibrate(self._distances(given.points, pairs), similar)
+        index = like(pairs, points, namespace(points).int64)
+        operator = from_pairs(points, index)
+        length = to_numpy(operator.combine(operator.pair_lengths))
+        quadruplets, weights = _compared(pairs, similar, length, sample_weight)
+        supervision = Supervision(X, index=quadruplets, sample_weight=weights)
+        self._learn(self._constraints(supervision, checkpoint))
+        return self._calibrate(self._distances(points, index), similar)
 
     def _check_pairs(self, X, triplets, pairs, similar, neighbors):
         """Refuse what does not go with pairs."""
@@ -370,7 +373,7 @@ class TripletMetric(SupervisedMetric):
         """Learn the metric from validated triplets, and store it."""
 
 
-def _compared(pairs, similar, sample_weight):
+def _compared(pairs, similar, length, sample_weight):
     """Quadruplets of rows, similar pairs first, and their weights, from pairs and theirs."""
     weights = None if sample_weight is None else check_weights(sample_weight, len(pairs), "pairs")
     known = np.ones(len(pairs), bool) if weights is None else weights > 0
@@ -380,7 +383,9 @@ def _compared(pairs, similar, sample_weight):
             f"similar calls {n_similar} of {int(known.sum())} pairs similar; give pairs of both kinds."
         )
     numbers = np.flatnonzero(known)
-    compared = numbers[in_memory.quadruplets_from_pairs(pairs[known], similar[known], ROUNDS)]
+    compared = numbers[
+        in_memory.quadruplets_from_pairs(pairs[known], similar[known], length[known], ROUNDS)
+    ]
     if len(compared) == 0:
         raise ValueError(
             "every pair is marked similar and dissimilar; drop pairs that contradict each other."
