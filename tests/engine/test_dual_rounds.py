@@ -12,7 +12,7 @@ from conemetric.engine import dual_rounds
 from conemetric.engine.dual_quasi_newton import DualQuasiNewton
 from conemetric.engine.frobenius import FrobeniusProgram
 from conemetric.engine.mixture import Mixture
-from conemetric.engine.operators import from_triplets
+from conemetric.engine.operators import MatrixOperator, from_triplets
 from conemetric.ranking.bilinear_operator import from_comparisons
 from conemetric.ranking.bilinear_program import BilinearProgram
 
@@ -24,6 +24,17 @@ def always(monkeypatch):
     monkeypatch.setattr(dual_rounds, "MAX_FREE_SHARE", 1.0)
     monkeypatch.setattr(dual_rounds, "FEW_FROM", 4)
     monkeypatch.setattr(dual_rounds, "LONGEST", 5)
+
+
+def test_a_program_whose_operator_has_no_subsets_is_solved_whole(always):
+    rng = np.random.default_rng(0)
+    near, far = rng.normal(size=(2, 80, 4, 1))
+    problem = FrobeniusProgram(MatrixOperator(far @ far.mT - near @ near.mT), 3.0)
+    assert not problem.restrictable
+    result = DualQuasiNewton(tol=1e-6, max_iter=500).solve(problem)
+    assert result.certificate.status == "converged"
+    with pytest.raises(TypeError, match=r"MatrixOperator has no subsets.*restrictable"):
+        problem.restricted(np.arange(3), result.dual_point)
 
 
 PROGRAMS = ("plain", "weights", "prior", "scores")

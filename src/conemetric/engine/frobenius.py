@@ -25,7 +25,7 @@ from ..core import spectral
 from ..core.arrays import Array, Values, float64, like
 from ..core.vectors import ARRAYS, Reduction, clipped, total
 from .losses import LOSSES, weighted_sum
-from .operators.base import Operator
+from .operators.base import Operator, RestrictableOperator
 from .program import Evaluation, Primal, SpectralProgram
 
 UNEVEN = 0.1  # smallest size of a constraint that counts, relative to the mean
@@ -57,7 +57,8 @@ class FrobeniusProgram(SpectralProgram):
         self.prior = self.offset = None if prior is None else like(prior, operator.reference)
         self.rounding = EIGH_ERROR * operator.n_features * operator.eps
         self.linear, self.interior, self.curved = 1.0, self.loss.steep, not self.loss.linear
-        self.restrictable = operator.space is ARRAYS and not self.loss.steep
+        has_subsets = isinstance(operator, RestrictableOperator) and operator.space is ARRAYS
+        self.restrictable = has_subsets and not self.loss.steep
 
     @cached_property
     def sizes(self) -> Values:  # type: ignore[override]
@@ -109,12 +110,18 @@ class FrobeniusProgram(SpectralProgram):
 
     def restricted(self, index: Array, u: Array) -> Self:
         """The program of the constraints ``index``, with all other multipliers fixed as in u."""
+        operator = self.operator
+        if not isinstance(operator, RestrictableOperator):
+            raise TypeError(
+                f"{type(operator).__name__} has no subsets, so that its program has no restrictions; "
+                "ask `restrictable` first."
+            )
         fixed = u + 0
         fixed[index] = 0
-        change, (gain,) = self.operator.adjoint_and(fixed, self.gain(fixed))
+        change, (gain,) = operator.adjoint_and(fixed, self.gain(fixed))
         mean = change / 2 if self.prior is None else change / 2 + self.prior
         part = copy(self)
-        part.operator = self.operator.subset(index)
+        part.operator = operator.subset(index)
         part.constant = self.constant + gain - float((float64(change) * float64(mean)).sum())
         part.prior = part.offset = mean + change / 2
         for name in ("unit", "lower", "upper", "sizes"):

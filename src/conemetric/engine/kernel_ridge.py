@@ -8,14 +8,15 @@ entries of K block by block in float64. With very many rows f is a sum over some
 """
 
 from collections.abc import Callable
-from ctypes import CFUNCTYPE, PYFUNCTYPE, byref, c_char_p, c_int64, c_void_p, py_object, pythonapi
+from ctypes import CFUNCTYPE, byref, c_int64, c_void_p
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from types import ModuleType
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
-from scipy.linalg import cython_lapack, get_lapack_funcs, solve_triangular
+from numba.extending import get_cython_function_address
+from scipy.linalg import get_lapack_funcs, solve_triangular
 from scipy.spatial.distance import cdist
 
 from ..core.arrays import Array, float64, identity, is_torch, like, namespace, on_device, zeros
@@ -160,11 +161,16 @@ def ridge_solver(K: Array, ridge: float | Array) -> Map | None:
 
 @cache
 def _potrf(precision: str) -> Callable[..., None]:
-    """LAPACK's function by its address: by SciPy's, which keeps the GIL, threads would take turns."""
-    capsule = cython_lapack.__pyx_capi__[{"f": "spotrf", "d": "dpotrf"}[precision]]
-    name = PYFUNCTYPE(c_char_p, py_object)(("PyCapsule_GetName", pythonapi))(capsule)
-    find = PYFUNCTYPE(c_void_p, py_object, c_char_p)(("PyCapsule_GetPointer", pythonapi))
-    return CFUNCTYPE(None, *[c_void_p] * 5)(find(capsule, name))
+    """LAPACK's Cholesky factorisation by its address, where SciPy keeps it for compiled callers.
+
+    The settings of a decision are tried in threads. Those would take turns in SciPy's function for
+    Python, which keeps the GIL: a fit takes 1.1 to 1.4 times as long. NumPy's lets other threads
+    run, but copies the matrix twice: 1.1 to 1.9 times as long (docs/speed.md).
+    """
+    function = {"f": "spotrf", "d": "dpotrf"}[precision]
+    address = get_cython_function_address("scipy.linalg.cython_lapack", function)
+    # which half is read, n, the matrix, its leading dimension, whether it failed
+    return CFUNCTYPE(None, *[c_void_p] * 5)(address)
 
 
 def in_blocks(function: Map, A: Array, width: int, dtype: Any = None) -> Array:

@@ -16,10 +16,10 @@ from typing import Any, Self
 import numpy as np
 
 from ..core.arrays import like, namespace, zeros
-from ..engine.operators.base import Operator, kernels_of, starts
+from ..engine.operators.base import RestrictableOperator, kernels_of, starts
 
 
-class BilinearOperator(Operator):
+class BilinearOperator(RestrictableOperator):
     """Comparisons of documents for queries; see the module docstring.
 
     `from_comparisons` centres the documents; ``query`` and ``document`` are the unique pairs,

@@ -11,13 +11,13 @@ so that whatever holds for a matrix holds for both together.
 from typing import Any
 
 from ..core.arrays import like, zeros
-from ..engine.operators.base import Operator
+from ..engine.operators.base import RestrictableOperator
 
 
-class WithColumns(Operator):
+class WithColumns(RestrictableOperator):
     """The constraints of ``operator`` with ``columns`` (m, c) besides; see the module docstring."""
 
-    def __init__(self, operator: Operator, columns: Any):
+    def __init__(self, operator: RestrictableOperator, columns: Any):
         self.operator, self.reference = operator, operator.reference
         self.columns = like(columns, operator.reference)
         self.n_constraints = operator.n_constraints

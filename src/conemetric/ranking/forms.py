@@ -16,7 +16,7 @@ from ..core import spectral
 from ..core.arrays import float64, like, namespace, transposed
 from ..engine.frobenius import FrobeniusProgram
 from ..engine.operators import from_triplets
-from ..engine.operators.base import Operator
+from ..engine.operators.base import DifferenceOperator
 from ..estimators.prior import prior_matrix
 from . import column_operator as columns
 from .bilinear_operator import from_comparisons
@@ -133,7 +133,7 @@ class DistanceForm:
         centre = centre_of(documents)
         return queries - centre, documents - centre
 
-    def operator(self, queries: Any, documents: Any, triplets: np.ndarray) -> Operator:
+    def operator(self, queries: Any, documents: Any, triplets: np.ndarray) -> DifferenceOperator:
         points = namespace(queries).concat([queries, documents])
         return from_triplets(points, triplets + np.array([0, len(queries), len(queries)]))
 

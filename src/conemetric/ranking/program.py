@@ -14,7 +14,7 @@ import numpy as np
 
 from ..core.arrays import float64, like, to_numpy
 from ..engine.frobenius import FrobeniusProgram
-from ..engine.operators.base import Operator
+from ..engine.operators.base import Operator, RestrictableOperator
 from .candidates import Setting
 from .column_operator import WithColumns, concatenated
 from .columns import Columns, Pool
@@ -112,7 +112,7 @@ class RankingProgram:
         queries, documents = (X @ comparisons.T for X in self.form.centred(*rows))
         return replace(part, queries=queries, documents=documents)
 
-    def operator(self, mapped: Remembered) -> Operator:
+    def operator(self, mapped: Remembered) -> RestrictableOperator:
         """The operator of what is compared, with its columns."""
         comparisons = mapped.comparisons
         operator = self.form.operator(mapped.queries, mapped.documents, comparisons.triplets)

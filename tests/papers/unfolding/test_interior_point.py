@@ -10,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 from conemetric.core.arrays import to_numpy
 from conemetric.core.cholesky import cholesky_solver
 from conemetric.core.spectral import NearProduct, psd_derivative
-from conemetric.engine.operators import MatrixOperator
+from conemetric.engine.operators import MatrixOperator, from_pairs
 from conemetric.engine.sdp import SemidefiniteProgram
 from conemetric.papers.unfolding.edges import EdgeOperator, ReducedEdges
 from conemetric.papers.unfolding.interior_point import InteriorPoint, PathPoint, System
@@ -44,6 +44,15 @@ def test_optimum_agrees_with_a_conic_solver(redundant, seed):
     assert result.certificate.primal == pytest.approx(expected, rel=1e-5, abs=1e-6)
     assert np.all(result.history["dual"] <= expected + 1e-5 * (1 + abs(expected)))
     assert result.n_iter <= 30
+
+
+@pytest.mark.parametrize("start", [None, np.ones((3, 2))])
+def test_an_operator_without_a_newton_matrix_is_refused_before_the_first_step(start):
+    X = np.random.default_rng(0).normal(size=(6, 3))
+    operator = from_pairs(X, np.array([[0, 1], [2, 3]]))
+    problem = SemidefiniteProgram(operator, np.eye(3), np.ones(2), 1.0, True)
+    with pytest.raises(TypeError, match=r"Newton matrix.*PairOperator has none.*DualQuasiNewton"):
+        next(InteriorPoint().steps(problem, start))
 
 
 def curvature(asarray, n, k, seed=0):

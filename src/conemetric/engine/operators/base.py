@@ -53,10 +53,6 @@ class Operator(ABC):
         """A*(u) for a certificate, with all digits even if pairs nearly coincide."""
         return self.adjoint(u)
 
-    def subset(self, index: Any) -> "Operator":
-        """The operator of the constraints ``index``, with only the points and pairs they need."""
-        raise NotImplementedError(f"{type(self).__name__} has no subsets.")
-
     def adjoint_product(self, u: Any, Y: Any) -> Any:
         """A*(u) Y."""
         return self.adjoint(u) @ Y
@@ -77,10 +73,6 @@ class Operator(ABC):
 
         y = conjugate_gradients(product, change * used, damping)
         return L + self.adjoint_product(y, L)
-
-    def newton_matrix(self, curvature: NearProduct) -> Any:
-        """The m x m matrix of <A_r, W(A_s)>, with W = ``curvature``."""
-        raise NotImplementedError(f"{type(self).__name__} has no Newton matrix.")
 
     @property
     def space(self) -> VectorSpace:
@@ -129,6 +121,26 @@ class Operator(ABC):
         return like(values, self.empty_constraint_vector())
 
 
+class RestrictableOperator(Operator):
+    """An operator that can be restricted to some of its constraints: what a working set needs."""
+
+    @abstractmethod
+    def subset(self, index: Any) -> "RestrictableOperator":
+        """The operator of the constraints ``index``, with only the points and pairs they need."""
+
+    @abstractmethod
+    def astype(self, dtype: Any) -> "RestrictableOperator":
+        """The same operator in another precision."""
+
+
+class NewtonOperator(Operator):
+    """An operator that can form the matrix of a Newton step: what interior points need."""
+
+    @abstractmethod
+    def newton_matrix(self, curvature: NearProduct) -> Any:
+        """The m x m matrix of <A_r, W(A_s)>, with W = ``curvature``."""
+
+
 def kernels_of(X: Any) -> Any:
     """What the library of X does to pairs of rows: `engine.operators.numpy_pairs`, or `torch` on first use."""
     return import_module(".torch_pairs" if is_torch(X) else ".numpy_pairs", __package__)
@@ -164,7 +176,7 @@ def conjugate_gradients(product: Callable[[Any], Any], b: Any, damping: float) -
     return x
 
 
-class DifferenceOperator(Operator):
+class DifferenceOperator(RestrictableOperator):
     """Constraints on squared distances between rows of X; see the module docstring.
 
     X (n, D) is centred by `from_triplets` and `from_pairs`; ``a`` < ``b`` are the unique pairs,

@@ -8,10 +8,10 @@ from scipy import sparse
 
 from ...core.arrays import like, namespace, zeros
 from ...core.spectral import NearProduct
-from .base import Operator
+from .base import NewtonOperator
 
 
-class MatrixOperator(Operator):
+class MatrixOperator(NewtonOperator):
     """Operator of the symmetric parts of m matrices: (m, D, D), or a sequence, dense or sparse."""
 
     def __init__(self, matrices: Any):

@@ -18,13 +18,13 @@ from scipy.sparse.linalg import splu
 from ...core.arrays import identity, like, zeros
 from ...core.cholesky import cholesky_solver
 from ...core.spectral import NearProduct
-from ...engine.operators.base import Operator, kernels_of
+from ...engine.operators.base import NewtonOperator, RestrictableOperator, kernels_of
 
 AT_ONCE = 16  # matrices of the size of the kernel that a Newton matrix holds
 LEAST_DAMPING = 1e-14  # keeps a system with redundant edges regular
 
 
-class DistanceOperator(Operator):
+class DistanceOperator(NewtonOperator):
     """A_r = a_r a_r', where a_r'Y is the difference of Y along an edge."""
 
     @abstractmethod
@@ -55,7 +55,7 @@ class DistanceOperator(Operator):
         return partial(self.xp.matmul, self.xp.linalg.inv(scaled))
 
 
-class EdgeOperator(DistanceOperator):
+class EdgeOperator(DistanceOperator, RestrictableOperator):
     """Squared distances along the edges of a graph, of a kernel matrix over its points.
 
     ``edges`` (m, 2) are distinct pairs of different points; ``reference`` sets library, dtype and

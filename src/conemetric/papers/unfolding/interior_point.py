@@ -28,6 +28,7 @@ from ...core.arrays import Array, Values, arange, identity
 from ...core.cholesky import cholesky_solver
 from ...core.spectral import NearProduct, PSDPart, largest_eigenvalue
 from ...engine.certificate import relative_gap
+from ...engine.operators.base import NewtonOperator
 from ...engine.program import Evaluation
 from ...engine.sdp import ConstrainedProgram
 from ...engine.solver import Infeasible, Iterate, Solver, Steps
@@ -81,6 +82,17 @@ class InteriorPoint(Solver):
             state = state.advanced()
 
 
+def newton_operator(problem: ConstrainedProgram) -> NewtonOperator:
+    """The operator of ``problem``, which must be able to form the matrix of a Newton step."""
+    operator = problem.operator
+    if not isinstance(operator, NewtonOperator):
+        raise TypeError(
+            f"InteriorPoint needs the Newton matrix of its problem's operator, and "
+            f"{type(operator).__name__} has none; solve the problem by DualQuasiNewton."
+        )
+    return operator
+
+
 Move = tuple[Array, Array, Array, Array]  # dX, dZ, du, ds
 
 
@@ -97,7 +109,8 @@ class PathPoint:
 
     @classmethod
     def begin(cls, problem: ConstrainedProgram) -> Self:
-        operator, xp = problem.operator, problem.operator.xp
+        operator = newton_operator(problem)
+        xp = operator.xp
         b = problem.b
         one = identity(operator.n_features, b)
         size = abs(operator.forward(one)).mean()
@@ -115,7 +128,8 @@ class PathPoint:
         """A centred point (X Z = mu I) near a feasible X that is not definite, where all constraints
         are equalities; u is the one that misses C + X / sigma + A*(u) = Z the least.
         """
-        operator, b, one = problem.operator, problem.b, identity(len(factor), problem.b)
+        operator, b = newton_operator(problem), problem.b
+        one = identity(len(factor), b)
         X = factor @ factor.T + ADDED * abs(b).mean() / operator.forward(one).mean() * one
         gap = WIDE_GAP if len(b) <= WIDE_UP_TO else START_GAP
         Z = gap * (factor**2).sum() / len(one) * operator.xp.linalg.inv(X)
@@ -187,7 +201,8 @@ class System:
     @classmethod
     def of(cls, state: PathPoint) -> Self:
         p = state.problem
-        xp, operator = p.operator.xp, p.operator
+        operator = newton_operator(p)
+        xp = operator.xp
         Lx, Lz = xp.linalg.cholesky(state.X), xp.linalg.cholesky(state.Z)
         products = Lz.T @ Lx
         squares, vectors = xp.linalg.eigh(products.T @ products)
