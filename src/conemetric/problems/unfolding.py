@@ -14,7 +14,7 @@ lose, so a bound is loose, not false, where u is large. With <= a point is scale
 exceeded; with = Gauss-Newton steps make distances right to rounding where the edges allow it, and
 what is left is the violation. With equalities and flat cliques no kernel of full rank is feasible:
 `UnfoldingOnFace` is the program on the face that holds all feasible kernels (`problems.rigidity`).
-What is certified is still D, at multipliers of the original program (docs/mathematics.md).
+What is certified is still D, at multipliers of the original program (docs/mathematics).
 """
 
 from collections.abc import Callable

@@ -2,7 +2,7 @@
 
     phi(w) = 1/2 w'Lw + sum_i max over 0 <= l <= c_i of (l s_i - (l - a_i)^2 / (2 sigma)),      w >= 0
 
-with multipliers a for the margins s = 1 - Zw (docs/mathematics.md). Each step minimises the quadratic
+with multipliers a for the margins s = 1 - Zw (docs/mathematics). Each step minimises the quadratic
 model of phi over w >= 0 exactly (an active set on the few weights), then phi along the segment. Once the
 part of the gap due to the steps is below `MAX_STEP_RATIO` times that due to the multipliers, a becomes
 lam(w) and sigma grows. L may be singular: it is never inverted. The steps are in `newton_kernels`.
