@@ -4,7 +4,7 @@ from importlib.util import find_spec
 
 NEEDS = {
     "src/conemetric/neighbours/gpu.py": "torch",
-    "src/conemetric/operators/torch.py": "torch",
+    "src/conemetric/engine/operators/torch_pairs.py": "torch",
     "src/conemetric/ranking/lexical.py": "bm25s",
 }
 

@@ -10,7 +10,7 @@ from sklearn.model_selection import train_test_split
 from sklearn.neighbors import KNeighborsClassifier
 
 from conemetric import FrobMetric
-from conemetric.app.plotting import (
+from conemetric.plotting import (
     ConvergenceDisplay,
     MetricComparisonDisplay,
     SpectrumDisplay,

@@ -16,7 +16,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.pipeline import make_pipeline
 
 from conemetric import QueryAdapter, RelevanceMetric
-from conemetric.app.datasets import reference_pages
+from conemetric.datasets import reference_pages
 from conemetric.evaluation.statistics import paired_difference
 from conemetric.ranking.measures import ndcg, rank
 

@@ -13,7 +13,7 @@ import numpy as np
 from sklearn.decomposition import PCA
 
 from conemetric import numax_path
-from conemetric.evaluation.isometry import distortions
+from conemetric.papers.numax.measures import distortions
 
 
 def rows_needed(images, pairs, delta):

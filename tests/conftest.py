@@ -95,3 +95,14 @@ def dtype(request):
 def eps(dtype):
     """Relative tolerance that sums of a few thousand terms in ``dtype`` can be held to."""
     return 200 * float(np.finfo(dtype).eps)
+
+
+@pytest.fixture
+def few_trees(monkeypatch, coarse_search):
+    """Decisions by a coarse search, beside forests and boosting of few trees."""
+    from conemetric.studies.deciding import BASELINES
+
+    few = {"n_estimators": 10}, {"max_iter": 10}
+    for kind, models in BASELINES.items():
+        small = [partial(model, **size) for model, size in zip(models, few, strict=True)]
+        monkeypatch.setitem(BASELINES, kind, small)

@@ -32,7 +32,7 @@ from conemetric import (
     RelevanceMetric,
     solve_frobenius_sdp,
 )
-from conemetric.solvers.base import Certificate
+from conemetric.engine.certificate import Certificate
 
 ROUNDING = 1e-6  # relative, of an objective computed in another order
 LABELLED = {

@@ -125,7 +125,7 @@ def test_the_api_page_lists_every_public_name_once():
 
 
 def test_every_command_is_listed():
-    declared = pytest.importorskip("conemetric.app.cli.app").COMMANDS
+    declared = pytest.importorskip("conemetric.cli.app").COMMANDS
     commands = [command.__name__ for command in declared]
     page = (DOCS / "command_line.md").read_text()
     (line,) = re.findall(r"`conemetric learn \| (.*?)`", (ROOT / "README.md").read_text())

@@ -26,17 +26,20 @@ def run(code, **changes):
     command = [sys.executable, "-c", code]
     result = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert result.returncode == 0, result.stderr[-2000:]
+    return result.stderr
 
 
 def test_systems_that_cannot_fork_or_tell_our_cores():
     """Windows does neither; macOS does not tell on which cores a process may run."""
     others = "import os, numba, sklearn.datasets, sklearn.neighbors, sklearn.decomposition\n"
-    run(f"{others}del os.register_at_fork, os.sched_getaffinity\n{FIT}", OMP_NUM_THREADS="")
+    said = run(f"{others}del os.register_at_fork, os.sched_getaffinity\n{FIT}", OMP_NUM_THREADS="")
+    assert "NUMBA_CACHE_DIR" not in said
 
 
-def test_nothing_can_be_written(tmp_path):
-    """Kernels are compiled in every process then; a file in the place of each cache
-    folder forbids it to the superuser, too.
+@pytest.mark.parametrize("asked", ["", "home"])
+def test_nothing_can_be_written(asked, tmp_path):
+    """Kernels are compiled in every process then, which is said once; a file in the place of each
+    cache folder forbids it to the superuser, too.
     """
     copy = tmp_path / "site" / "conemetric"
     shutil.copytree(SOURCE, copy, ignore=shutil.ignore_patterns("__pycache__"))
@@ -44,10 +47,14 @@ def test_nothing_can_be_written(tmp_path):
         (folder / "__pycache__").touch()
     home = tmp_path / "home"
     home.touch()
-    places = {"HOME": str(home), "XDG_CACHE_HOME": str(home), "NUMBA_CACHE_DIR": ""}
+    asked = asked and str(home)
+    places = {"HOME": str(home), "XDG_CACHE_HOME": str(home), "NUMBA_CACHE_DIR": asked}
     triplets = FIT.replace("fit(X, y)", "fit(X, triplets=[[0, 1, 60], [60, 61, 0]])")
     code = triplets + "assert type(compiled.jit(lambda x: x)._cache).__name__ == 'NullCache'"
-    run(code, PYTHONPATH=str(copy.parent), **places)
+    said = run(code, PYTHONPATH=str(copy.parent), **places)
+    assert said.count("NothingCachedWarning") == 1
+    assert "Set the environment variable NUMBA_CACHE_DIR" in said
+    assert (f"NUMBA_CACHE_DIR={asked!r}" in said) == bool(asked)
     assert all(path.is_file() for path in copy.rglob("__pycache__"))
 
 

@@ -108,7 +108,7 @@ def test_the_test_command_collects_without_torch_and_other_optional_libraries(tm
 
 @pytest.mark.parametrize("command", [c for c in readme_commands() if c.startswith("conemetric")])
 def test_the_first_command_runs_without_optional_libraries(command, tmp_path):
-    code = "import sys; from conemetric.app.cli import main; main(sys.argv[1:])"
+    code = "import sys; from conemetric.cli import main; main(sys.argv[1:])"
     cwd = tmp_path / "elsewhere"
     cwd.mkdir()
     arguments = ["-c", code, *command.split()[1:]]

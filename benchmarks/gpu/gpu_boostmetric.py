@@ -19,10 +19,10 @@ import torch
 from sklearn.exceptions import ConvergenceWarning
 
 from conemetric.constraints.in_memory import triplets_from_labels
-from conemetric.operators import from_triplets
-from conemetric.problems.losses import Logistic, LogSumExp
-from conemetric.problems.trace import TraceProgram
-from conemetric.solvers.column_generation import ColumnGeneration
+from conemetric.engine.losses import Logistic, LogSumExp
+from conemetric.engine.operators import from_triplets
+from conemetric.papers.boostmetric.column_generation import ColumnGeneration
+from conemetric.papers.boostmetric.program import TraceProgram
 
 from ..command import add_device, command_parser
 from ..measuring import timed

@@ -15,9 +15,9 @@ Needs: torch, an NVIDIA GPU
 import torch
 
 from conemetric.constraints.in_memory import triplets_from_labels
-from conemetric.operators import from_triplets
-from conemetric.problems.frobenius import FrobeniusProgram
-from conemetric.solvers.dual_quasi_newton import DualQuasiNewton
+from conemetric.engine.dual_quasi_newton import DualQuasiNewton
+from conemetric.engine.frobenius import FrobeniusProgram
+from conemetric.engine.operators import from_triplets
 
 from ..command import add_device, command_parser
 from ..data import mnist_components

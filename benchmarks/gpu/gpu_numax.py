@@ -21,9 +21,9 @@ import torch
 
 from conemetric import NuMax
 from conemetric.evaluation.knn import knn_error
-from conemetric.operators.secants import AllSecants
-from conemetric.problems.isometry import SecantIsometryProgram
-from conemetric.solvers.secant_generation import SecantGeneration
+from conemetric.papers.numax.program import SecantIsometryProgram
+from conemetric.papers.numax.secant_generation import SecantGeneration
+from conemetric.papers.numax.secants import AllSecants
 
 from ..command import add_device, command_parser
 from ..data import mnist_centre

@@ -16,8 +16,8 @@ from sklearn.svm import SVC
 from conemetric import AutoMetric
 from conemetric.constraints.in_memory import pairs_from_neighbours
 from conemetric.constraints.labels import encode_labels
+from conemetric.engine.operators.whitening import whiten
 from conemetric.neighbours.search import neighbours_by_label
-from conemetric.operators.whitening import whiten
 
 from .experiment import Competitor
 

@@ -13,10 +13,10 @@ from sklearn.model_selection import StratifiedKFold
 
 from conemetric.constraints.in_memory import triplets_from_neighbours
 from conemetric.core.clock import stopwatch
-from conemetric.estimators.frobmetric import mean_impostor_distance
+from conemetric.engine.operators import from_triplets
+from conemetric.estimators.scale import mean_impostor_distance
 from conemetric.evaluation.knn import knn_error
 from conemetric.neighbours.search import neighbours_by_label
-from conemetric.operators import from_triplets
 
 from .. import data
 from ..registry import REGISTRY

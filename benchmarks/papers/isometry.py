@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from sklearn.decomposition import PCA
 
-from conemetric.evaluation.isometry import distortions
 from conemetric.evaluation.knn import knn_error
+from conemetric.papers.numax.measures import distortions
 
 from ..data import load, mnist_centre
 from .compressive import translating_images

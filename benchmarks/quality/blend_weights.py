@@ -26,10 +26,10 @@ from sklearn.datasets import load_digits
 from sklearn.neighbors import NeighborhoodComponentsAnalysis
 
 from conemetric import BoostMetric, GradientMetric
+from conemetric.automatic import folds
+from conemetric.automatic.automatic import default_candidates
+from conemetric.automatic.folds import PLAIN, CandidateMethod, LabelledFolds, fit_linear_map
 from conemetric.core.spectral import factor
-from conemetric.estimators import folds
-from conemetric.estimators.automatic import default_candidates
-from conemetric.estimators.folds import PLAIN, CandidateMethod, LabelledFolds, fit_linear_map
 from conemetric.evaluation.knn import knn_error
 
 from ..command import command_parser

@@ -15,8 +15,8 @@ from sklearn.decomposition import PCA
 from sklearn.random_projection import GaussianRandomProjection
 
 from conemetric import NuMax
-from conemetric.evaluation.isometry import isometry_constant
 from conemetric.evaluation.knn import neighbour_recall
+from conemetric.papers.numax.measures import isometry_constant
 
 from ..command import command_parser
 from ..data import load

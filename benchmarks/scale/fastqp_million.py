@@ -13,10 +13,10 @@ import time
 
 import numpy as np
 
-from conemetric.estimators.frobmetric import scaled_C
-from conemetric.operators import from_triplets
-from conemetric.problems.comparisons import ComparisonProgram
-from conemetric.solvers.dual_coordinate import RUN, DualCoordinate, dual_sweep
+from conemetric.engine.operators import from_triplets
+from conemetric.estimators.scale import scaled_C
+from conemetric.papers.relative_comparisons.dual_coordinate import RUN, DualCoordinate, dual_sweep
+from conemetric.papers.relative_comparisons.program import ComparisonProgram
 
 from ..command import command_parser
 from ..measuring import peak_memory

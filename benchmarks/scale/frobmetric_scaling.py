@@ -10,10 +10,10 @@ Minutes: 3
 
 import numpy as np
 
-from conemetric.estimators.frobmetric import scaled_C
-from conemetric.operators import from_triplets
-from conemetric.problems.frobenius import FrobeniusProgram
-from conemetric.solvers.dual_quasi_newton import DualQuasiNewton
+from conemetric.engine.dual_quasi_newton import DualQuasiNewton
+from conemetric.engine.frobenius import FrobeniusProgram
+from conemetric.engine.operators import from_triplets
+from conemetric.estimators.scale import scaled_C
 
 from ..command import command_parser
 from ..measuring import exponent, timed

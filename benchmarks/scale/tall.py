@@ -61,7 +61,7 @@ def measure(n, D, file):
     from conemetric import FrobMetric
     from conemetric.constraints.in_memory import triplets_from_labels
     from conemetric.core import spectral
-    from conemetric.operators.numpy import PairOperator
+    from conemetric.engine.operators.numpy_pairs import PairOperator
 
     small = embeddings(300, 20)
     FrobMetric(max_iter=3).fit(small[0], small[1])  # compile

@@ -34,7 +34,7 @@ from scipy.spatial.distance import pdist, squareform
 
 from conemetric import BoostMetric, DMLEig, FrobMetric, LMNNEig, NuMax
 from conemetric.core.arrays import to_numpy
-from conemetric.operators.span import Coordinates
+from conemetric.engine.operators.span import Coordinates
 
 from ..command import add_device, command_parser
 from ..measuring import peak_memory, timed
@@ -58,8 +58,8 @@ EXACT = {
 }
 PLACES = (
     "conemetric.constraints.in_memory.in_span",
-    "conemetric.estimators.numax.in_span",
-    "conemetric.operators.whitening.centred_in_span",
+    "conemetric.papers.numax.numax.in_span",
+    "conemetric.engine.operators.whitening.centred_in_span",
 )
 
 

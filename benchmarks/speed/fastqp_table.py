@@ -20,10 +20,10 @@ import time
 import numpy as np
 from scipy import sparse
 
-from conemetric.operators import from_triplets
-from conemetric.problems.comparisons import ComparisonProgram
-from conemetric.solvers.base import relative_gap
-from conemetric.solvers.dual_coordinate import DualCoordinate
+from conemetric.engine.certificate import relative_gap
+from conemetric.engine.operators import from_triplets
+from conemetric.papers.relative_comparisons.dual_coordinate import DualCoordinate
+from conemetric.papers.relative_comparisons.program import ComparisonProgram
 
 from ..command import command_parser
 from ..data import load

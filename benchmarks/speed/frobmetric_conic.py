@@ -18,10 +18,10 @@ from sklearn.preprocessing import StandardScaler
 
 from conemetric.constraints.in_memory import triplets_from_labels
 from conemetric.core import spectral
-from conemetric.estimators.frobmetric import scaled_C
-from conemetric.operators import from_triplets
-from conemetric.problems.frobenius import FrobeniusProgram
-from conemetric.solvers.dual_quasi_newton import DualQuasiNewton
+from conemetric.engine.dual_quasi_newton import DualQuasiNewton
+from conemetric.engine.frobenius import FrobeniusProgram
+from conemetric.engine.operators import from_triplets
+from conemetric.estimators.scale import scaled_C
 
 from ..command import command_parser
 from ..data import load

@@ -21,10 +21,10 @@ from sklearn.decomposition import PCA
 
 from conemetric.constraints.in_memory import triplets_from_labels
 from conemetric.core import spectral
+from conemetric.engine.dual_quasi_newton import DualQuasiNewton
+from conemetric.engine.frobenius import FrobeniusProgram
+from conemetric.engine.operators import from_triplets
 from conemetric.neighbours.search import neighbours_by_label
-from conemetric.operators import from_triplets
-from conemetric.problems.frobenius import FrobeniusProgram
-from conemetric.solvers.dual_quasi_newton import DualQuasiNewton
 
 from ..command import command_parser
 from ..data import load

@@ -17,9 +17,9 @@ import numpy as np
 from sklearn.neighbors import KNeighborsClassifier
 
 from conemetric.constraints.in_memory import triplets_from_labels
-from conemetric.operators import from_triplets
-from conemetric.problems.frobenius import FrobeniusProgram
-from conemetric.solvers.dual_quasi_newton import DualQuasiNewton
+from conemetric.engine.dual_quasi_newton import DualQuasiNewton
+from conemetric.engine.frobenius import FrobeniusProgram
+from conemetric.engine.operators import from_triplets
 
 from ..command import command_parser
 from ..data import mnist_components

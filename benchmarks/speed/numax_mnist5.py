@@ -13,10 +13,10 @@ Minutes: 3 with --secants 50000 on an H200; hours on a processor, where plain AD
 
 import numpy as np
 
-from conemetric.operators.secants import ListedSecants
-from conemetric.problems.isometry import SecantIsometryProgram
-from conemetric.solvers.admm import ADMM
-from conemetric.solvers.secant_generation import SecantGeneration
+from conemetric.papers.numax.admm import ADMM
+from conemetric.papers.numax.program import SecantIsometryProgram
+from conemetric.papers.numax.secant_generation import SecantGeneration
+from conemetric.papers.numax.secants import ListedSecants
 
 from ..command import add_device, command_parser
 from ..data import mnist_centre

@@ -18,7 +18,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import StandardScaler
 
 from conemetric import NuMax
-from conemetric.solvers import secant_generation
+from conemetric.papers.numax import secant_generation
 
 from ..command import command_parser
 from ..measuring import timed

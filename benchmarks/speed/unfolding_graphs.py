@@ -18,7 +18,7 @@ import warnings
 import numpy as np
 
 from conemetric import MaximumVarianceUnfolding
-from conemetric.estimators.neighbour_graph import neighbour_edges, variance_bound
+from conemetric.papers.unfolding.neighbour_graph import neighbour_edges, variance_bound
 
 from ..command import command_parser
 from ..measuring import timed

@@ -6,8 +6,8 @@ import numpy as np
 
 from conemetric import FrobMetric
 from conemetric.core.spectral import psd_split
+from conemetric.engine.operators import from_triplets
 from conemetric.neighbours.search import neighbours_by_label
-from conemetric.operators import from_triplets
 
 
 def data(n=2000, D=50):

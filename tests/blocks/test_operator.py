@@ -14,9 +14,9 @@ from conemetric.blocks.operator import BlockOperator
 from conemetric.blocks.threads import Store, usable_memory
 from conemetric.blocks.vectors import BlockSpace
 from conemetric.core.vectors import ARRAYS, greatest, total
-from conemetric.operators import from_triplets
-from conemetric.problems.frobenius import FrobeniusProgram
-from conemetric.solvers.dual_quasi_newton import DualQuasiNewton
+from conemetric.engine.dual_quasi_newton import DualQuasiNewton
+from conemetric.engine.frobenius import FrobeniusProgram
+from conemetric.engine.operators import from_triplets
 
 pytest.importorskip("dask")
 

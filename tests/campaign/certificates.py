@@ -27,9 +27,9 @@ from conemetric import (
     RelevanceMetric,
     solve_frobenius_sdp,
 )
+from conemetric.engine.certificate import Certificate
 from conemetric.ranking.candidates import Setting
 from conemetric.ranking.program import RankingProgram
-from conemetric.solvers.base import Certificate
 
 from .outcome import Outcome, timed
 

@@ -12,7 +12,7 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict
 from pathlib import Path
 
-from . import certificates, changes, files, hostile, kills, precision, unfoldings
+from . import certificates, changes, files, gains, hostile, kills, precision, unfoldings
 
 PARTS = {
     "certificates": certificates,
@@ -22,6 +22,7 @@ PARTS = {
     "files": files,
     "kills": kills,
     "unfoldings": unfoldings,
+    "gains": gains,
 }
 STATUSES = ("passed", "failed", "oracle failed", "oracle inaccurate")
 CHUNK = 20  # trials that a process is given at a time

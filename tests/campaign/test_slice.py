@@ -10,9 +10,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from campaign import certificates, changes, files, hostile, kills, precision, unfoldings
+from campaign import (
+    certificates,
+    changes,
+    files,
+    gains,
+    hostile,
+    kills,
+    precision,
+    unfoldings,
+)
 from conemetric import MaximumVarianceUnfolding
-from conemetric.solvers.base import Certificate, Status
+from conemetric.engine.certificate import Certificate, Status
 
 LONG = 6  # times as much, among the slow tests
 
@@ -40,6 +49,11 @@ def test_changes(number):
 @pytest.mark.parametrize("number", numbers(24))
 def test_unfoldings(number):
     assert unfoldings.attempt(number).faults == ()
+
+
+@pytest.mark.parametrize("number", [43, 708, 980, *numbers(4)])
+def test_gains(number):
+    assert gains.attempt(number).faults == ()
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from conemetric.constraints.block_labels import _times_factor
-from conemetric.constraints.block_rows import Partition
+from conemetric.blocks.labels import _times_factor
+from conemetric.blocks.rows import Partition
 from conemetric.constraints.labels import (
     check_labels,
     encode_labels,
@@ -86,14 +86,54 @@ def test_whole_numbers_with_many_values_are_a_quantity(kind):
         (28, 36, 0, False),
         (21, 100, 0, True),
         (20, 100, 0, False),  # 20 values
-        (30, 100, 20, True),  # a third of the values occurs once
-        (30, 100, 21, False),
+        (30, 100, 26, True),
+        (30, 100, 27, False),  # nine values in ten have two rows
     ],
 )
 def test_each_threshold_of_a_quantity(n_values, extent, repeated, quantity):
     values = np.append(np.arange(n_values - 1), extent - 1)
     y = np.concatenate([values, values[:repeated]])
     assert is_continuous(y) == quantity
+
+
+@pytest.mark.parametrize(("n_common", "quantity"), [(14, True), (15, False)])
+def test_a_quantity_has_few_rows_of_most_values(n_common, quantity):
+    """Three of the others, four to eight of these."""
+    values = np.append(np.arange(29), 99)
+    counts = np.where(np.arange(30) < n_common, 4 + np.arange(30) % 5 * 7 % 5, 3)
+    counts = np.random.default_rng(0).permutation(counts)
+    assert is_continuous(values, counts=counts) == quantity
+
+
+def rented_bikes(rng, n):
+    """By day: most numbers occur in a few rows."""
+    return rng.gamma(1.2, 600, n).astype(int)
+
+
+def rented_bikes_by_hour(rng, n):
+    """Small numbers are common, large ones rare."""
+    return rng.gamma(1.1, 18 * (n / 1000) ** 0.5, n).astype(int)
+
+
+def identities(rng, n):
+    """Photographs of people: many of a few, one or two of most."""
+    return np.repeat(np.arange(n // 3), rng.zipf(1.8, n // 3).clip(max=200))
+
+
+def codes(rng, n):
+    """Of products: most whole numbers are none, and some are ten times as common as others."""
+    sizes = rng.integers(4, 60, n // 30)
+    return np.repeat(rng.choice(10_000, len(sizes), replace=False), sizes)
+
+
+@pytest.mark.parametrize(
+    ("kind", "quantity"),
+    [(rented_bikes, True), (rented_bikes_by_hour, True), (identities, False), (codes, False)],
+)
+def test_counts_of_things_are_a_quantity_and_their_names_are_not(kind, quantity):
+    for n_rows, seed in product([2000, 9000, 20_000], range(5)):
+        y = kind(np.random.default_rng(seed), n_rows)
+        assert is_continuous(y) == quantity, (n_rows, seed, len(np.unique(y)))
 
 
 @pytest.mark.parametrize("kind", ["ages", "percentages", "rings"])

@@ -7,7 +7,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from conemetric.core.advice import Advice, AdviceError
 from conemetric.core.warn import collected_warnings, warn_user
-from conemetric.solvers.base import NotConvergedWarning
+from conemetric.engine.solver import NotConvergedWarning
 
 OWN = {"alpha": "raise --alpha"}
 

@@ -35,7 +35,7 @@ def python(code):
 def test_the_core_alone_imports_learns_and_saves(tmp_path):
     code = f"""
 import conemetric
-for name in ("evaluation", "storage", "app.datasets", "app.plotting", "app.report", "app.studies"):
+for name in ("evaluation", "storage", "datasets", "plotting", "report", "studies"):
     __import__("conemetric." + name)
 from sklearn.datasets import load_iris
 metric = conemetric.FrobMetric().fit(*load_iris(return_X_y=True))
@@ -49,7 +49,7 @@ print(conemetric.load_metric({str(tmp_path / "m.safetensors")!r}).certificate.st
 
 def test_what_needs_more_names_the_extra():
     result = python(
-        "from conemetric.app.plotting import SpectrumDisplay; SpectrumDisplay([1.0]).plot()"
+        "from conemetric.plotting import SpectrumDisplay; SpectrumDisplay([1.0]).plot()"
     )
     assert result.returncode == 1
     assert "ImportError" in result.stderr and "'conemetric[plot]'" in result.stderr

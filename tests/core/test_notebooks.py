@@ -6,9 +6,9 @@ import pytest
 from sklearn.datasets import load_iris
 
 from conemetric import Certificate, FrobMetric, Status, watching
+from conemetric.automatic.folds import Evidence
 from conemetric.core.notebooks import html_table
 from conemetric.core.progress import emit
-from conemetric.estimators.folds import Evidence
 
 X, y = load_iris(return_X_y=True)
 

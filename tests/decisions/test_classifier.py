@@ -17,15 +17,15 @@ from sklearn.preprocessing import PolynomialFeatures
 from sklearn.utils.validation import check_is_fitted
 
 from conemetric import AutoMetric, FrobMetric, MetricClassifier, MetricRegressor
+from conemetric.automatic.automatic import PooledDiscriminant
+from conemetric.automatic.folds import CrossFitted, stratified_folds
 from conemetric.core.arrays import to_numpy
 from conemetric.decisions import candidates
 from conemetric.decisions.neighbors import NeighborVote
 from conemetric.decisions.rule import Training
 from conemetric.decisions.rules import RULES
-from conemetric.estimators.automatic import PooledDiscriminant
-from conemetric.estimators.folds import CrossFitted, stratified_folds
-from conemetric.estimators.gradient_metric import GradientRound, gradient_rounds
-from conemetric.solvers import kernel_ridge
+from conemetric.engine import kernel_ridge
+from conemetric.papers.gradients.gradient_metric import GradientRound, gradient_rounds
 
 LDA = LinearDiscriminantAnalysis()
 every_rule = pytest.mark.parametrize("rule", RULES)
@@ -556,8 +556,8 @@ def test_gradient_metrics_of_all_rows_are_learned_from_every_class(monkeypatch):
         "gradient_rounds",
         lambda Z, Y, *args, **kwargs: learned_from.append(Y) or [GradientRound(np.eye(13), None)],
     )
-    family = candidates.families(rows, fitted, None, None, gradients=True)[-1]
-    family.final(0)
+    last = candidates.candidates_for(rows, fitted, None, None, gradients=True)[-1]
+    last.final()
     assert len(learned_from[-1]) == 40
     assert (learned_from[-1].sum(0) >= 9).all()
 
@@ -576,14 +576,15 @@ def test_rounds_of_gradients_are_learned_when_they_are_asked_for(monkeypatch):
             yield each
 
     monkeypatch.setattr(candidates, "gradient_rounds", counted)
-    *_, family = candidates.families(rows, CrossFitted(folds, []), None, None, gradients=True)
+    fitted = CrossFitted(folds, [])
+    *_, last = candidates.candidates_for(rows, fitted, None, None, gradients=True)
     assert not learned
     for f, fold in enumerate(folds):
         every = list(gradient_rounds(*_given(rows, fold.train), "laplacian", n_rounds=4))
-        for L, expected in zip(family.runs[f], every, strict=True):
+        for L, expected in zip(last.runs[f], every, strict=True):
             np.testing.assert_array_equal(L, expected.L)
     del learned[:]
-    candidate = family.candidate(1, [np.eye(13)] * 3)
+    candidate = last.at(1, [np.eye(13)] * 3)
     assert candidate.name == "laplacian gradient, round 2"
     assert candidate.final().shape == (13, 13)
     assert len(learned) == 2
@@ -597,8 +598,8 @@ def _given(rows, chosen):
 def test_gradient_metrics_are_learned_for_kernels_only(rule, monkeypatch):
     asked = []
     monkeypatch.setattr(
-        "conemetric.decisions.base.families",
-        lambda *args: asked.append(args[-1]) or candidates.families(*args[:-1], False),
+        "conemetric.decisions.base.candidates_for",
+        lambda *args: asked.append(args[-1]) or candidates.candidates_for(*args[:-1], False),
     )
     X, y = load_wine(return_X_y=True)
     MetricClassifier(classifier=rule, random_state=0).fit(X[::3], y[::3])

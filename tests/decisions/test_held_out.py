@@ -9,15 +9,14 @@ import pytest
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.neighbors import KNeighborsRegressor
 
-from conemetric.decisions.candidates import Family
+from conemetric.automatic.folds import CrossFitted, Fold
 from conemetric.decisions.choice import _best_metrics
 from conemetric.decisions.held_out import Candidate, HeldOut
 from conemetric.decisions.kernel import KernelRule, _scorer
 from conemetric.decisions.neighbors import NeighborVote
 from conemetric.decisions.rule import Judge, Training
-from conemetric.estimators.folds import CrossFitted, Fold
+from conemetric.engine.kernel_ridge import KERNELS, KernelSetting
 from conemetric.neighbours.ties import row_keys
-from conemetric.solvers.kernel_ridge import KERNELS, KernelSetting
 
 N, D = 40, 4
 
@@ -33,7 +32,7 @@ def drawn(seed, asarray=np.asarray):
 
 
 def held_out(X, Y, weights, fitted):
-    candidate = Candidate("drawn", fitted.maps, lambda: None, tuple(KERNELS))
+    candidate = Candidate("drawn", [], lambda r: None, tuple(KERNELS), maps=fitted.maps)
     return HeldOut(Training(X, Y, weights, row_keys(X)), fitted.folds, candidate)
 
 
@@ -129,7 +128,7 @@ def test_searches_return_the_least_loss_they_report(seed):
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
-def test_metrics_of_a_family_are_tried_until_one_is_no_better(kernel, seed):
+def test_rounds_of_a_candidate_are_tried_until_one_is_no_better(kernel, seed):
     """Each gives another weight to three columns that say nothing; what is not tried is not made."""
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(90, D))
@@ -138,18 +137,18 @@ def test_metrics_of_a_family_are_tried_until_one_is_no_better(kernel, seed):
     truth = np.concatenate([rows.Y[fold.held_out] for fold in folds])
     judge = Judge(truth, np.ones(90), lambda scores, Y: ((scores - Y) ** 2).mean(1))
 
-    def tried(*families):
-        """The weight in the best metric of each family, and how many of its metrics were made."""
-        made = [0] * len(families)
+    def tried(*candidates):
+        """The weight in the best round of each candidate, and how many of its rounds were made."""
+        made = [0] * len(candidates)
 
         def run(i):
-            for weight in families[i]:
+            for weight in candidates[i]:
                 made[i] += 1
                 yield np.diag([1.0, weight, weight, weight])
 
         given = [
-            Family(f"{i}", [run(i) for _ in folds], lambda r: None, (kernel,), len(weights))
-            for i, weights in enumerate(families)
+            Candidate(f"{i}", [run(i) for _ in folds], lambda r: None, (kernel,), len(weights))
+            for i, weights in enumerate(candidates)
         ]
         best = _best_metrics(rows, folds, given, judge, map)
         return [(each.candidate.maps[0][1, 1], n // 3) for each, n in zip(best, made, strict=True)]

@@ -44,10 +44,12 @@ def test_an_array_with_gaps_explains_by_column(kind):
     X = np.column_stack([columns["size"], columns["gaps"]])
     y = y > np.median(y) if kind == "classes" else y
     found, named = (
-        KINDS[kind](None, random_state=0).fit(rows, y).explain(rows, n=2).nearness
+        KINDS[kind](None, random_state=0).fit(rows, y).explain(rows, n=2)
         for rows in (X, pd.DataFrame(X, columns=["size", "gaps"]))
     )
-    np.testing.assert_array_equal(found, named)
+    np.testing.assert_array_equal(found.nearness, named.nearness)
+    assert found.columns is None
+    assert named.columns == ("size", "gaps")
 
 
 @every_frame
@@ -66,6 +68,7 @@ def test_columns_are_found_by_name(kind, frame, tmp_path):
     why, again = model.explain(X, n=3), loaded.explain(reordered, n=3)
     np.testing.assert_array_equal(why.rows, again.rows)
     np.testing.assert_array_equal(why.nearness, again.nearness)
+    assert why.columns == again.columns == ("colour", "size", "gaps", "old")
 
 
 @every_frame

@@ -16,7 +16,7 @@ from conemetric import (
     NuMax,
     RelativeComparisons,
 )
-from conemetric.estimators.warnings import warn_if_collapsed
+from conemetric.estimators.fit_warnings import warn_if_collapsed
 
 LINE = np.arange(40.0)[:, None] * [[1.0, 0.5]]
 ALTERNATING = np.arange(40) % 2  # every point is nearer to the other class than to its own

@@ -5,7 +5,7 @@ import pytest
 from sklearn.base import clone
 
 from conemetric import AutoMetric, MetricClassifier, MetricRegressor
-from conemetric.estimators.folds import group_folds, stratified_folds
+from conemetric.automatic.folds import group_folds, stratified_folds
 
 ESTIMATORS = [
     AutoMetric(candidates={}, random_state=0),

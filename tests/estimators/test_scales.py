@@ -22,8 +22,8 @@ from conemetric import (
     ScaleWarning,
     frobmetric_path,
 )
-from conemetric.app.datasets import load_vehicle
-from conemetric.estimators.warnings import FEWEST_ROWS, LARGEST_FACTOR, warn_if_unscaled
+from conemetric.datasets import load_vehicle
+from conemetric.estimators.fit_warnings import FEWEST_ROWS, LARGEST_FACTOR, warn_if_unscaled
 
 RNG = np.random.default_rng(0)
 Y = np.arange(60) % 3

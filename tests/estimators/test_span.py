@@ -8,20 +8,20 @@ from numpy.testing import assert_allclose
 from benchmarks.scale import wide
 from conemetric import BoostMetric, DMLEig, FrobMetric, LMNNEig, NuMax
 from conemetric.core.arrays import to_numpy
-from conemetric.operators import from_pairs, from_triplets
-from conemetric.operators.secants import AllSecants
-from conemetric.operators.whitening import similar_scatter
-from conemetric.problems.eigenvalue import DMLEigProgram, LMNNEigProgram
-from conemetric.problems.frobenius import FrobeniusProgram
-from conemetric.problems.isometry import Multipliers, SecantIsometryProgram
-from conemetric.problems.losses import Logistic, LogSumExp
-from conemetric.problems.soft_margin import SoftMarginProgram
-from conemetric.problems.trace import TraceProgram
-from conemetric.solvers.column_generation import ColumnGeneration
-from conemetric.solvers.dual_quasi_newton import DualQuasiNewton
-from conemetric.solvers.linear_column_generation import LinearColumnGeneration
-from conemetric.solvers.proximal_point import ProximalPoint
-from conemetric.solvers.secant_generation import SecantGeneration
+from conemetric.engine.dual_quasi_newton import DualQuasiNewton
+from conemetric.engine.frobenius import FrobeniusProgram
+from conemetric.engine.losses import Logistic, LogSumExp
+from conemetric.engine.operators import from_pairs, from_triplets
+from conemetric.engine.operators.whitening import similar_scatter
+from conemetric.papers.boostmetric.column_generation import ColumnGeneration
+from conemetric.papers.boostmetric.linear_column_generation import LinearColumnGeneration
+from conemetric.papers.boostmetric.program import TraceProgram
+from conemetric.papers.boostmetric.soft_margin import SoftMarginProgram
+from conemetric.papers.eigenvalue.program import DMLEigProgram, LMNNEigProgram
+from conemetric.papers.eigenvalue.proximal_point import ProximalPoint
+from conemetric.papers.numax.program import Multipliers, SecantIsometryProgram
+from conemetric.papers.numax.secant_generation import SecantGeneration
+from conemetric.papers.numax.secants import AllSecants
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::sklearn.exceptions.ConvergenceWarning",

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import sklearn
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.datasets import load_iris
 from sklearn.exceptions import NotFittedError
@@ -28,7 +29,12 @@ from conemetric import (
     LMNNEig,
     RelativeComparisons,
 )
-from conemetric.constraints.in_memory import check_similar, triplets_from_values
+from conemetric.constraints.in_memory import (
+    check_similar,
+    quadruplets_from_pairs,
+    triplets_from_values,
+)
+from conemetric.core import slices as slices_module
 from conemetric.core.arrays import to_numpy
 from conemetric.estimators.tuples import unfold
 
@@ -91,6 +97,60 @@ def test_pairs_by_points_numbers_and_signs():
         DMLEig().fit(X, pairs=pairs, similar=sign),
     ):
         assert learned.objective_ == pytest.approx(by_number.objective_, rel=2e-3)
+
+
+FORMS = {
+    "signs": lambda sign: sign,
+    "booleans": lambda sign: sign > 0,
+    "ones": lambda sign: 1 * (sign > 0),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_pairs_are_marked_in_one_way_everywhere(form):
+    pairs, sign = some_pairs()
+    marked = FORMS[form](sign)
+    expected = DMLEig().fit(X[pairs], sign)
+    learned = DMLEig().fit(X[pairs], marked)
+    assert learned.threshold_ == expected.threshold_
+    assert learned.score(X[pairs], marked) == expected.score(X[pairs], sign)
+    held_out = X[some_pairs(1)[0]], some_pairs(1)[1]
+    assert (
+        learned.calibrate_threshold(held_out[0], FORMS[form](held_out[1])).threshold_
+        == expected.calibrate_threshold(*held_out).threshold_
+    )
+    for wrong, fault in ((marked[:-1], "one value for each"), (sign + 0.5, "y must be boolean")):
+        with pytest.raises(ValueError, match=fault):
+            learned.calibrate_threshold(X[pairs], wrong)
+
+
+@pytest.mark.parametrize("kind", ["rows", "sparse", "numbers"])
+def test_a_fit_to_given_pairs_sets_the_best_threshold_for_them(kind, asarray):
+    pairs, sign = some_pairs()
+    metric = DMLEig(preprocessor=X) if kind == "numbers" else DMLEig()
+    given = {"rows": asarray(X), "sparse": csr_array(X), "numbers": np.arange(len(X))}[kind]
+    metric.fit(given, pairs=pairs, similar=sign)
+    distance = to_numpy(DMLEig().fit(X, pairs=pairs, similar=sign).pair_distance(X[pairs]))
+    tried = [np.mean(np.where(distance <= t, 1, -1) == sign) for t in distance]
+    predicted = np.where(distance <= metric.threshold_ + 1e-9, 1, -1)
+    assert np.mean(predicted == sign) == max(tried)
+    if kind == "rows":
+        assert_array_equal(metric.predict(asarray(X[pairs])), predicted)
+    assert not hasattr(metric.fit(X, y), "threshold_")  # no pairs are given
+
+
+def test_a_threshold_is_set_from_many_pairs_a_part_at_a_time(monkeypatch):
+    pairs, sign = some_pairs()
+    whole = DMLEig().fit(X, pairs=pairs, similar=sign)
+    monkeypatch.setattr(slices_module, "MAX_HELD", 7 * 2 * X.shape[1])
+    assert DMLEig().fit(X, pairs=pairs, similar=sign).threshold_ == pytest.approx(whole.threshold_)
+
+
+def test_the_pairs_of_rows_take_a_strategy():
+    pairs, sign = some_pairs()
+    how = {"strategy": "max_tnr", "min_rate": 1.0}
+    metric = DMLEig().fit(X, pairs=pairs, similar=sign, calibration_params=how)
+    assert (metric.predict(X[pairs])[sign == 1] == 1).all()
 
 
 def test_a_callable_may_be_given_names():
@@ -410,3 +470,61 @@ def test_similar_as_signs():
     assert_array_equal(check_similar([1, -1, 1], 3), [True, False, True])
     with pytest.raises(ValueError, match="only -1 and 1"):
         check_similar([1, -1, 0], 3)
+
+
+@pytest.mark.parametrize("metric", TRIPLET_METRICS, ids=ids)
+def test_triplet_metrics_learn_from_pairs(metric):
+    pairs, sign = some_pairs(n=60)
+    learned = clone(metric).fit(X, pairs=pairs, similar=sign)
+    assert learned.certificate_.meets(metric.tol)
+    new, new_sign = some_pairs(1, n=400)
+    euclidean = -np.linalg.norm(X[new[:, 0]] - X[new[:, 1]], axis=1)
+    assert learned.score(X[new], new_sign) >= roc_auc_score(new_sign, euclidean)
+    assert np.mean(learned.predict(X[new]) == new_sign) > 0.85
+
+
+def test_comparisons_of_pairs_take_every_pair(seed):
+    rng = np.random.default_rng(seed)
+    pairs = np.array([rng.choice(40, 2, replace=False) for _ in range(50)])
+    similar = rng.random(50) < rng.uniform(0.05, 0.95)
+    similar[:2] = True, False
+    length = rng.random(50)
+    compared = quadruplets_from_pairs(pairs, similar, length, 3)
+    assert similar[compared[:, 0]].all()
+    assert not similar[compared[:, 1]].any()
+    assert len(np.unique(compared, axis=0)) == len(compared) <= 3 * 50
+    ends = {tuple(sorted(pair)) for pair in pairs[similar].tolist()}
+    ends &= {tuple(sorted(pair)) for pair in pairs[~similar].tolist()}
+    if not ends:
+        apart = np.flatnonzero(~similar)
+        near = apart[np.argsort(length[apart])[: -(-len(apart) // 3)]]
+        assert set(compared[:, 0]) == set(np.flatnonzero(similar))
+        assert set(compared[:, 1]) == set(near)
+
+
+def test_weights_of_pairs_are_those_of_their_comparisons():
+    pairs, sign = some_pairs()
+    weights = np.where(np.arange(len(pairs)) < 60, 1.0, 0.0)
+    some = FrobMetric().fit(X, pairs=pairs[:60], similar=sign[:60])
+    weighted = FrobMetric().fit(X, pairs=pairs, similar=sign, sample_weight=weights)
+    assert weighted.objective_ == pytest.approx(some.objective_, rel=2e-3)
+
+
+@pytest.mark.parametrize(
+    ("given", "fault"),
+    [
+        ({"pairs": [[0, 1], [0, 99]]}, "pairs without similar"),
+        ({"similar": [1, 0]}, "similar without pairs"),
+        ({"pairs": [[0, 1], [0, 99]], "similar": [1, 1]}, "pairs of both kinds"),
+        ({"pairs": [[0, 1], [1, 0]], "similar": [1, 0]}, "contradict"),
+        ({"pairs": [[0, 1], [0, 999]], "similar": [1, 0]}, "out of range"),
+        ({"pairs": [[0, 1], [0, 99]], "similar": [1, 2]}, "similar must be boolean"),
+        (
+            {"pairs": [[0, 1], [0, 99]], "similar": [1, 0], "triplets": [[0, 1, 99]]},
+            "pairs and triplets",
+        ),
+    ],
+)
+def test_pairs_that_nothing_can_be_learned_from_are_refused(given, fault):
+    with pytest.raises(ValueError, match=fault):
+        FrobMetric().fit(X, **given)

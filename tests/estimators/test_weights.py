@@ -29,8 +29,8 @@ from conemetric import (
 )
 from conemetric.core.arrays import to_numpy
 from conemetric.core.weights import MAX_WEIGHT, check_range, class_factors
+from conemetric.engine.operators.whitening import similar_scatter
 from conemetric.evaluation.knn import knn_predict
-from conemetric.operators.whitening import similar_scatter
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::sklearn.exceptions.ConvergenceWarning", "ignore:.*targets", "ignore:.*no metric"

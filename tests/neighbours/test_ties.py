@@ -9,7 +9,6 @@ from conemetric import BoostMetric, DMLEig, FrobMetric, LMNNEig
 from conemetric.constraints.in_memory import triplets_from_values
 from conemetric.core.arrays import to_numpy
 from conemetric.core.sparse_rows import SparseRows
-from conemetric.estimators.neighbour_graph import neighbour_edges
 from conemetric.evaluation.knn import knn_error, precision_at_k
 from conemetric.evaluation.manifold import neighbourhood_quality
 from conemetric.neighbours import host
@@ -22,6 +21,7 @@ from conemetric.neighbours.ties import (
     row_keys,
     tie_numbers,
 )
+from conemetric.papers.unfolding.neighbour_graph import neighbour_edges
 from conemetric.ranking import top_k
 
 KINDS = ["one-hot", "binary", "rounded", "duplicated", "other labels", "continuous"]

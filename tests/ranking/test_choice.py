@@ -10,12 +10,12 @@ from scipy import sparse
 
 from conemetric import QueryAdapter, RelevanceMetric, watching
 from conemetric.core.arrays import float64, to_numpy
+from conemetric.engine.dual_quasi_newton import DualQuasiNewton
 from conemetric.ranking import choice
 from conemetric.ranking.candidates import Setting, crossed_mix, tuned_mix
 from conemetric.ranking.choice import Choice
 from conemetric.ranking.forms import BilinearForm
 from conemetric.ranking.program import RankingProgram
-from conemetric.solvers.dual_quasi_newton import DualQuasiNewton
 
 BOTH = pytest.mark.parametrize("kind", [QueryAdapter, RelevanceMetric])
 D = 40  # more than twice the queries of a fold
@@ -189,3 +189,23 @@ def test_a_watcher_can_follow_the_choice(kind):
         warnings.simplefilter("ignore")
         kind(random_state=0).fit(Q, X, relevance)
     assert "solve" in {event["kind"] for event in events}
+
+
+def test_the_program_in_single_precision_does_not_depend_on_the_origin():
+    """Rows on a grid that float32 holds at both places, so that moving them changes no difference."""
+    rng = np.random.default_rng(0)
+    Q, X = (rng.integers(-512, 512, size=(n, 6)) / 256 for n in (60, 4000))
+    relevance = [[query, query, 1] for query in range(len(Q))]
+    estimator = RelevanceMetric(n_hard=3, n_random=4, random_state=0)
+    options = {"n_hard": 3, "n_random": 4, "normalization": "auto", "tol": estimator.tol}
+    found = []
+    for shift in (0.0, 2.0**14):
+        rows = [(side + shift).astype(np.float32) for side in (Q, X)]
+        data = estimator._validate(*rows, relevance, None, reset=True)
+        model = RankingProgram(estimator._form)
+        found.append(Choice(model, data, 0, **options).comparisons(Setting(0.5, 0.1, 3, 4)))
+    here, there = found
+    assert_array_equal(here.triplets, there.triplets)
+    size = abs(here.T).max()
+    assert_allclose(here.T, there.T, atol=1e-9 * size)
+    assert_allclose(here.prior, there.prior, atol=1e-6 * abs(here.prior).max())

@@ -15,7 +15,7 @@ from scipy import sparse
 
 from conemetric import QueryAdapter, RelevanceMetric, load_metric, save_metric
 from conemetric.core.arrays import to_numpy
-from conemetric.operators.columns import concatenated
+from conemetric.ranking.column_operator import concatenated
 from conemetric.ranking.measures import ndcg, rank
 from conemetric.ranking.program import RankingProgram
 

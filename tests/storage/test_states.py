@@ -101,6 +101,9 @@ def test_crafted_headers_are_refused(tmp_path):
     with pytest.raises(MetricFileError):
         read_state(path, "metric", 1)
     written(path, {"format": 1, "kind": "metric"}, {"x": np.ones(1)})
+    with pytest.raises(MetricFileError, match="other fields than format, kind, state"):
+        read_state(path, "metric", 1)
+    written(path, {"format": 1, "kind": "metric", "state": {}}, {"x": np.ones(1)})
     with pytest.raises(MetricFileError, match="x is an array"):
         read_state(path, "metric", 1)
 

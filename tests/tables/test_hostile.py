@@ -189,12 +189,13 @@ def test_a_slip_that_turns_a_column_into_words_is_named(table, form, slip, kind,
         column(table, values)
 
 
-def test_numbers_with_decimal_commas_are_named(table):
-    values = [f"{i},5" if i % 3 else str(i) for i in range(N)]
-    with pytest.warns(
-        UserWarning, match=r"is read as words: '\d+,5' has a decimal comma; write po"
-    ):
-        column(table, values)
+def test_numbers_with_decimal_commas_are_numbers(table):
+    points = [i + 0.5 if i % 3 else i for i in range(N)]
+    values = [str(each).replace(".", ",") for each in points]
+    kinds, _, encoder = column(table, values)
+    assert kinds == ["number"]
+    same = column(table, points)[2].transform(table({**GOOD, "column": points}))
+    np.testing.assert_allclose(encoder.transform(table({**GOOD, "column": values})), same)
 
 
 @pytest.mark.parametrize("values", [["1", "2", "3", "more"], ["1.2.2023", "2.2.2023", "soon"]])
@@ -346,4 +347,4 @@ def test_dtypes_of_numbers():
         }
     )
     encoder = TableEncoder(missing="center").fit(X)
-    assert [block.kind for block in encoder.blocks_] == ["number"] * 4
+    assert [block.kind for block in encoder.blocks_] == ["number", "time", "number", "number"]

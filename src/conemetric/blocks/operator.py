@@ -20,7 +20,7 @@ import numpy as np
 
 from ..core.arrays import like
 from ..core.vectors import total
-from ..operators.base import DifferenceOperator, Operator
+from ..engine.operators.base import DifferenceOperator, Operator
 from .vectors import BlockSpace, BlockVector, astype
 
 

@@ -24,7 +24,7 @@ import numpy as np
 from ..core.blas import blas_threads
 from ..core.extras import require
 from ..core.threads import n_threads, single_threaded
-from ..operators.base import DifferenceOperator
+from ..engine.operators.base import DifferenceOperator
 from .checkpoint import read_array, write_array
 from .program import Engine, Program
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..core.arrays import like, namespace
 from ..core.vectors import ARRAYS, Reduction, VectorSpace, total
-from ..operators.base import Operator
+from ..engine.operators.base import Operator
 from .checkpoint import REMEDY, Checkpoint
 from .program import Engine, Program, Step, Value
 

@@ -11,10 +11,15 @@ from ..core.warn import warn_user
 from ..core.wording import plural
 
 LOWER_TARGETS = "lower n_targets or merge classes"  # the remedy for small classes
-# of `is_continuous`: chosen by judgement, so that few shots of many classes stay classes and prices
-# do not
-MAX_CLASS_VALUES, MIN_SINGLETON_SHARE, MIN_GAP_SHARE = 20, 1 / 3, 1 / 4
-ALIKE = 0.75  # rank correlation of the numbers of rows of neighbouring values; of classes about 0
+# Of `is_continuous`, chosen by judgement, so that few shots of many classes, and ids of people, stay
+# classes, and counts and prices do not.
+MAX_CLASS_VALUES = 20  # whole numbers; as few are classes whatever their numbers of rows
+FEW_ROWS = 3  # of one value; most classes have more
+MIN_MISSING_SHARE = 1 / 4  # of the whole numbers in the range, where most values have few rows
+EVEN_SHARE = 0.9  # of the values that have the same number of rows, as few shots of classes have
+MIN_SMOOTHNESS = 0.75  # rank correlation of the rows of neighbouring values; of classes about 0
+MANY_VALUES = 100  # classes numbered by how common they are have mostly fewer values
+MIN_MISSING_OF_MANY = 1 / 20  # of the whole numbers in the range, where there are more values
 
 
 def check_labels(
@@ -106,10 +111,15 @@ def is_continuous(y: Any, target: str = "auto", counts: np.ndarray | None = None
 
     ``target`` is "classes", "continuous" or "auto", which takes numbers with a fractional
     part for a quantity, and strings, truth values and categories for classes. Whole
-    numbers are classes unless there are more than 20 values, and at least a third of them occur
-    in one row only and at least a quarter of the whole numbers between the smallest and the
-    largest are missing (labels are mostly numbered without gaps), or values near each other occur
-    about equally often, those at both ends less often than between them (ages, percentages).
+    numbers are classes unless there are more than 20 values and one of these holds:
+
+    - most values have three rows or fewer, and at least a quarter of the whole numbers between the
+      smallest and the largest is missing (counts, prices); not if nearly all values have the same
+      number of rows, two or more, as few shots of many classes have;
+    - values near each other have about equally many rows, those at both ends fewer than those
+      between them (ages, percentages);
+    - values near each other have about equally many rows, there are more than 100 of them, and at
+      least a twentieth of the whole numbers in their range is missing (rentals in an hour).
     """
     y = np.ravel(to_numpy(y))
     if target not in ("auto", "classes", "continuous"):
@@ -131,13 +141,30 @@ def is_continuous(y: Any, target: str = "auto", counts: np.ndarray | None = None
         return True
     if first_means_none(values) and counts[0] > counts[1:].max():
         return False  # rows without a label
-    if len(values) <= MAX_CLASS_VALUES:
+    return len(values) > MAX_CLASS_VALUES and _counts_or_measures(values, counts)
+
+
+def _counts_or_measures(values: np.ndarray, counts: np.ndarray) -> bool:
+    """Whether many sorted whole numbers with these numbers of rows are a quantity."""
+    if _are_few_shots(counts):
         return False
+    extent = float(values[-1]) - float(values[0]) + 1
+    missing = 1 - len(values) / extent
+    most_have_few_rows = (counts <= FEW_ROWS).mean() > 1 / 2
+    if most_have_few_rows and missing >= MIN_MISSING_SHARE:
+        return True
     first, *middle, last = (tenth.mean() for tenth in np.array_split(counts, 10))
-    if first < max(middle) > last and spearmanr(counts[1:], counts[:-1])[0] >= ALIKE:
-        return True  # the ends tell it from labels numbered by how common they are
-    gaps = 1 - len(values) / (float(values[-1]) - float(values[0]) + 1)
-    return bool((counts == 1).mean() >= MIN_SINGLETON_SHARE and gaps >= MIN_GAP_SHARE)
+    # rows that rise or fall from end to end may be those of labels numbered by how common they are
+    peaked = first < max(middle) > last
+    many = len(values) > MANY_VALUES and missing >= MIN_MISSING_OF_MANY
+    return bool((peaked or many) and spearmanr(counts[1:], counts[:-1])[0] >= MIN_SMOOTHNESS)
+
+
+def _are_few_shots(counts: np.ndarray) -> bool:
+    """Whether nearly all values have the same number of rows, two or more."""
+    sizes, n_values = np.unique(counts, return_counts=True)
+    most_common_size = int(sizes[n_values.argmax()])
+    return most_common_size > 1 and bool(n_values.max() >= EVEN_SHARE * len(counts))
 
 
 def refuse_continuous(

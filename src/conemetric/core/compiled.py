@@ -6,7 +6,11 @@ rows, over which `core.threads.threaded` spreads it. Sums use four running total
 fast-math, so that they vectorise while infinities and NaN keep their meaning.
 """
 
+import os
+import warnings
 from collections.abc import Callable
+from functools import cache
+from multiprocessing import parent_process
 from typing import Any
 
 import numpy as np
@@ -19,6 +23,27 @@ SUMS = {"reassoc", "contract", "nsz"}
 ZERO = np.int64(0)
 
 
+class NothingCachedWarning(UserWarning):
+    """Compiled loops cannot be kept for the next process."""
+
+
+@cache
+def _warn_that_nothing_is_cached() -> None:
+    """Warn once: not for every kernel, and not in the processes that this one starts."""
+    if parent_process() is not None:
+        return
+    asked = os.environ.get("NUMBA_CACHE_DIR")
+    place = f"NUMBA_CACHE_DIR={asked!r}, nor " if asked else ""
+    warnings.warn(
+        f"Compiled loops cannot be cached, since neither {place}the folder of conemetric nor your "
+        "home directory can be written. Every process compiles those that it uses again, which "
+        "takes 1 to 3 seconds. Set the environment variable NUMBA_CACHE_DIR to a folder that can be "
+        "written and that is kept.",
+        NothingCachedWarning,
+        stacklevel=2,
+    )
+
+
 def _compiler(**options: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Return Numba's decorator, with a cache on disk where one can be written."""
     options["nogil"] = True
@@ -28,7 +53,8 @@ def _compiler(**options: Any) -> Callable[[Callable[..., Any]], Callable[..., An
     def compiled(function: Callable[..., Any]) -> Callable[..., Any]:
         try:
             return njit(cache=True, **options)(function)
-        except RuntimeError:  # neither the package nor the home can be written
+        except RuntimeError:  # there is no folder for the cache
+            _warn_that_nothing_is_cached()
             return njit(**options)(function)
 
     return compiled

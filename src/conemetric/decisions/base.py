@@ -3,7 +3,7 @@ and blended by held-out rows, and fitted to all rows.
 """
 
 from abc import ABCMeta, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import KW_ONLY, dataclass, replace
 from numbers import Integral
@@ -15,6 +15,7 @@ from scipy.sparse import issparse
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
+from ..automatic.folds import CrossFitted, Fold, fitted_with_map
 from ..constraints.labels import refuse_missing_labels
 from ..core import arrays, fields
 from ..core.advice import AdviceError
@@ -26,17 +27,17 @@ from ..core.sklearn_private import Interval, StrOptions
 from ..core.sparse_rows import SparseRows
 from ..core.warn import collected_warnings
 from ..core.weights import check_weights, class_factors
+from ..engine.certificate import Certificate
 from ..estimators.base import CertifiedEstimator, MahalanobisMetric, Seed
 from ..estimators.checks import WEIGHTS, because
-from ..estimators.folds import CrossFitted, Fold, fitted_with_map
 from ..estimators.validation import LARGEST_EXTENT, dense, refuse_unusable, validate_points
 from ..evaluation.thresholds import check_share
 from ..neighbours.ties import symmetric_keys
-from ..solvers.base import Certificate
 from ..tables.columns import frame_of
 from ..tables.encoder import TableEncoder
+from ..tables.spelling import Spelling
 from .blend import Blended
-from .candidates import PLAIN, families
+from .candidates import PLAIN, candidates_for
 from .choice import choose, draw_landmarks
 from .kernel import KernelRule
 from .parts import Blend, Explanation, Part
@@ -56,9 +57,9 @@ OF_RULES = [StrOptions({"auto", *RULES})]  # which rules to choose from
 DECISION_PARAMETERS: dict[str, Any] = {
     "metric": "no_validation",  # see `_check_metric`
     "categorical_features": ["array-like", StrOptions({"from_dtype"}), None],
+    "kinds": [dict, None],
     "n_landmarks": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
     "random_state": ["random_state"],
-    "n_jobs": [Integral, None],
     "verbose": ["verbose"],
 }
 
@@ -89,9 +90,9 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
     metric: Any = "auto"
     _: KW_ONLY
     categorical_features: Any = "from_dtype"
+    kinds: Mapping[str | int, str | Spelling] | None = None
     n_landmarks: int | str = "auto"
     random_state: Seed = None
-    n_jobs: int | None = None
     verbose: int = 0
     _expected_failed_checks = because(
         "folds are drawn from rows, so that a repeated row may be judged by its own copy", WEIGHTS
@@ -123,10 +124,12 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
         """The unfitted encoder of a table; None for an array of numbers that needs none."""
         if arrays.is_torch(X) or issparse(X) or isinstance(X, SparseRows):
             return None
-        by_dtype = isinstance(self.categorical_features, str | None)
+        by_dtype = isinstance(self.categorical_features, str | None) and not self.kinds
         if by_dtype and frame_of(X) is None and not _needs_encoding(X):
             return None
-        return TableEncoder(categorical_features=self.categorical_features, sparse_output=False)
+        return TableEncoder(
+            categorical_features=self.categorical_features, kinds=self.kinds, sparse_output=False
+        )
 
     def _rows_and_targets(
         self, X: Rows, y: Labels, sample_weight: Labels | None
@@ -231,7 +234,7 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
                 blocks = np.empty(X.shape[1], int)
                 for number, each in enumerate(self.encoder_.blocks_):
                     blocks[each.features] = number
-            tried = families(rows, fitted, self._linear_map, blocks, gradients)
+            tried = candidates_for(rows, fitted, self._linear_map, blocks, gradients)
             judge = Judge(Y[fitted.judged], weights[fitted.judged], self._row_losses)
             trials, blends, metrics = choose(
                 rows, fitted.folds, tried, searched, judge, self._n_landmarks(len(y)), rng
@@ -431,7 +434,9 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
         difference = arrays.to_numpy(X)[:, None, :] - known[top]
         near = np.sum([p.weight * p.nearness(difference, known) for p in self.blend_.parts], axis=0)
         by_column = near if self.encoder_ is None else self.encoder_.by_column(near)
-        return Explanation(self._given[top], shares, by_column)
+        names = getattr(self, "feature_names_in_", None)
+        columns = None if names is None else tuple(str(name) for name in names)
+        return Explanation(self._given[top], shares, by_column, columns)
 
     def _is_auto(self) -> bool:
         return isinstance(self.metric, str) and self.metric == "auto"

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import nnls
 
-from ..problems.base import Bounds
-from ..solvers.base import Certificate, Status
+from ..engine.certificate import Bounds, Certificate, Status
 from .rule import Judge, Trial
 
 LEAST_WEIGHT = 0.05  # a part that weighs less is left out: it costs time and decides little

@@ -1,21 +1,20 @@
 """The metrics that a decision is tried in, each learned without each fold.
 
-Metrics of one family are the rounds of one iteration. They compete on few rows, as long as they get
-better; only the best of each family is searched with all of them.
+The rounds of one iteration compete on few rows, as long as they get better; only the best of them is
+searched with all rows.
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 from functools import partial
 from itertools import islice
 
 import numpy as np
 
+from ..automatic.folds import CrossFitted
 from ..core.arrays import like, namespace, take, to_numpy
-from ..estimators.folds import CrossFitted
-from ..estimators.gradient_metric import gradient_rounds
-from ..solvers.kernel_ridge import CITY_BLOCK, EUCLIDEAN
-from .held_out import Candidate
+from ..engine.kernel_ridge import CITY_BLOCK, EUCLIDEAN
+from ..papers.gradients.gradient_metric import gradient_rounds
+from .held_out import Candidate, Map
 from .rule import Training
 
 PLAIN, LEARNED = "plain", "learned"
@@ -29,38 +28,24 @@ MOST_LEARNED_FROM = 4000
 N_GRADIENTS = 1000  # rows at which the gradients of a fit are taken for their mean
 
 
-@dataclass(frozen=True)
-class Family:
-    """Metrics each of which follows from the one before: the rounds of one iteration."""
-
-    name: str
-    runs: Sequence[Iterator[np.ndarray | None]]  # of each fold, the map of round after round
-    final: Callable[[int], np.ndarray | None]  # the map of a round, learned from all rows
-    kernels: tuple[str, ...]
-    n_rounds: int = 1
-
-    def candidate(self, r: int, maps: Sequence[np.ndarray | None]) -> Candidate:
-        """The metric of a round, with these maps."""
-        name = f"{self.name}, round {r + 1}" if self.n_rounds > 1 else self.name
-        return Candidate(name, maps, partial(self.final, r), self.kernels, self.n_rounds == 1)
-
-
-def families(
+def candidates_for(
     rows: Training,
     fitted: CrossFitted,
-    final: np.ndarray | None,
+    final: Map,
     blocks: np.ndarray | None,
     gradients: bool,
-) -> list[Family]:
-    """The families, that of the plain metric first: in the folds of ``fitted``, with the metric
-    learned in each, if any was (``final`` from all rows), and those learned from ``gradients``.
-    Features of one column, by its number in ``blocks``, share a weight.
+) -> list[Candidate]:
+    """The candidates, the plain metric first: in the folds of ``fitted``, with the metric learned
+    in each, if any was (``final`` from all rows), and those learned from ``gradients``. Features of
+    one column, by its number in ``blocks``, share a weight.
     """
     n_features, folds = rows.Z.shape[1], fitted.folds
     by_axes = (CITY_BLOCK,) if n_features <= MOST_FEATURES else ()
-    found = [Family(PLAIN, [iter([None]) for _ in folds], lambda r: None, (*EUCLIDEAN, *by_axes))]
+    unlearned = [iter([None]) for _ in folds]
+    found = [Candidate(PLAIN, unlearned, lambda r: None, (*EUCLIDEAN, *by_axes))]
     if fitted.maps:
-        found.append(Family(LEARNED, [iter([L]) for L in fitted.maps], lambda r: final, EUCLIDEAN))
+        runs = [iter([L]) for L in fitted.maps]
+        found.append(Candidate(LEARNED, runs, lambda r: final, EUCLIDEAN))
     learners: dict[str, partial[Iterator[np.ndarray]]] = {}
     if gradients and by_axes:
         learners["column weights"] = partial(_rounds, rows, kernel=CITY_BLOCK, blocks=blocks)
@@ -71,8 +56,8 @@ def families(
         drawn = np.concatenate([fold.train for fold in folds[:2]])
         every = partial(learn, drawn[np.sort(np.unique(drawn, return_index=True)[1])])
         last = partial(lambda every, r: next(islice(every(), r, None)), every)
-        runs = [learn(fold.train) for fold in folds]
-        found.append(Family(name, runs, last, (learn.keywords["kernel"],), N_ROUNDS))
+        gradient_runs = [learn(fold.train) for fold in folds]
+        found.append(Candidate(name, gradient_runs, last, (learn.keywords["kernel"],), N_ROUNDS))
     return found
 
 

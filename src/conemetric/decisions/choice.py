@@ -7,11 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from ..automatic.folds import Fold
 from ..core.blas import side_by_side
 from ..core.progress import emit
-from ..estimators.folds import Fold
 from .blend import Blended, blend_trials
-from .candidates import Family
 from .held_out import MOST_ROWS, Candidate, HeldOut, MappedFold, in_folds
 from .kernel import coarse_loss
 from .neighbors import NeighborVote
@@ -21,19 +20,19 @@ from .rule import Judge, Rule, Training, Trial
 def choose(
     rows: Training,
     folds: Sequence[Fold],
-    families: Sequence[Family],
+    candidates: Sequence[Candidate],
     rules: Sequence[type[Rule]],
     judge: Judge,
     n_landmarks: int,
     rng: np.random.RandomState,
 ) -> tuple[list[Trial], list[Blended], dict[str, Candidate]]:
-    """Search every rule in the best metric of each of the ``families``, the plain one first,
+    """Search every rule in the best round of each of the ``candidates``, the plain metric first,
     and blend what was found: (the usual rule and the best trial of each kind; the blend of each
     rule; their metrics). ``rng`` draws the ``n_landmarks`` rows that a kernel sum is over at most.
     """
     # few rows: one BLAS thread for each job, since its factorisations are too short to share
     run = partial(side_by_side, X=rows.Z) if len(rows.Y) <= MOST_ROWS else map
-    metrics = _best_metrics(rows, folds, families, judge, run)
+    metrics = _best_metrics(rows, folds, candidates, judge, run)
     by_name = {each.candidate.name: each.candidate for each in metrics}
     trials = [NeighborVote.usual(metrics[0], judge)]
 
@@ -77,22 +76,26 @@ def choose(
 
 
 def _best_metrics(
-    rows: Training, folds: Sequence[Fold], families: Sequence[Family], judge: Judge, run: Any
+    rows: Training,
+    folds: Sequence[Fold],
+    candidates: Sequence[Candidate],
+    judge: Judge,
+    run: Any,
 ) -> list[HeldOut]:
-    """The best metric of each family: their rounds are learned side by side, as long as they help."""
-    growing = list(range(len(families)))
+    """The best round of each candidate: rounds are learned side by side, as long as they help."""
+    growing = list(range(len(candidates)))
     first: dict[int, HeldOut] = {}
     best: dict[int, HeldOut] = {}
     least: dict[int, float] = {}
-    for r in range(max(family.n_rounds for family in families)):
+    for r in range(max(candidate.n_rounds for candidate in candidates)):
         emit("stage", stage=f"metrics to decide in, round {r + 1}")
-        learned = in_folds(lambda i, f: next(families[i].runs[f]), growing, len(folds), rows.Z)
+        learned = in_folds(lambda i, f: next(candidates[i].runs[f]), growing, len(folds), rows.Z)
         metrics = {
-            i: HeldOut(rows, folds, families[i].candidate(r, maps))
+            i: HeldOut(rows, folds, candidates[i].at(r, maps))
             for i, maps in zip(growing, learned, strict=True)
         }
         first = first or metrics
-        several = [i for i in growing if families[i].n_rounds > 1]
+        several = [i for i in growing if candidates[i].n_rounds > 1]
         jobs = [(metrics[i], judge, first[i]) for i in several]
         losses = dict(zip(several, run(lambda job: coarse_loss(*job), jobs), strict=True))
         growing = [i for i in several if losses[i] < least.get(i, np.inf)]

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
+from numbers import Integral
 from typing import Annotated, Self
 
 import numpy as np
@@ -13,6 +14,8 @@ from sklearn.utils import assert_all_finite
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
+from ..automatic.automatic import AutoMetric
+from ..automatic.folds import CrossFitted, check_groups, excess, n_folds_for, stratified_folds
 from ..constraints.labels import first_means_none
 from ..core import fields
 from ..core.arrays import Array, Labels, Rows
@@ -21,8 +24,6 @@ from ..core.dates import holds_times
 from ..core.sklearn_private import StrOptions
 from ..core.warn import warn_user
 from ..core.weights import ClassWeight
-from ..estimators.automatic import AutoMetric
-from ..estimators.folds import CrossFitted, check_groups, excess, n_folds_for, stratified_folds
 from ..evaluation.knn import evenly_by_class
 from ..evaluation.statistics import mcnemar
 from ..neighbours.ties import canonical_order
@@ -98,6 +99,8 @@ class MetricClassifier(ClassifierMixin, MetricDecision):
         Factors of the weights of rows, by class.
     categorical_features : array-like, "from_dtype" or None, default="from_dtype"
         Columns of words, as in `TableEncoder`, which encodes data frames, words and gaps.
+    kinds : dict of str or int to str, default=None
+        Kinds of columns, as in `TableEncoder`.
     n_landmarks : int or "auto", default="auto"
         Kernel ridge regression sums over this many rows only. "auto" means all up to 20,000
         rows, and 2,000 drawn at random beyond (tensors on a GPU: 10,000).
@@ -149,11 +152,13 @@ class MetricClassifier(ClassifierMixin, MetricDecision):
     _: KW_ONLY
     classifier: str = "auto"
     class_weight: ClassWeight | None = None
+    n_jobs: int | None = None
 
     _parameter_constraints = {
         **DECISION_PARAMETERS,
         "classifier": OF_RULES,
         "class_weight": [dict, StrOptions({"balanced"}), None],
+        "n_jobs": [Integral, None],
     }
 
     _target = "classes"

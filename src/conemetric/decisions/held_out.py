@@ -6,19 +6,19 @@ them. Leave-one-out in the metrics of the other folds would cost ten times as mu
 factorisation of all rows for every setting and fold, and chose no better (docs/defaults.md).
 """
 
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from itertools import product
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
+from ..automatic.folds import Fold
 from ..core.arrays import Array, namespace, take
 from ..core.blas import side_by_side
 from ..core.threads import n_threads
-from ..estimators.folds import Fold
-from ..solvers.kernel_ridge import KERNELS, in_blocks
+from ..engine.kernel_ridge import KERNELS, in_blocks
 from .rule import Judge, Rule, Training, Trial, mapped
 
 MOST_ROWS = 2000  # rows of each fold that a rule learns from in the search
@@ -26,17 +26,38 @@ MOST_ROWS = 2000  # rows of each fold that a rule learns from in the search
 MOST_HELD = 4e8
 
 
+Map = np.ndarray | None  # L of a metric, in which x goes to L'x; None is the identity
+
+
 @dataclass(frozen=True)
 class Candidate:
-    """A metric to decide in: the map L of each fold, learned without its held-out rows (x goes to
-    L'x; None is the identity), and the kernels that suit it.
+    """A metric to decide in, and the kernels that suit it. If it has several rounds, as an iteration
+    has, each is a metric that follows from the one before.
     """
 
     name: str
-    maps: Sequence[np.ndarray | None]
-    final: Callable[[], np.ndarray | None]  # the map learned from all rows, once it is chosen
+    runs: Sequence[
+        Iterator[Map]
+    ]  # of each fold, its map round after round, without its held-out rows
+    learn: Callable[[int], Map]  # the map of a round, learned from all rows
     kernels: tuple[str, ...]
-    votes: bool = True
+    n_rounds: int = 1
+    round: int = 0
+    maps: Sequence[Map] = ()  # of each fold, in this round
+
+    def at(self, r: int, maps: Sequence[Map]) -> Self:
+        """The metric of a round, whose maps are these."""
+        name = f"{self.name}, round {r + 1}" if self.n_rounds > 1 else self.name
+        return replace(self, name=name, round=r, maps=maps)
+
+    def final(self) -> Map:
+        """The map learned from all rows, once the metric is chosen."""
+        return self.learn(self.round)
+
+    @property
+    def votes(self) -> bool:
+        """Whether neighbours vote in it: rounds are learned by kernels, for kernels."""
+        return self.n_rounds == 1
 
 
 def in_folds(

@@ -15,8 +15,8 @@ import numpy as np
 
 from ..core import fields
 from ..core.arrays import Array, like, namespace, to_numpy
-from ..solvers import kernel_ridge
-from ..solvers.base import Certificate
+from ..engine import kernel_ridge
+from ..engine.certificate import Certificate
 from .held_out import HeldOut, in_folds
 from .rule import Judge, Training, Trial
 

@@ -6,8 +6,8 @@ from typing import Self
 import numpy as np
 
 from ..core import fields
-from ..solvers.base import Certificate
-from ..solvers.kernel_ridge import mean_differences
+from ..engine.certificate import Certificate
+from ..engine.kernel_ridge import mean_differences
 from .rule import FittedRule, Training, Trial
 from .rules import RULES
 
@@ -38,11 +38,14 @@ class Explanation:
         What each column contributes to 1 - d / (mean d), with d the squared distance, or that
         of the city block if the kernel depends on it: positive where the column makes the two
         rows more similar than two average rows. Of a blend, the mean over its parts.
+    columns : tuple of str or None
+        Names of the columns; None if X had none in ``fit``.
     """
 
     rows: np.ndarray
     shares: np.ndarray
     nearness: np.ndarray = field(repr=False)
+    columns: tuple[str, ...] | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True)

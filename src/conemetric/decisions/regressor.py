@@ -9,11 +9,7 @@ from numpy.random import RandomState
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from ..core.arrays import Array, Labels, Rows
-from ..core.atomic import atomic_fit
-from ..core.dates import holds_times
-from ..core.fields import Named, Number, Stored, Text
-from ..estimators.folds import (
+from ..automatic.folds import (
     MOST_JUDGED,
     TOL,
     CrossFitted,
@@ -22,9 +18,13 @@ from ..estimators.folds import (
     group_folds,
     n_folds_for,
 )
-from ..estimators.frobmetric import FrobMetric
+from ..core.arrays import Array, Labels, Rows
+from ..core.atomic import atomic_fit
+from ..core.dates import holds_times
+from ..core.fields import Named, Number, Stored, Text
 from ..estimators.validation import check_size, rows_coincide
 from ..neighbours.ties import canonical_order
+from ..papers.frobmetric.frobmetric import FrobMetric
 from .base import DECISION_PARAMETERS, OF_RULES, MetricDecision
 from .blend import Blended
 
@@ -80,12 +80,12 @@ class MetricRegressor(RegressorMixin, MetricDecision):
         The rules to choose from.
     categorical_features : array-like, "from_dtype" or None, default="from_dtype"
         Columns of words, as in `TableEncoder`, which encodes data frames, words and gaps.
+    kinds : dict of str or int to str, default=None
+        Kinds of columns, as in `TableEncoder`.
     n_landmarks : int or "auto", default="auto"
         As in `MetricClassifier`.
     random_state : int, RandomState or None
         Draws folds and landmarks.
-    n_jobs : int, default=None
-        Not used; as in `MetricClassifier`.
     verbose : int, default=0
 
     Attributes

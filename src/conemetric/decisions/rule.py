@@ -13,9 +13,9 @@ import numpy as np
 
 from ..core.arrays import Array, like, take, to_numpy
 from ..core.fields import State
+from ..engine.certificate import Certificate
 from ..neighbours.search import nearest
 from ..neighbours.ties import commonest_first
-from ..solvers.base import Certificate
 
 if TYPE_CHECKING:
     from .held_out import HeldOut

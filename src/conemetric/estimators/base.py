@@ -24,12 +24,13 @@ from ..core.arrays import (
     transposed,
 )
 from ..core.sklearn_private import Interval
-from ..operators.span import Coordinates
-from ..problems.base import Problem
-from ..solvers.base import SHORT_OF_TOL, Solver, SolveResult
+from ..engine.certificate import SHORT_OF_TOL
+from ..engine.operators.span import Coordinates
+from ..engine.program import Problem
+from ..engine.solver import Solver, SolveResult
+from .fit_warnings import warn_if_collapsed
 from .tuples import TupleMethods, look_up
 from .validation import FLOATS, check_tensor, validate_points
-from .warnings import warn_if_collapsed
 
 # Parameters between these have squares and quotients that float64 can hold.
 SMALLEST_PARAMETER, LARGEST_PARAMETER = 1e-150, 1e150

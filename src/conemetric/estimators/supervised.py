@@ -8,9 +8,11 @@ from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 
-from ..constraints import block_labels, in_blocks, in_memory
-from ..constraints.block_rows import read
-from ..constraints.in_blocks import Constraints, ConstraintsInBlocks
+from ..blocks import constraints as in_blocks
+from ..blocks import labels as block_labels
+from ..blocks.constraints import Constraints, ConstraintsInBlocks
+from ..blocks.rows import read
+from ..constraints import in_memory
 from ..constraints.labels import (
     LOWER_TARGETS,
     check_labels,
@@ -25,11 +27,15 @@ from ..core.warn import warn_user
 from ..core.weights import check_range, check_weights, class_factors
 from ..neighbours.precomputed import precomputed_neighbours
 from ..neighbours.search import neighbours_by_label, sample_rows, sample_size
+from ..operators import from_pairs
 from .base import SOLVER_PARAMETERS, MahalanobisMetric, Seed
 from .checks import WEIGHTS, because
+from .fit_warnings import warn_if_unscaled
 from .tuples import NAMES, TUPLES, look_up, n_in_tuple, unfold
 from .validation import refuse_dask, validate_labelled_points, validate_points
-from .warnings import warn_if_unscaled
+
+# comparisons that each pair is in at least: ten separate faces of new people no better
+ROUNDS = 3
 
 
 class Supervision(NamedTuple):
@@ -284,12 +290,14 @@ class TripletMetric(SupervisedMetric):
         y: Any = None,
         *,
         triplets: Any = None,
+        pairs: Any = None,
+        similar: Any = None,
         neighbors: Any = None,
         sample_weight: Any = None,
         checkpoint: str | None = None,
         target: str = "auto",
     ) -> Self:
-        """Learn the metric from labels or triplets.
+        """Learn the metric from labels, triplets or pairs.
 
         Parameters
         ----------
@@ -302,12 +310,20 @@ class TripletMetric(SupervisedMetric):
         triplets : integer array-like (m, 3) or (m, 4), default=None
             Used instead of y: (i, j, k) means that row i of X is closer to row j than to row
             k; (i, j, k, l) that row i is closer to row j than row k to row l.
+        pairs : integer array-like (m, 2), default=None
+            Used instead of y: pairs of rows of X, in memory. Similar pairs are to be closer than
+            dissimilar ones: each is compared with three or more of the third of these that are
+            nearest, as quadruplets. ``threshold_`` is then the best for these pairs.
+        similar : array-like (m,), default=None
+            Which of the pairs are similar; the others are dissimilar: True and False, 1 and 0, or +1
+            and -1.
         neighbors : (targets, impostors) or sparse matrix (n, n), default=None
             With labels y, neighbours found elsewhere: integer arrays (n, k) of row numbers, -1 for
             none, or a graph of distances as `sklearn.neighbors.KNeighborsTransformer` makes it.
         sample_weight : array-like (n,) or (m,), default=None
             Weights of the rows, with labels: a triplet weighs as much as its first row. Or
-            weights of the triplets: 2 counts twice, 0 not at all.
+            weights of the triplets: 2 counts twice, 0 not at all. Or weights of the pairs: a
+            comparison has the product of those of its two.
         checkpoint : str, default=None
             With dask collections: folder or address (``s3://...``) to save the state of the
             solve in. A later fit with the same parameters and data resumes from it.
@@ -319,12 +335,63 @@ class TripletMetric(SupervisedMetric):
         -------
         self
         """
+        if pairs is not None or similar is not None:
+            self._check_pairs(X, triplets, pairs, similar, neighbors)
+            return self._fit_pairs(X, pairs, similar, sample_weight, checkpoint)
         given = Supervision(X, y, triplets, None, neighbors, sample_weight, target)
         return self._learn(self._constraints(given, checkpoint))
+
+    def _fit_pairs(self, X, pairs, similar, sample_weight, checkpoint):
+        """Learn from comparisons of similar pairs with dissimilar ones, and set the threshold."""
+        points = validate_points(self, look_up(X, self.preprocessor), reset=True, min_samples=2)
+        pairs = in_memory.check_pairs(pairs, len(points))
+        similar = in_memory.check_similar(similar, len(pairs))
+        index = like(pairs, points, namespace(points).int64)
+        operator = from_pairs(points, index)
+        length = to_numpy(operator.combine(operator.pair_lengths))
+        quadruplets, weights = _compared(pairs, similar, length, sample_weight)
+        supervision = Supervision(X, index=quadruplets, sample_weight=weights)
+        self._learn(self._constraints(supervision, checkpoint))
+        return self._calibrate(self._distances(points, index), similar)
+
+    def _check_pairs(self, X, triplets, pairs, similar, neighbors):
+        """Refuse what does not go with pairs."""
+        if pairs is None or similar is None:
+            fault = "similar without pairs" if pairs is None else "pairs without similar"
+            raise ValueError(f"Got {fault}; pass both, or labels y.")
+        for name, value in (("triplets", triplets), ("neighbors", neighbors)):
+            if value is not None:
+                raise ValueError(f"Got pairs and {name}; pass one of them.")
+        if is_dask(X):
+            raise ValueError(
+                f"{type(self).__name__} learns from pairs of rows in memory; with dask collections, use "
+                "DMLEig, or pass triplets."
+            )
 
     @abstractmethod
     def _learn(self, given: Constraints) -> Self:
         """Learn the metric from validated triplets, and store it."""
+
+
+def _compared(pairs, similar, length, sample_weight):
+    """Quadruplets of rows, similar pairs first, and their weights, from pairs and theirs."""
+    weights = None if sample_weight is None else check_weights(sample_weight, len(pairs), "pairs")
+    known = np.ones(len(pairs), bool) if weights is None else weights > 0
+    n_similar = int((similar & known).sum())
+    if n_similar in (0, int(known.sum())):
+        raise ValueError(
+            f"similar calls {n_similar} of {int(known.sum())} pairs similar; give pairs of both kinds."
+        )
+    numbers = np.flatnonzero(known)
+    compared = numbers[
+        in_memory.quadruplets_from_pairs(pairs[known], similar[known], length[known], ROUNDS)
+    ]
+    if len(compared) == 0:
+        raise ValueError(
+            "every pair is marked similar and dissimilar; drop pairs that contradict each other."
+        )
+    quadruplets = pairs[compared].reshape(-1, 4)
+    return quadruplets, None if weights is None else weights[compared].prod(axis=1)
 
 
 def _weighted(found, sample_weight, kind):

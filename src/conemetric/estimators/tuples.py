@@ -1,9 +1,9 @@
 """Tuples of points, as in metric-learn: pairs, triplets and quadruplets.
 
 A tuple is given by its points, in an array (m, 2 | 3 | 4, D), or, with a ``preprocessor``,
-by their row numbers or names (m, 2 | 3 | 4). A pair has y = +1 (similar) or -1 (dissimilar);
-a triplet (a, b, c) means that a is closer to b than to c, a quadruplet (a, b, c, d) that a is
-closer to b than c to d.
+by their row numbers or names (m, 2 | 3 | 4). A pair has y = +1 (similar) or -1 (dissimilar), or
+True or False, or 1 or 0; `predict` returns +1 or -1. A triplet (a, b, c) means that a is closer to
+b than to c, a quadruplet (a, b, c, d) that a is closer to b than c to d.
 """
 
 from collections.abc import Callable
@@ -16,8 +16,11 @@ from sklearn.metrics import precision_recall_curve, roc_auc_score, roc_curve
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_array, check_consistent_length, check_is_fitted
 
+from ..constraints.in_memory import check_similar
 from ..core.arrays import as_array, is_torch, refuse_masked, to_numpy, unique_rows
 from ..core.atomic import atomic_update
+from ..core.slices import slices
+from ..core.sparse_rows import SparseRows
 from ..evaluation.thresholds import PROMISES, ThresholdPromise, check_share, promised_threshold
 from ..neighbours.search import nearest
 from ..neighbours.ties import labelled_keys
@@ -221,7 +224,7 @@ class TupleMethods(BaseEstimator):
         ----------
         pairs : array-like (m, 2, n_features), or (m, 2) with a preprocessor
         y : array-like (m,)
-            +1 for similar, -1 for dissimilar pairs.
+            Which pairs are similar: +1 and -1, True and False, or 1 and 0.
         strategy : {"accuracy", "f_beta", "max_tpr", "max_tnr", "max_fpr", "min_tpr"}, default="accuracy"
             What to maximise: accuracy, the F-beta score, or the rate of true positives
             (negatives) with a rate of true negatives (positives) of at least ``min_rate``
@@ -264,7 +267,33 @@ class TupleMethods(BaseEstimator):
         check_is_fitted(self)
         check_calibration(strategy, min_rate, beta, alpha, confidence)
         distance = -to_numpy(self._decide(pairs)).astype(np.float64)
-        y, promise = _signs(y, len(distance)), None
+        return self._calibrate(distance, y, strategy, min_rate, beta, alpha, confidence)
+
+    def _distances(self, points: Any, pairs: Any) -> np.ndarray:
+        """The distances of pairs of validated points, a bounded number at a time."""
+        n_features = points.shape[1]
+        found = []
+        for at in slices(len(pairs), 2 * n_features):
+            ends = points[pairs[at].reshape(-1)]
+            if isinstance(ends, SparseRows):
+                ends = ends.toarray()
+            distance = self.pair_distance(ends.reshape(-1, 2, n_features))
+            found.append(to_numpy(distance).astype(np.float64))
+        return np.concatenate(found)
+
+    def _calibrate(
+        self,
+        distance: np.ndarray,
+        y: Any,
+        strategy: str = "accuracy",
+        min_rate: float | None = None,
+        beta: float = 1.0,
+        alpha: float = 0.01,
+        confidence: float = 0.95,
+    ) -> Self:
+        """Set the threshold by the distances of pairs, as `calibrate_threshold` does."""
+        y = _signs(y, len(distance))
+        promise = None
         if strategy in PROMISES:
             threshold, promise = promised_threshold(distance, y == 1, strategy, alpha, confidence)
         else:
@@ -274,13 +303,8 @@ class TupleMethods(BaseEstimator):
 
 
 def _signs(y, n):
-    """y, validated as +1 or -1 for each of n pairs."""
-    y = np.ravel(to_numpy(y))
-    if len(y) != n:
-        raise ValueError(f"y has {len(y)} values for {n} pairs; give one for each.")
-    if not np.isin(y, (-1, 1)).all():
-        raise ValueError(f"y of pairs must hold only +1 and -1; got {np.unique(y)[:5]}.")
-    return y.astype(np.int64)
+    """+1 for similar and -1 for dissimilar ones of n pairs, from y in any of the three forms."""
+    return np.where(check_similar(np.ravel(to_numpy(y)), n, "y"), 1, -1)
 
 
 def check_calibration(

@@ -1,8 +1,7 @@
 """Learned weights of several scores, as queries of search engines."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
-from functools import partial
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ..core.fields import expect
@@ -19,6 +18,7 @@ from .sql import sum_query
 
 MOST_CLAUSES = 5  # of OpenSearch's hybrid query ("Hybrid query")
 JSON = "json"
+SYSTEMS = (*ENGINES, JSON)
 SUMMED = ("weights", "normalization", "similarity", "target", "window")
 
 
@@ -127,9 +127,8 @@ def to_hybrid_query(
         absent = {} if EMBEDDING in scores.weights else {"similarity": None}
         return {name: getattr(scores, name) for name in SUMMED} | absent
     _check_computes(scores, system)
-    if system != "pgvector":
-        return SYSTEMS[system](scores, limit, window)
-    return postgres_file(scores, limit, window, words=words, language=language, examples=examples)
+    wanted = Request(limit, window, words, language, examples)
+    return WRITERS[system](scores, wanted)
 
 
 def _check_computes(scores, system):
@@ -150,11 +149,63 @@ def _check_computes(scores, system):
     if scores.similarity not in engine.similarities or learned != engine.embedding:
         what = f"the {scores.similarity} score of the embedding as {scores.target or 'rank'} does"
         raise ValueError(f"{system} does not count {what}; {remedy}.")
-    if scores.query_map is None and system in ("pgvector", "duckdb", "sqlite"):
+    if scores.query_map is None and engine.maps_queries:
         raise TypeError(f"{system} needs the map of the queries; give the adapter, or its file.")
 
 
-def _opensearch(scores, limit, window):
+# ---- one function for each row of ENGINES
+
+
+@dataclass(frozen=True)
+class Request:
+    """What a query is to list, and for pgvector how words are scored; see `to_hybrid_query`."""
+
+    limit: int
+    window: int
+    words: str
+    language: str
+    examples: Examples | None
+
+
+Writer = Callable[[RankingModel, Request], dict[str, Any] | str]
+WRITERS: dict[str, Writer] = {}  # by engine
+
+
+def writes(engine: str) -> Callable[[Writer], Writer]:
+    """Make a function the one that writes the query of a row of `ENGINES`."""
+    expect(engine in ENGINES, "engine", engine, "a row of ENGINES")
+
+    def register(writer: Writer) -> Writer:
+        WRITERS[engine] = writer
+        return writer
+
+    return register
+
+
+@writes("pgvector")
+def _pgvector(scores: RankingModel, wanted: Request) -> str:
+    return postgres_file(
+        scores,
+        wanted.limit,
+        wanted.window,
+        words=wanted.words,
+        language=wanted.language,
+        examples=wanted.examples,
+    )
+
+
+@writes("duckdb")
+def _duckdb(scores: RankingModel, wanted: Request) -> str:
+    return sum_query("duckdb", scores, wanted.limit, wanted.window)
+
+
+@writes("sqlite")
+def _sqlite(scores: RankingModel, wanted: Request) -> str:
+    return sum_query("sqlite", scores, wanted.limit, wanted.window)
+
+
+@writes("opensearch")
+def _opensearch(scores: RankingModel, wanted: Request) -> dict[str, Any]:
     if len(scores.weights) > MOST_CLAUSES:
         raise ValueError(
             f"{len(scores.weights)} scores have a weight, but a hybrid query of OpenSearch has at "
@@ -169,51 +220,63 @@ def _opensearch(scores, limit, window):
     }
 
 
-def _elasticsearch(scores, limit, window):
+@writes("elasticsearch")
+def _elasticsearch(scores: RankingModel, wanted: Request) -> dict[str, Any]:
     # elastic.co/docs/reference/elasticsearch/mapping-reference/dense-vector, max_inner_product:
     # _score is product + 1, and 1 / (1 + -1 * product) below 0
-    vector = {"field": EMBEDDING, "query_vector": "{{query_vector}}"}
+    of_columns = "minmax" if scores.normalization == "range" else "none"
+    nearest = {
+        "field": EMBEDDING,
+        "query_vector": "{{query_vector}}",
+        "k": wanted.window,
+        "num_candidates": wanted.window,
+    }
     retrievers = []
     for name, weight in scores.weights.items():
-        kind, scaled = {"knn": vector | {"k": window, "num_candidates": window}}, "none"
+        retriever: dict[str, Any] = {"knn": nearest}
+        normalizer = "none"
         if name in scores.columns:
-            kind = {"standard": {"query": {"match": {name: "{{query}}"}}}}
-            scaled = "minmax" if scores.normalization == "range" else "none"
-        retrievers.append({"retriever": kind, "weight": weight, "normalizer": scaled})
-    linear = {"retrievers": retrievers, "rank_window_size": window}
-    return {"retriever": {"linear": linear}, "size": limit}
+            retriever = {"standard": {"query": {"match": {name: "{{query}}"}}}}
+            normalizer = of_columns
+        parts = {"retriever": retriever, "weight": weight, "normalizer": normalizer}
+        retrievers.append(parts)
+    linear = {"retrievers": retrievers, "rank_window_size": wanted.window}
+    return {"retriever": {"linear": linear}, "size": wanted.limit}
 
 
-def _qdrant(scores, limit, window):
-    lists = {
-        name: {"query": f"{{{{{name}}}}}", "using": name, "limit": window}
+@writes("qdrant")
+def _qdrant(scores: RankingModel, wanted: Request) -> dict[str, Any]:
+    lists: dict[str, dict[str, Any]] = {
+        name: {"query": f"{{{{{name}}}}}", "using": name, "limit": wanted.window}
         for name in scores.weights
     }
     prefetch = list(lists.values())
     if EMBEDDING in lists:  # the embedding scores all that are listed, not only its nearest
-        near = lists[EMBEDDING] | {"limit": window + limit}
+        near = lists[EMBEDDING] | {"limit": wanted.window + wanted.limit}
         every = [near, *(lists[name] for name in scores.columns)]
         rescored = {"prefetch": every, "limit": sum(each["limit"] for each in every)}
         prefetch[list(lists).index(EMBEDDING)] = near | rescored
     places = {f"$score[{i}]": weight for i, weight in enumerate(scores.weights.values())}
     formula = {"sum": [{"mult": [weight, place]} for place, weight in places.items()]}
     query = {"formula": formula, "defaults": dict.fromkeys(places, 0.0)}
-    return {"prefetch": prefetch, "query": query, "limit": limit}
+    return {"prefetch": prefetch, "query": query, "limit": wanted.limit}
 
 
-def _milvus(scores, limit, window):
+@writes("milvus")
+def _milvus(scores: RankingModel, wanted: Request) -> dict[str, Any]:
     # milvus.io/docs/weighted-ranker.md: weights are from 0 to 1; norm_score, a bool, decides
     # whether scores go through the arctan (rerank/function_score.go; Milvus 2.6)
     largest = max(scores.weights.values())
     weights = [weight / largest for weight in scores.weights.values()]
     return {
-        "searches": [{"anns_field": name, "limit": window} for name in scores.weights],
+        "searches": [{"anns_field": name, "limit": wanted.window} for name in scores.weights],
         "rerank": {"reranker": "weighted", "weights": weights, "norm_score": False},
-        "limit": limit,
+        "limit": wanted.limit,
     }
 
 
-def _lancedb(scores, limit, window):
+@writes("lancedb")
+def _lancedb(scores: RankingModel, wanted: Request) -> dict[str, Any]:
     if len(scores.columns) > 1:
         raise ValueError(
             f"LanceDB adds up a vector search and one of words, not {', '.join(scores.weights)}; "
@@ -221,17 +284,4 @@ def _lancedb(scores, limit, window):
         )
     weight = scores.weights.get(EMBEDDING, 0.0) / sum(scores.weights.values())
     # what a search does not list counts 1 - fill = 0
-    return {"reranker": {"weight": weight, "fill": 1.0}, "limit": window}
-
-
-SYSTEMS: dict[str, Callable[..., Any]] = {
-    "pgvector": postgres_file,
-    "duckdb": partial(sum_query, "duckdb"),
-    "sqlite": partial(sum_query, "sqlite"),
-    "qdrant": _qdrant,
-    "milvus": _milvus,
-    "lancedb": _lancedb,
-    "elasticsearch": _elasticsearch,
-    "opensearch": _opensearch,
-    JSON: dict,
-}
+    return {"reranker": {"weight": weight, "fill": 1.0}, "limit": wanted.window}

@@ -13,13 +13,13 @@ from ..core.arrays import float64, like, namespace, to_numpy
 from ..core.atomic import atomic_fit, atomic_update
 from ..core.sklearn_private import Interval, StrOptions, fit_context
 from ..core.warn import warn_user
+from ..engine.certificate import Bounds, Certificate, Status
+from ..engine.dual_quasi_newton import DualQuasiNewton
+from ..engine.solver import SolveResult
 from ..estimators.base import SOLVER_PARAMETERS, CertifiedEstimator, Seed
 from ..estimators.checks import FIT, FIT_AND_USE, because
 from ..estimators.validation import check_size, refuse_dask
 from ..evaluation.thresholds import check_share
-from ..problems.base import Bounds
-from ..solvers.base import Certificate, SolveResult, Status
-from ..solvers.dual_quasi_newton import DualQuasiNewton
 from .candidates import DEPTH
 from .choice import Choice
 from .columns import AUTO, EMBEDDING, check_scores, picked

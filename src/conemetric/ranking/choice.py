@@ -25,8 +25,8 @@ from ..core.advice import AdviceError
 from ..core.arrays import like, to_numpy
 from ..core.blas import side_by_side
 from ..core.progress import all_or_nothing, emit
-from ..solvers.base import relative_gap
-from ..solvers.dual_quasi_newton import DualQuasiNewton
+from ..engine.certificate import relative_gap
+from ..engine.dual_quasi_newton import DualQuasiNewton
 from .candidates import DEPTH, Candidate, Setting, best_candidate, crossed_mix
 from .columns import Pool
 from .comparisons import Comparisons, Remembered, TrainingData, query_weights

@@ -20,7 +20,7 @@ import numpy as np
 from scipy import sparse
 
 from ..core.arrays import to_numpy
-from .engines import ENGINES, EVERY, NORMALIZATIONS, as_listed
+from .engines import ENGINES, EVERY, NORMALIZATIONS
 from .judgements import Judgements, ListedDocuments, check_shape
 from .top_k import Found, Ranking, best_of
 
@@ -255,3 +255,21 @@ def _checked(column, name, shape):
     if not np.isfinite(column.data).all():
         raise ValueError(f"scores[{name!r}] has NaN or infinite entries; drop or replace them.")
     return column
+
+
+def as_listed(scores: np.ndarray, order: np.ndarray, window: int, how: str) -> np.ndarray:
+    """What the embedding counts in an engine: ``scores`` (n, P) of some documents, of which at
+    least the ``window`` nearest ones, minus infinity for none; ``order`` decides ties. NaN for
+    those that it does not list.
+    """
+    best = np.lexsort((order, -scores))[:, :window]
+    rows = np.arange(len(scores))[:, None]
+    listed = np.zeros(scores.shape, bool)
+    listed[rows, best] = np.isfinite(scores[rows, best])
+    if how == "shifted":
+        scores = np.where(scores > 0, scores + 1, 1 / (1 - np.minimum(scores, 0)))
+    elif how == "range":
+        least = np.where(listed, scores, np.inf).min(1, keepdims=True, initial=np.inf)
+        size = np.where(listed, scores, -np.inf).max(1, keepdims=True, initial=-np.inf) - least
+        scores = (np.where(listed, scores, least) - least) / np.where(size > 0, size, 1.0)
+    return np.where(listed, scores, np.nan)

@@ -50,8 +50,9 @@ class TrainingData:
     @cached_property
     def covariance(self) -> Any:
         """Covariance of the documents up to scale, float64 like every D x D matrix here."""
-        centred = self._sample - self._sample.mean(0)
-        covariance = float64(centred.T @ centred)
+        sample = float64(self._sample)
+        centred = sample - sample.mean(0)
+        covariance = centred.T @ centred
         size = float(abs(covariance).max())
         if not size > 0:
             raise ValueError(
@@ -62,7 +63,8 @@ class TrainingData:
     @cached_property
     def second_moment(self) -> Any:
         """Second moment of the documents about the origin, up to scale."""
-        return float64(self._sample.T @ self._sample)
+        sample = float64(self._sample)
+        return sample.T @ sample
 
     @cached_property
     def spread(self) -> tuple[Any, Any]:

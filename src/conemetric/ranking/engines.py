@@ -9,11 +9,13 @@ Every engine lists ``window`` documents by each column. They differ in what the 
     listed    its score for the ``window`` nearest documents; 0 for all others
     shifted   likewise, of s the score s + 1, or 1 / (1 - s) below 0, as Lucene makes it positive
     range     (s - least) / (largest - least) of the ``window`` nearest; 0 for all others
+
+This table is the only list of engines: the command line offers its keys, and `export.hybrid` has one
+function for each row. It imports neither NumPy nor anything else of the library, because the help of
+the commands shows it and should come at once.
 """
 
 from dataclasses import dataclass
-
-import numpy as np
 
 PRODUCTS = ("cosine", "inner")
 SIMILARITIES = (*PRODUCTS, "euclidean")
@@ -29,12 +31,13 @@ class Engine:
     normalizations: tuple[str, ...]  # of columns
     embedding: str  # see the module docstring
     similarities: tuple[str, ...]
+    maps_queries: bool = False  # itself, so that its query holds the map
 
 
 ENGINES = {
-    "pgvector": Engine("bm25 in SQL", NORMALIZATIONS, EVERY, SIMILARITIES),
-    "duckdb": Engine("bm25 vectors", NORMALIZATIONS, EVERY, SIMILARITIES),
-    "sqlite": Engine("FTS5", NORMALIZATIONS[:2], EVERY, ("cosine", "euclidean")),
+    "pgvector": Engine("bm25 in SQL", NORMALIZATIONS, EVERY, SIMILARITIES, maps_queries=True),
+    "duckdb": Engine("bm25 vectors", NORMALIZATIONS, EVERY, SIMILARITIES, maps_queries=True),
+    "sqlite": Engine("FTS5", NORMALIZATIONS[:2], EVERY, ("cosine", "euclidean"), maps_queries=True),
     "qdrant": Engine("bm25 vectors", ("raw",), EVERY, PRODUCTS),
     "milvus": Engine("bm25 vectors", ("raw",), "listed", PRODUCTS),
     "lancedb": Engine("its own", ("range",), "range", PRODUCTS),
@@ -57,21 +60,3 @@ def check_target(target: str, normalization: str, similarity: str) -> None:
             f"target={target!r} cannot scale scores by {normalization!r}; use normalization='auto' "
             f"or {' or '.join(map(repr, engine.normalizations))}."
         )
-
-
-def as_listed(scores: np.ndarray, order: np.ndarray, window: int, how: str) -> np.ndarray:
-    """What the embedding counts in an engine: ``scores`` (n, P) of some documents, of which at
-    least the ``window`` nearest ones, minus infinity for none; ``order`` decides ties. NaN for
-    those that it does not list.
-    """
-    best = np.lexsort((order, -scores))[:, :window]
-    rows = np.arange(len(scores))[:, None]
-    listed = np.zeros(scores.shape, bool)
-    listed[rows, best] = np.isfinite(scores[rows, best])
-    if how == "shifted":
-        scores = np.where(scores > 0, scores + 1, 1 / (1 - np.minimum(scores, 0)))
-    elif how == "range":
-        least = np.where(listed, scores, np.inf).min(1, keepdims=True, initial=np.inf)
-        size = np.where(listed, scores, -np.inf).max(1, keepdims=True, initial=-np.inf) - least
-        scores = (np.where(listed, scores, least) - least) / np.where(size > 0, size, 1.0)
-    return np.where(listed, scores, np.nan)

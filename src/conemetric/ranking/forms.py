@@ -14,14 +14,15 @@ import numpy as np
 
 from ..core import spectral
 from ..core.arrays import float64, like, namespace, transposed
+from ..engine.frobenius import FrobeniusProgram
+from ..engine.operators import from_triplets
+from ..engine.operators.base import Operator
 from ..estimators.prior import prior_matrix
-from ..operators import columns, from_triplets
-from ..operators.base import Operator
-from ..operators.bilinear import from_comparisons
-from ..problems.bilinear import BilinearProgram
-from ..problems.frobenius import FrobeniusProgram
+from . import column_operator as columns
+from .bilinear_operator import from_comparisons
+from .bilinear_program import BilinearProgram
 from .comparisons import Remembered, TrainingData
-from .top_k import search, unit_rows
+from .top_k import centre_of, search, unit_rows
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,7 @@ class BilinearForm:
 
     def centred(self, queries: Any, documents: Any) -> tuple[Any, Any]:
         """The same points, moved as far as no comparison depends on it."""
-        return queries, documents - documents.mean(0)
+        return queries, documents - centre_of(documents)
 
     def matrix(self, map_: Any) -> Any:
         """The matrix of the program that corresponds to a map."""
@@ -129,7 +130,7 @@ class DistanceForm:
         return float(((queries - worse) ** 2).sum(1).mean())
 
     def centred(self, queries: Any, documents: Any) -> tuple[Any, Any]:
-        centre = documents.mean(0)
+        centre = centre_of(documents)
         return queries - centre, documents - centre
 
     def operator(self, queries: Any, documents: Any, triplets: np.ndarray) -> Operator:

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from ..core.arrays import float64, like, to_numpy
-from ..operators.base import Operator
-from ..operators.columns import WithColumns, concatenated
-from ..problems.frobenius import FrobeniusProgram
+from ..engine.frobenius import FrobeniusProgram
+from ..engine.operators.base import Operator
 from .candidates import Setting
+from .column_operator import WithColumns, concatenated
 from .columns import Columns, Pool
 from .comparisons import STRETCH, Comparisons, Remembered, TrainingData, query_weights
 from .forms import ScoreForm

@@ -87,12 +87,19 @@ def _as_products(queries, documents, similarity):
         return queries, unit_rows(documents), shift  # a query's own length does not matter
     if similarity != "euclidean":
         raise ValueError(f"similarity={similarity!r} is not known; use {', '.join(SIMILARITIES)}.")
-    xp, centre = namespace(documents), documents.mean(0)  # avoids cancellation
+    xp, centre = namespace(documents), centre_of(documents)  # avoids cancellation
     queries, documents = queries - centre, documents - centre
     squares = (documents * documents).sum(1)[:, None]
     ones = xp.ones((len(queries), 1), dtype=queries.dtype, device=queries.device)
     left, right = xp.concat([2 * queries, ones], 1), xp.concat([documents, -squares], 1)
     return left, right, -(queries * queries).sum(1)
+
+
+def centre_of(X: Any) -> Any:
+    """The mean of the rows, summed in float64: far from the origin a sum in float32 is off by more
+    than the rows spread, and they would not be centred. Rows less it lose nothing by rounding.
+    """
+    return like(X.mean(0, dtype=namespace(X).float64), X)
 
 
 def unit_rows(X: Any) -> Any:

@@ -10,7 +10,7 @@ import json
 import math
 import os
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from safetensors.numpy import save as to_safetensors
 
 from ..core.fields import FieldError, expect
 from ..core.slices import slices
-from ..solvers.base import Certificate, Status
+from ..engine.certificate import Certificate, Status
 
 MAX_BYTES = 4 << 30  # of a file: enough for 20,000 x 20,000 in float64
 MAX_HEADER = 32 << 20  # characters
@@ -29,6 +29,7 @@ READ = 1 << 20  # numbers read at a time for the checksum
 NUMBERS = ("F32", "F64", "I64", "U64", "I32", "U8", "BOOL")  # types of the arrays of a state
 TENSOR, FLOAT, ORDER = "$tensor", "$float", "order"  # keys of what stands for a value
 FLOATS = ("inf", "-inf", "nan")
+HEADER = ("format", "kind", "state")
 AnyPath = str | os.PathLike[str]
 
 
@@ -74,25 +75,20 @@ def write_state(path: AnyPath, kind: str, version: int, state: dict[str, Any]) -
         temporary.write_bytes(to_safetensors(arrays, metadata))
 
 
-def read_state(
-    path: AnyPath,
-    kind: str,
-    newest: int,
-    upgrade: Callable[[dict[str, Any], dict[str, np.ndarray]], dict[str, Any]] | None = None,
-) -> Any:
-    """The state in a file of this kind, to be checked by the object that it is the state of;
-    ``upgrade(header, arrays)`` gives that of a file of an older format, which has no "state".
-    """
+def read_state(path: AnyPath, kind: str, newest: int) -> Any:
+    """The state in a file of this kind, to be checked by the object that it is the state of."""
     with _opened(path, kind) as (file, text, header):
         advice = f"give a {kind} file, which conemetric learn calls {kind}.safetensors"
-        fault = f"holds a {_kind(header)!s:.20}, not a {kind}; {advice}"
-        require(_kind(header) == kind, path, fault)
         misfit = "has a header that does not fit"
         require(isinstance(header, dict), path, f"{misfit}: it is not an object")
+        fault = f"holds a {header.get('kind')!s:.20}, not a {kind}; {advice}"
+        require(header.get("kind") == kind, path, fault)
         version = header.get("format")
         require(isinstance(version, int) and version >= 1, path, f"{misfit}: no format number")
         advice = f"is newer than the {newest} this version reads; upgrade conemetric"
         require(version <= newest, path, f"{misfit}: format {version} {advice}")
+        listed = ", ".join(HEADER)
+        require(set(header) == set(HEADER), path, f"{misfit}: it holds other fields than {listed}")
         found = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118
         for name, array in found.items():
             fault = f"holds {name} of type {array.get_dtype()}, not one of {', '.join(NUMBERS)}"
@@ -101,9 +97,7 @@ def read_state(
         require(same, path, "was changed after it was written: its checksum does not match")
         arrays = {name: file.get_tensor(name) for name in found}
     with fields_of_file(path):
-        if upgrade is not None and set(header) != {"format", "kind", "state"}:
-            return upgrade(header, arrays)
-        return join_state(header.get("state"), arrays)
+        return join_state(header["state"], arrays)
 
 
 @contextmanager
@@ -119,11 +113,7 @@ def fields_of_file(path: AnyPath) -> Iterator[None]:
 def kind_of(path: AnyPath) -> Any:
     """What the header of the file claims to hold: "metric" or "decision"."""
     with _opened(path, "metric or decision") as (_, _, header):
-        return _kind(header)
-
-
-def _kind(header):
-    return header.get("kind", "metric") if isinstance(header, dict) else "metric"
+        return header.get("kind") if isinstance(header, dict) else None
 
 
 @contextmanager
@@ -260,8 +250,3 @@ def certificate_values(certificate: Certificate | None) -> dict[str, Any] | None
     if certificate is None:
         return None
     return {name: json_value(value) for name, value in certificate.state().items()}
-
-
-def number_from_value(value: Any) -> Any:
-    """A number of a header, in which infinities and NaN are text; other values as they are."""
-    return float(value) if value in FLOATS else value

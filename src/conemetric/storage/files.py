@@ -19,10 +19,9 @@ from ..decisions.classifier import MetricClassifier
 from ..decisions.regressor import MetricRegressor
 from .checked import AnyPath, fields_of_file, read_state, write_state
 from .learned import LearnedMap
-from .older import decision_state, metric_state, without_categories
 
-METRIC_FORMAT = 5  # from which on the file holds the state of a `LearnedMap`
-DECISION_FORMAT = 2  # from which on the file holds the state of an estimator
+METRIC_FORMAT = 1  # the state of a `LearnedMap`
+DECISION_FORMAT = 1  # the state of an estimator
 ESTIMATORS: dict[str, type[MetricClassifier | MetricRegressor]] = {
     each.__name__: each for each in (MetricClassifier, MetricRegressor)
 }
@@ -83,9 +82,9 @@ def load_metric(path: AnyPath) -> Any:
     MetricFileError
         If the file is not a metric file, is damaged, or has a newer format.
     """
-    state = read_state(path, "metric", METRIC_FORMAT, metric_state)
+    state = read_state(path, "metric", METRIC_FORMAT)
     with fields_of_file(path):
-        return LearnedMap.from_state(without_categories(state))
+        return LearnedMap.from_state(state)
 
 
 def save_decision(
@@ -152,7 +151,7 @@ def load_decision(path: AnyPath) -> MetricClassifier | MetricRegressor:
     MetricFileError
         If the file is not a decision file, is damaged, or has a newer format.
     """
-    state = read_state(path, "decision", DECISION_FORMAT, decision_state)
+    state = read_state(path, "decision", DECISION_FORMAT)
     with fields_of_file(path):
         check(state, FIELDS)
         estimator = ESTIMATORS[state["estimator"]].from_state(state["decision"])

@@ -22,13 +22,13 @@ from ..core.fields import (
     expect,
 )
 from ..core.warn import warn_user
+from ..engine.certificate import Certificate
 from ..estimators.base import CertifiedEstimator, MahalanobisMetric
 from ..estimators.checks import FIT_AND_TRANSFORM, FIT_AND_USE, because
 from ..estimators.validation import validate_points
 from ..evaluation.thresholds import ThresholdPromise
 from ..ranking.model import RankingModel
 from ..ranking.top_k import Ranking
-from ..solvers.base import Certificate
 from ..tables import TableEncoder
 from ..tables.columns import positions
 from .folding import METRICS, folded
@@ -83,6 +83,7 @@ class LearnedMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Stored, Cert
         np.ndarray | None, ArrayField("f", ("rank", "features"), optional=True)
     ] = None
     _maps: ClassVar[str]  # what it is a map of
+    _is_no_other: ClassVar[str]  # what to do instead, to whoever wants the other kind of map
     _expected_failed_checks = because(
         "it comes fitted, by its parameters: fit changes nothing, and rows have the features of the map",
         FIT_AND_USE,
@@ -123,14 +124,17 @@ class LearnedMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Stored, Cert
         given: dict[str, Any] = {} if notes is None else {"notes": notes}
         if feature_names is not None:
             given["feature_names"] = [str(name) for name in feature_names]
-        if not isinstance(estimator, LearnedMap):
-            learned, parameters = folded(estimator)
-        elif given:
+        is_learned = isinstance(estimator, LearnedMap)
+        if is_learned:
             learned, parameters = estimator, estimator.get_params(deep=False)
         else:
-            return estimator.as_kind(cls)
+            learned, parameters = folded(estimator)
         kind = LearnedMetric if isinstance(learned, METRICS) else LearnedAdapter
-        metric = kind(**{**parameters, **given}).as_kind(cls)
+        if not issubclass(kind, cls):
+            raise TypeError(kind._is_no_other)
+        if is_learned and not given:
+            return estimator
+        metric = kind(**{**parameters, **given})
         for name in ("threshold_", "threshold_promise_"):
             if getattr(learned, name, None) is not None:
                 setattr(metric, name, getattr(learned, name))
@@ -233,12 +237,6 @@ class LearnedMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Stored, Cert
         """How columns of scores are scaled."""
         return self.scores["normalization"] if self.scores else None
 
-    def as_kind(self, kind: type) -> Self:
-        """Return self; an error if it is not of this kind."""
-        if not isinstance(self, kind):
-            raise TypeError(NO_OTHER[self._maps])
-        return self
-
     def replaced(self, **changed: Any) -> Self:
         """The same with other parameters."""
         return type(self)(**{**self.get_params(deep=False), **changed})
@@ -287,9 +285,9 @@ class LearnedMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Stored, Cert
         fits = 1 <= shape[0] <= shape[1]
         expect(fits, "components.shape", shape, "at most as many rows as columns")
         threshold, promise = given.pop("threshold"), given.pop("threshold_promise")
-        for name, kind in (("certificate", Certificate), ("encoder", TableEncoder)):
+        for name, stored in (("certificate", Certificate), ("encoder", TableEncoder)):
             if given[name] is not None:
-                given[name] = kind.from_state(given[name], name)
+                given[name] = stored.from_state(given[name], name)
         if given["encoder"] is not None:
             fits = given["encoder"].get_feature_names_out().tolist() == given["feature_names"]
             expect(fits, "feature_names", given["feature_names"], "those of the encoder")
@@ -297,12 +295,15 @@ class LearnedMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Stored, Cert
         if scores is not None:
             expect(not maps.keys() & scores.keys(), "scores", scores, "no maps")
             RankingModel.from_state({**scores, **maps}, "scores")
-        of_rows, documents = given.pop("maps") == "rows", given["document_components"]
+        maps_what, documents = given.pop("maps"), given["document_components"]
+        of_rows = maps_what == "rows"
+        kind = LearnedMetric if of_rows else LearnedAdapter
+        expect(issubclass(kind, cls), "maps", maps_what, f"those of a {cls.__name__}")
         expect(of_rows or threshold is None, "threshold", threshold, "none: it is no distance")
         expect(not of_rows or documents is None, "document_components", documents, "none")
         fits = promise is None or threshold is not None
         expect(fits, "threshold_promise", promise, "a threshold")
-        metric: Any = (LearnedMetric if of_rows else LearnedAdapter)(**given).as_kind(cls)
+        metric: Any = kind(**given)
         if threshold is not None:
             metric.set_threshold(threshold)
         if promise is not None:
@@ -357,6 +358,7 @@ encoder, notes, scores, document_components
     """
 
     _maps = "rows"
+    _is_no_other = "This estimator is a distance, not a map of queries; use LearnedMetric."
 
     def _features(self, X):
         return self.for_vectors("a distance of two points", fills=True).fill_missing(X)
@@ -390,17 +392,16 @@ encoder, notes, scores, document_components
     """
 
     _maps = "queries"
+    _is_no_other = (
+        "This estimator maps queries only and is not a distance: map the queries by transform and "
+        "search the existing index of the documents."
+    )
 
 
 FIELDS = LearnedMap.declared() | {
     "maps": Text(("rows", "queries")),
     "threshold": Number(nan=True, optional=True),
     "threshold_promise": Plain(dict, optional=True),
-}
-NO_OTHER = {
-    "rows": "This file or estimator is a distance, not a map of queries; use LearnedMetric.",
-    "queries": "This file or estimator maps queries only and is not a distance: map the queries by "
-    "transform and search the existing index of the documents.",
 }
 
 

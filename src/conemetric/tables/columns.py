@@ -1,14 +1,13 @@
-"""The columns of a table: numbers, dates or words, with gaps, from a data frame or an array."""
+"""The columns of a table: numbers, dates, times of day or words, with missing values, from a data frame
+or an array.
+"""
 
 import difflib
 import math
-import re
-from collections.abc import Collection, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, time
+from datetime import date, time
 from decimal import Decimal
-from functools import partial
 from numbers import Real
 from typing import Any, Literal
 
@@ -16,26 +15,17 @@ import narwhals as nw
 import numpy as np
 
 from ..core.arrays import refuse_repeated_names
-from ..core.warn import warn_user
 from ..core.wording import listed
 
-Family = Literal["number", "date", "word"]
-MISSING_NUMBERS = ("?", "na", "n/a", "nan", "null", "none")  # words among numbers that mean a gap
-NUMERAL = re.compile(r"[+-]?(0|[1-9]\d*|(?=\.\d))(\.\d*)?([eE][+-]?\d+)?")  # 007 is a code
-DAY = 86400.0
+Family = Literal["number", "date", "time", "word"]
 LARGEST_WHOLE = 2.0**53  # floats up to this hold every integer
-SLASHED = ("%m/%d/%Y", "%d/%m/%Y")
-DATE_FORMATS = ("iso", *SLASHED, "%d.%m.%Y", "%Y/%m/%d", "%d-%m-%Y")
-TIMES = ("", " %H:%M", " %H:%M:%S")  # by the number of colons
-LIKE_A_DATE = re.compile(r"\d{8}|\d{4}-?W|\s?\d{1,4}[-/.]\s?\d{1,2}[-/.]\s?\d")
-MOST_SLIPS = 0.05  # share of a column's different words that may be slips among numbers or dates
-FEWEST_VALUES = 20  # different words of such a column; of few, any may be a category
+HOUR, MINUTE, MICROSECOND = 3600.0, 60.0, 1e-6  # in seconds
 
 
 @dataclass(frozen=True)
 class Column:
-    """A column: numbers and dates, in seconds since 1970, are float64 with NaN for a gap, words are
-    strings with None for a gap.
+    """A column: numbers, dates (in seconds since 1970) and times of day (in seconds since midnight) are
+    float64 with NaN for a missing value, words are strings with None for one.
     """
 
     name: str
@@ -98,13 +88,13 @@ def _read(values: Any, name: str, as_words: bool) -> Column:
     dtype = values.dtype
     if isinstance(values, np.ndarray):
         if dtype.kind in "OUSb" or as_words:
-            return _words(values.tolist(), name)
+            return _words(values.tolist(), name, category=as_words)
         if dtype.kind == "M":
             return Column(name, "date", (values - np.datetime64(0, "s")) / np.timedelta64(1, "s"))
         numbers = values / np.timedelta64(1, "s") if dtype.kind == "m" else values
         return Column(name, "number", _finite(numbers, name))
     if as_words:
-        return _words(values.to_list(), name)
+        return _words(values.to_list(), name, category=True)
     if dtype.is_numeric():
         return Column(name, "number", _finite(_floats(values), name), dtype.is_integer())
     if dtype == nw.Duration:
@@ -112,10 +102,19 @@ def _read(values: Any, name: str, as_words: bool) -> Column:
     if dtype in (nw.Datetime, nw.Date):
         stamps = values.cast(nw.Datetime("us")) if dtype == nw.Date else values
         return Column(name, "date", _floats(stamps.dt.timestamp("us")) / 1e6)
+    if dtype == nw.Time:
+        return Column(name, "time", np.array([_since_midnight(each) for each in values.to_list()]))
     if dtype.is_nested():
         raise ValueError(f"column {name!r} holds {dtype}; give one column per entry, or drop it.")
     order = tuple(map(str, dtype.categories)) if isinstance(dtype, nw.Enum) else None
     return _words(values.to_list(), name, order, category=dtype == nw.Categorical)
+
+
+def _since_midnight(at: time | None) -> float:
+    """Seconds since midnight; NaN for a missing value."""
+    if at is None:
+        return math.nan
+    return at.hour * HOUR + at.minute * MINUTE + at.second + at.microsecond * MICROSECOND
 
 
 def _floats(series):
@@ -158,12 +157,10 @@ def _is_gap(value: Any) -> bool:
 def _word(value: Any, name: str) -> str:
     if isinstance(value, (bool, np.bool_, np.datetime64)):
         return str(value)
-    if isinstance(value, date):
+    if isinstance(value, (date, time)):
         return value.isoformat()
     if isinstance(value, bytes):
         return value.decode("utf-8", "replace")
-    if isinstance(value, time):
-        value = (datetime.combine(date.min, value) - datetime.min).total_seconds()
     if isinstance(value, (Real, Decimal)):
         number = float(value)  # 3 and 3.0 are the same word
         whole = math.isfinite(number) and number == int(number) and abs(number) < LARGEST_WHOLE
@@ -172,100 +169,3 @@ def _word(value: Any, name: str) -> str:
         f"argument must be a string or a number: column {name!r} holds a {type(value).__name__}; "
         "give one value for each row, or drop the column."
     )
-
-
-def number_of_word(word: str) -> float | None:
-    """The number that a word spells; NaN if it stands for a gap, None if it is no number."""
-    if word.casefold() in MISSING_NUMBERS:
-        return math.nan
-    if NUMERAL.fullmatch(word) is None:
-        return None
-    value = float(word)
-    return value if math.isfinite(value) else None
-
-
-def seconds_of_word(word: str, formats: Iterable[str] = DATE_FORMATS) -> float | None:
-    """The seconds since 1970 of a date in one of these formats; NaN for a gap, None for no date."""
-    if word.casefold() in MISSING_NUMBERS:
-        return math.nan
-    if LIKE_A_DATE.match(word) is None:
-        return None
-    of_day = TIMES[min(2, word.count(":"))]
-    for form in formats:
-        iso = form == "iso"
-        if iso or form[2] in word:  # the separator
-            with suppress(ValueError):
-                at = datetime.fromisoformat(word) if iso else datetime.strptime(word, form + of_day)
-                return (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()
-    return None
-
-
-def date_formats(words: Iterable[str], others: float = 0.0) -> tuple[str, ...]:
-    """The formats of words that are dates, but for a share of ``others``; one if one reads all."""
-    words = [word for word in words if word.casefold() not in MISSING_NUMBERS]
-    if not words or sum(not word[:1].isdigit() for word in words) > others * len(words):
-        return ()
-    read = {f: sum(seconds_of_word(w, [f]) is not None for w in words) for f in DATE_FORMATS}
-    best = max(read, key=lambda form: read[form])
-    if read[best] == len(words):
-        return (best,)
-    slashed = max(SLASHED, key=lambda form: read[form])
-    mixed = tuple(form for form in DATE_FORMATS if form not in SLASHED or form == slashed)
-    missed = sum(seconds_of_word(word, mixed) is None for word in words)
-    return mixed if missed <= others * len(words) else ()
-
-
-def spelled(name: str, words: Collection[str]) -> Family:
-    """What a column's words spell; a warning names a slip but for which it would be something else."""
-    none = [word for word in words if number_of_word(word) is None]
-    if not none and any(number_of_word(word) == number_of_word(word) for word in words):
-        return "number"
-    if date_formats(words):
-        return "date"
-    pointed = [number_of_word(word.replace(",", ".")) for word in none]
-    commas = none if len(none) >= FEWEST_VALUES and None not in pointed else []
-    faults = {
-        "is not a number, as nearly all others are; correct it, empty it": slips(words, "number"),
-        "is not a date, as nearly all others are; correct it, empty it": slips(words, "date"),
-        "has a decimal comma; write points": commas,
-    }
-    for fault, found in faults.items():
-        for word in found[:1]:
-            warn_user(
-                f"column {name!r} is read as words: {word[:80]!r} {fault}, or declare the "
-                "column as words (categorical_features, --words)."
-            )
-    return "word"
-
-
-def slips(words: Collection[str], kind: str) -> list[str]:
-    """The words that are no numbers, or no dates, if nearly all of many are."""
-    formats = date_formats(words, MOST_SLIPS) if kind == "date" else ()
-    read = partial(seconds_of_word, formats=formats) if kind == "date" else number_of_word
-    found = [word for word in words if read(word) is None]
-    return found if len(found) <= MOST_SLIPS * len(words) >= MOST_SLIPS * FEWEST_VALUES else []
-
-
-def formats_of(name: str, words: Iterable[str], known: Sequence[str] = ()) -> list[str]:
-    """The formats to read the dates of a column in: the known ones if they read all, else its own, with
-    one order of day and month. If any would do, that is an error beside known ones, else a warning,
-    as is an order unlike the known one.
-    """
-    if known and _are_dates(words, known):
-        return list(known)
-    formats = list(date_formats(words) or DATE_FORMATS)
-    either = formats == [SLASHED[0]] and _are_dates(words, SLASHED[1:])
-    of_fit, here = ({*SLASHED} & {*each} for each in (known, formats))
-    if either or (of_fit and here and not of_fit & here):
-        first = min(word for word in words if seconds_of_word(word, known) is None)
-        order = f"are read with the {'month' if SLASHED[0] in here else 'day'} first"
-        fault = "were not in fit" if known and either else order + ", unlike in fit" * bool(known)
-        fault = f"column {name!r}: dates such as {first!r} {fault}; write them as 2021-12-31."
-        if known and either:
-            raise ValueError(fault)
-        warn_user(fault)
-    return formats
-
-
-def _are_dates(words, formats):
-    return all(seconds_of_word(word, formats) is not None for word in words)

@@ -1,4 +1,6 @@
-"""`TableEncoder`: a table of numbers, words, dates and gaps as one block of numbers per column."""
+"""`TableEncoder`: a table of numbers, words, dates, times and missing values as one block of numbers per
+column.
+"""
 
 import itertools
 from collections import Counter
@@ -25,6 +27,7 @@ from ..core.weights import check_weights
 from ..core.wording import first_few, listed
 from .columns import column_names, frame_of, positions, table_columns
 from .kinds import KINDS, Kind, kind_from_state, learn_kind
+from .spelling import Spelling
 from .summaries import Summary, summarize
 
 STORED_PARAMETERS = ("min_frequency", "missing", "dates", "sparse_output")
@@ -41,7 +44,7 @@ class Block:
     ----------
     column : str
     kind : str
-        "number", "ordered", "word", "boolean", "date"; "missing" for the block that says where
+        "number", "ordered", "word", "boolean", "date", "time"; "missing" for the block that says where
         the values of another block of the column are missing.
     features : slice
         Their place in the output.
@@ -82,14 +85,18 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     ==========  ==================================================================================
     kind        block
     ==========  ==================================================================================
-    number      (x - mean) / std; also of words that all spell numbers
+    number      (x - mean) / std; also of words that all spell numbers: 1,234.5, $1,243.56, ($5), 51.3%,
+                12 km, 1.234,50 €, €1.2M, 2h 50m
     word        one-hot, minus its mean, divided by sqrt(sum p (1 - p)) with p the shares of the
                 values; of two values one feature, at the same distances
     boolean     as a word of two values
     ordered     the rank in the order of an ordered category, as a number
     date        the time passed; where the data span two of them, also the place in the day, week
-                and year (cosine and sine)
-    missing     of a number or date of which 1 to 99 % are missing: whether it is
+                and year (cosine and sine); also of words such as 2014-11-07, 11/7/14, 07-Nov-14,
+                November 7, 2014
+    time        a time of day, also of words such as 13:08 or 1:08 PM: as a number, or, where the times
+                lie more than 18 hours apart, the place in the day
+    missing     of a number, date or time of which 1 to 99 % are missing: whether it is
     ==========  ==================================================================================
 
     A missing number is at the centre of its column; a missing word is a value of its own. A word
@@ -111,7 +118,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         "elapsed" uses no cycles.
     kinds : dict of str or int to str, default=None
         Kinds of columns by name or position, where the choice should be another: "number",
-        "word", "boolean", "ordered", "date" or "ignore".
+        "word", "boolean", "ordered", "date", "time" or "ignore". For values that were read from words
+        before, the ``spelling`` of such a column in ``columns_``, so that words are read in new rows.
     sparse_output : bool or "auto", default="auto"
         Sparse output is moved by a constant row, which changes no distance. "auto" gives it where
         at most a tenth of 256 or more features is nonzero.
@@ -121,7 +129,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     blocks_ : list of Block
         Column, kind and features of every block.
     columns_ : list
-        The columns as learned.
+        The columns as learned; those of numbers have the ``spelling`` in which words are read.
     ignored_ : dict of str to str
         Columns left out, and why.
     n_features_in_ : int
@@ -144,7 +152,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     min_frequency: float | int = 0.005
     missing: str = "auto"
     dates: str = "auto"
-    kinds: Mapping[str | int, str] | None = None
+    kinds: Mapping[str | int, str | Spelling] | None = None
     sparse_output: bool | str = "auto"
 
     _parameter_constraints = {
@@ -243,7 +251,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         self._n_features_out = start
         return self
 
-    def _given_kinds(self, names: Sequence[str]) -> dict[str, str]:
+    def _given_kinds(self, names: Sequence[str]) -> dict[str, str | Spelling]:
         """Kinds by name: those given, and "word" for categorical features."""
         given = self.categorical_features
         columns = np.asarray([] if given is None or isinstance(given, str) else given)
@@ -253,9 +261,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):
                 raise ValueError(f"{mask}; X has {len(names)} columns.")
             columns = np.flatnonzero(columns)
         words = [_name(each, names, "categorical_features") for each in columns.tolist()]
-        kinds = dict.fromkeys(words, "word")
+        kinds: dict[str, str | Spelling] = dict.fromkeys(words, "word")
         for column, kind in (self.kinds or {}).items():
-            if kind not in (*KINDS, "ignore"):
+            if not isinstance(kind, Spelling) and kind not in (*KINDS, "ignore"):
                 choices = ", ".join(map(repr, (*KINDS, "ignore")))
                 raise ValueError(f"kinds[{column!r}]={kind!r} is not one of {choices}.")
             kinds[_name(column, names, "kinds")] = kind

@@ -1,20 +1,26 @@
 """Kinds of columns. Each turns a column into a block of numbers: centred, and with a mean squared
 distance of two random training rows of 2, as that of a standardised column.
 
-A new kind is a class here, a line in `KINDS`, and one in `recognized` if it is found by itself.
+A new kind is a class here, a line in `KINDS`, and one in `recognized` if it is found by itself; how
+words spell its values is a class of `recognition`.
 """
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 from scipy.sparse import csr_array
 
-from ..core.fields import ArrayField, Each, Number, Plain, Stored, Text, expect
-from .columns import DATE_FORMATS, Column, formats_of, number_of_word, seconds_of_word, spelled
+from ..core.fields import ArrayField, Each, Field, Number, Plain, Stored, Text, expect
+from .columns import Column
+from .dates import DATE_FORMATS, DateSpelling, formats_of, seconds_of_word
+from .numerals import NumberSpelling
+from .recognition import NUMBER_CLASSES, recognise, spelling_from_state, spelling_of
+from .spelling import Spelling
 from .summaries import PERIODS, Summary, cycles, summarize
+from .times import HOUR, TimeSpelling
 
 MISSING, RARE = "(missing)", "(rare)"
 MISSING_SHARES = (0.01, 0.99)  # within which a block says what is missing
@@ -23,8 +29,12 @@ FREE_TEXT = (4, 0.5)
 CYCLES_NEEDED = 2  # periods that must pass before a date is seen as part of a cycle
 FARTHEST = 1e60  # standard deviations; the squares of more leave the range of floats
 LEAST_CYCLE = 1e-12  # variance of a cycle that is told apart
+LONGEST_SHIFT = (
+    18 * HOUR
+)  # between the first and the last time of day that do not go round the clock
 TRUE, FALSE = ("true", "yes", "t", "y", "1"), ("false", "no", "f", "n", "0")
 Settings = Mapping[str, Any]  # the parameters of the encoder
+Known = Spelling | None  # how words spell the values of a column, if that is known
 Words = Annotated[list[str], Each(Text(), distinct=True)]
 
 
@@ -39,9 +49,9 @@ class Kind(Stored, ABC):
     words: ClassVar[bool] = False  # whether the column is read as words even if it holds numbers
 
     @classmethod
-    def learn(cls, summary: Summary, settings: Settings) -> Self | str:
-        """The column, or why it is left out."""
-        raise NotImplementedError
+    @abstractmethod
+    def learn(cls, summary: Summary, settings: Settings, spelling: Known = None) -> Self | str:
+        """The column, or why it is left out. ``spelling`` is that of its words, if it is known."""
 
     @property
     @abstractmethod
@@ -77,6 +87,8 @@ class NumberColumn(Kind):
     exponent: Annotated[np.ndarray, ArrayField("i", ("k",), low=-1100, high=1100)]
     # the share of gaps, if a block says where they are
     missing: Annotated[float | None, Number(0, 1, strict=True, optional=True)]
+    # of words that are numbers; None: as computers write them
+    spelling: Annotated[Spelling | None, Field(optional=True)] = field(default=None, kw_only=True)
     kind = "number"
 
     def validate(self, within: str) -> None:
@@ -84,8 +96,11 @@ class NumberColumn(Kind):
         expect(len(self.mean) == k, f"{within}.mean.shape", self.mean.shape, f"({k},)")
 
     @classmethod
-    def learn(cls, summary: Summary, settings: Settings) -> Self | str:
-        return cls.scaled(_of_values(summary, number_of_word, cls.kind), settings, [[0]])
+    def learn(cls, summary: Summary, settings: Settings, spelling: Known = None) -> Self | str:
+        spelling = spelling or _number_spelling(summary)
+        summary = _of_values(summary, spelling.value_of, cls.kind)
+        kept = None if spelling == NumberSpelling() else spelling
+        return cls.scaled(summary, settings, [[0]], spelling=kept)
 
     @classmethod
     def scaled(
@@ -144,8 +159,14 @@ class NumberColumn(Kind):
         return column.values
 
     def value_of(self, column: Column) -> Callable[[str], float | None]:
-        """The value that a word of a column stands for: NaN for a gap, None if for none."""
-        return {"True": 1.0, "False": 0.0}.get if column.booleans else number_of_word
+        """The value that a word of a column stands for: NaN for a missing value, None if for none."""
+        if column.booleans:
+            return {"True": 1.0, "False": 0.0}.get
+        return (self.spelling or NumberSpelling()).value_of
+
+    def state(self) -> dict[str, Any]:
+        spelling = None if self.spelling is None else self.spelling.state()
+        return super().state() | {"spelling": spelling}
 
     def features(self, numbers: np.ndarray) -> np.ndarray:
         """What is standardised (n, k)."""
@@ -161,7 +182,7 @@ class OrderedColumn(NumberColumn):
     words = True
 
     @classmethod
-    def learn(cls, summary: Summary, settings: Settings) -> Self | str:
+    def learn(cls, summary: Summary, settings: Settings, spelling: Known = None) -> Self | str:
         order = list(summary.order or sorted(summary.weights))
         return cls.scaled(_of_values(summary, _rank(order), "number"), settings, [[0]], order=order)
 
@@ -183,10 +204,14 @@ class DateColumn(NumberColumn):
     kind = "date"
 
     @classmethod
-    def learn(cls, summary: Summary, settings: Settings) -> Self | str:
+    def learn(cls, summary: Summary, settings: Settings, spelling: Known = None) -> Self | str:
         if settings["dates"] == "ignore":
             return "dates are ignored"
-        formats = formats_of(summary.name, summary.weights) if summary.weights else []
+        formats: list[str] = []
+        if isinstance(spelling, DateSpelling) and summary.family == cls.kind:
+            formats = list(spelling.formats)
+        elif summary.weights:
+            formats = formats_of(summary.name, summary.weights)
         summary = _of_values(summary, lambda word: seconds_of_word(word, formats), cls.kind)
         moments: Any = summary.moments
         span = moments.high[0] - moments.low[0]
@@ -217,6 +242,35 @@ CYCLES = {period: [1 + 2 * i, 2 + 2 * i] for i, period in enumerate(PERIODS)}  #
 
 
 @dataclass(frozen=True)
+class TimeColumn(NumberColumn):
+    """A time of day: as a number, or, where the times go round the clock, as a place on it, so that
+    23:50 is near 0:10.
+    """
+
+    periodic: Annotated[bool, Plain(bool)]
+    kind = "time"
+
+    @classmethod
+    def learn(cls, summary: Summary, settings: Settings, spelling: Known = None) -> Self | str:
+        summary = _of_values(summary, TimeSpelling().value_of, cls.kind)
+        moments: Any = summary.moments
+        span = moments.high[0] - moments.low[0]
+        periodic = settings["dates"] == "auto" and bool(span > LONGEST_SHIFT)
+        part = CYCLES["day"] if periodic else [0]
+        return cls.scaled(summary, settings, [part], periodic=periodic)
+
+    @property
+    def feature_suffixes(self) -> list[str]:
+        return [":day_cos", ":day_sin"] if self.periodic else [""]
+
+    def features(self, numbers: np.ndarray) -> np.ndarray:
+        return cycles(numbers)[:, CYCLES["day"] if self.periodic else [0]]
+
+    def value_of(self, column: Column) -> Callable[[str], float | None]:
+        return TimeSpelling().value_of
+
+
+@dataclass(frozen=True)
 class WordColumn(Kind):
     """A word: its one-hot vector minus the shares p, divided by sqrt(sum p (1 - p)); a gap is a
     value of its own, rare words are one value, and an unknown word is at the centre. Of two values
@@ -240,7 +294,7 @@ class WordColumn(Kind):
         expect(not both, f"{within}.rare", sorted(both)[:3], "words not among the values")
 
     @classmethod
-    def learn(cls, summary: Summary, settings: Settings) -> Self | str:
+    def learn(cls, summary: Summary, settings: Settings, spelling: Known = None) -> Self | str:
         weights, rows, least = summary.weights, summary.counts, settings["min_frequency"]
         if rows is None:
             return "too many different words"
@@ -308,66 +362,49 @@ class BooleanColumn(WordColumn):
         return [word and known.get(word.casefold(), word) for word in column.values]
 
 
-@dataclass(frozen=True)
-class IndicatorColumn(Kind):
-    """A word as metric files had it before there were encoders: a feature for each value, 1 where
-    the column holds it, else 0.
-    """
-
-    values: Words
-    kind = "indicator"
-    words = True
-
-    @property
-    def suffixes(self) -> dict[str, list[str]]:
-        return {self.kind: [f"={value}" for value in self.values]}
-
-    def encode(self, column: Column) -> tuple[np.ndarray, np.ndarray]:
-        block = np.column_stack([column.values == value for value in self.values])
-        return block.astype(np.float64), np.zeros(len(self.values))
-
-    def gaps(self, column: Column) -> np.ndarray:
-        return np.zeros(len(column.values), bool)
-
-
 KINDS: dict[str, type[Kind]] = {
-    each.kind: each for each in (OrderedColumn, BooleanColumn, NumberColumn, DateColumn, WordColumn)
+    each.kind: each
+    for each in (OrderedColumn, BooleanColumn, NumberColumn, DateColumn, TimeColumn, WordColumn)
 }
-STORED_KINDS: dict[str, type[Kind]] = {**KINDS, IndicatorColumn.kind: IndicatorColumn}
 
 
-def learn_kind(summary: Summary, settings: Settings, kind: str | None) -> Kind | str:
-    """The column as the given kind, or as the one recognized; or why it is left out."""
+def learn_kind(summary: Summary, settings: Settings, kind: str | Spelling | None) -> Kind | str:
+    """The column as the given kind or spelling, or as the one recognized; or why it is left out."""
     if kind == "ignore":
         return "as asked"
     if not summary.weight > summary.missing:
         return "no values"
+    if isinstance(kind, Spelling):
+        return KINDS[kind.kind].learn(summary, settings, kind)
     if kind is not None:
         return KINDS[kind].learn(summary, settings)
-    found = recognized(summary)
-    return _not_a_feature(summary, found) or found.learn(summary, settings)
+    found, spelling = recognized(summary)
+    return _not_a_feature(summary, found) or found.learn(summary, settings, spelling)
 
 
-def recognized(summary: Summary) -> type[Kind]:
-    """The kind of a column by itself."""
+def recognized(summary: Summary) -> tuple[type[Kind], Spelling | None]:
+    """The kind of a column by itself, and the spelling of its words."""
     if summary.family != "word":
-        return KINDS[summary.family]
+        return KINDS[summary.family], summary.spelling
     if summary.order is not None:
-        return OrderedColumn
+        return OrderedColumn, None
     if summary.booleans:
-        return BooleanColumn
+        return BooleanColumn, None
     if summary.category or summary.counts is None:
-        return WordColumn
-    return KINDS[spelled(summary.name, summary.counts)]
+        return WordColumn, None
+    spelling = spelling_of(summary.name, summary.counts)
+    return (WordColumn if spelling is None else KINDS[spelling.kind]), spelling
 
 
 def kind_from_state(state: Any, within: str) -> Kind:
     """The column of a state, checked."""
     kind = state.get("kind") if isinstance(state, dict) else None
-    known = isinstance(kind, str) and kind in STORED_KINDS
-    expect(known, f"{within}.kind", kind, f"one of {', '.join(STORED_KINDS)}")
+    known = isinstance(kind, str) and kind in KINDS
+    expect(known, f"{within}.kind", kind, f"one of {', '.join(KINDS)}")
     fields = {name: value for name, value in state.items() if name != "kind"}
-    column = STORED_KINDS[str(kind)].from_state(fields, within)
+    if issubclass(KINDS[str(kind)], NumberColumn):
+        fields["spelling"] = spelling_from_state(fields.get("spelling"), f"{within}.spelling")
+    column = KINDS[str(kind)].from_state(fields, within)
     column.validate(within)
     return column
 
@@ -386,6 +423,14 @@ def _not_a_feature(summary, kind):
     if length >= FREE_TEXT[0] and distinct > FREE_TEXT[1] * rows:
         return "free text"
     return "all values are different" if distinct == rows > 1 else None
+
+
+def _number_spelling(summary):
+    """The spelling of words that are to be numbers."""
+    if summary.spelling is not None or summary.family != "word" or not summary.counts:
+        return summary.spelling or NumberSpelling()
+    found = recognise(summary.counts, classes=NUMBER_CLASSES)
+    return NumberSpelling() if found is None else found.spelling
 
 
 def _of_values(summary, read, kind):

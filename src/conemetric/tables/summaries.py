@@ -11,11 +11,15 @@ from typing import TypeVar
 
 import numpy as np
 
-from .columns import DAY, Column, Family
+from .columns import Column, Family
+from .recognition import recognise
+from .spelling import Spelling
+from .times import DAY
 
 MAX_WORDS = 100_000  # different words that are counted; a column of more is not one of categories
 FEWEST_NUMBERED = 10  # rows; fewer integers may well count up by chance
-ID_NAME = re.compile(r"(?i:(^|[_ .-])(id|nr|no|key|index)$|^id[_ .-])|[a-z](Id|ID)$")
+# "Unnamed: 0" is what pandas calls the index of a file
+ID_NAME = re.compile(r"(?i:(^|[_ .-])(id|nr|no|key|index)$|^id[_ .-]|^unnamed: \d+$)|[a-z](Id|ID)$")
 PERIODS = {"day": DAY, "week": 7 * DAY, "year": 365.2425 * DAY}  # seconds
 T = TypeVar("T")
 
@@ -75,7 +79,7 @@ class Summary:
     n_rows: int
     weight: float
     missing: float  # weight of the rows without a value
-    moments: Moments | None = None  # of numbers; of dates, of their `cycles`
+    moments: Moments | None = None  # of numbers; of dates and times, of their `cycles`
     run: tuple[float, float] | None = None  # first and last of integers that count up by one
     ids: np.ndarray | None = None  # different integers of a column with the name of an id
     counts: Counter[str] | None = None  # rows of each word; None of more than `MAX_WORDS`
@@ -83,9 +87,14 @@ class Summary:
     booleans: bool = False
     category: bool = False
     order: tuple[str, ...] | None = None
+    spelling: Spelling | None = None  # of words that are too many to be counted, as values
 
     def __add__(self, other: "Summary") -> "Summary":
-        if other.family != self.family:
+        if self.spelling is not None and other.family == "word":
+            return self + other.as_spelled(self.spelling)
+        if other.spelling is not None and self.family == "word":
+            return self.as_spelled(other.spelling) + other
+        if other.family != self.family or other.spelling != self.spelling:
             raise ValueError(
                 f"column {self.name!r} is one of {self.family}s in one part of the table and of "
                 f"{other.family}s in another; give it one dtype, or name its kind."
@@ -105,6 +114,27 @@ class Summary:
             booleans=self.booleans and other.booleans,
             category=self.category or other.category,
             order=self.order if self.order == other.order else None,
+        )
+
+    def as_spelled(self, spelling: Spelling) -> "Summary":
+        """The summary of the values that counted words spell, as that of parts with more words has it; of
+        words that spell none, as it is.
+        """
+        if self.counts is None:
+            return self
+        values = [spelling.value_of(word) for word in self.counts]
+        if None in values:
+            return self
+        n_rows = list(self.counts.values())
+        shares = [self.weights[word] / n for word, n in self.counts.items()]
+        spelled = Column(self.name, spelling.kind, np.repeat(np.array(values, float), n_rows))
+        found = summarize(spelled, np.repeat(np.array(shares), n_rows))
+        return replace(
+            found,
+            n_rows=self.n_rows,
+            weight=self.weight,
+            missing=self.missing + found.missing,
+            spelling=spelling,
         )
 
     @property
@@ -128,6 +158,12 @@ def summarize(column: Column, weights: np.ndarray) -> Summary:
             for each in (None, known)
         )
         counted = len(number) <= MAX_WORDS
+        if not counted and not column.category and column.order is None:
+            found = recognise(list(number))
+            if found is not None:
+                spelled = [np.nan if word is None else found.values[word] for word in values]
+                typed = Column(column.name, found.spelling.kind, np.array(spelled, float))
+                return replace(summarize(typed, weights), spelling=found.spelling)
         return Summary(
             *common,
             counts=counts if counted else None,
@@ -137,9 +173,10 @@ def summarize(column: Column, weights: np.ndarray) -> Summary:
             order=column.order,
         )
     counts_up = column.integers and len(values) and not gaps.any() and (np.diff(values) == 1).all()
+    of_moments = present[:, None] if column.family == "number" else cycles(present)
     return Summary(
         *common,
-        moments=Moments.of(cycles(present) if column.family == "date" else present[:, None], known),
+        moments=Moments.of(of_moments, known),
         run=(values[0], values[-1]) if counts_up else None,
         ids=np.unique(present) if column.integers and ID_NAME.search(column.name) else None,
     )

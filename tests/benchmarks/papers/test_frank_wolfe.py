@@ -7,10 +7,10 @@ import pytest
 from instances import triplet_instance
 
 from benchmarks.papers.frank_wolfe import FrankWolfe
-from conemetric.operators import from_pairs, from_triplets
-from conemetric.operators.whitening import whiten
-from conemetric.problems.eigenvalue import DMLEigProgram, LMNNEigProgram
-from conemetric.solvers.proximal_point import ProximalPoint
+from conemetric.engine.operators import from_pairs, from_triplets
+from conemetric.engine.operators.whitening import whiten
+from conemetric.papers.eigenvalue.program import DMLEigProgram, LMNNEigProgram
+from conemetric.papers.eigenvalue.proximal_point import ProximalPoint
 
 
 def game(program, kind, seed=0):

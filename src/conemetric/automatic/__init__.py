@@ -1,0 +1,1 @@
+"""AutoMetric: which method, found on folds of the training rows."""

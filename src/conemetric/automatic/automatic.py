@@ -1,0 +1,297 @@
+"""AutoMetric: the metrics of several methods blended into one, weighted by held-out error.
+
+    M = sum over methods k and folds f of a_k M_kf / s_kf        (docs/mathematics)
+
+Method k learns M_kf without the rows of fold f, which then judge it and give its scale s_kf. The best
+alone would follow noise on small data; equal weights would let a bad one spoil the mean. Nothing is
+refitted: the mean of three metrics learned from two thirds of the rows each was found to err no more
+than one learned from all rows.
+"""
+
+from dataclasses import KW_ONLY, dataclass
+from functools import partial
+from numbers import Integral
+from typing import Any, Self
+
+import numpy as np
+from joblib import Parallel, delayed, effective_n_jobs
+from scipy.linalg import cholesky, solve_triangular
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.covariance import ledoit_wolf
+from sklearn.neighbors import NeighborhoodComponentsAnalysis
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from ..constraints.labels import check_labels, refuse_continuous
+from ..core import spectral
+from ..core.arrays import is_torch, like, transposed
+from ..core.atomic import atomic_fit
+from ..core.blas import blas_threads_for, side_by_side
+from ..core.clock import stopwatch
+from ..core.progress import is_all_or_nothing, labelled
+from ..core.sklearn_private import Interval, StrOptions
+from ..core.threads import MIN_PARALLEL_WORK
+from ..engine.certificate import Certificate
+from ..estimators.base import SOLVER_PARAMETERS, MahalanobisMetric
+from ..estimators.validation import validate_labelled_points
+from ..papers.boostmetric.boostmetric import BoostMetric
+from ..papers.frobmetric.frobmetric import FrobMetric
+from ..papers.relative_comparisons.relative_comparisons import RelativeComparisons
+from .folds import (
+    BLEND,
+    PLAIN,
+    TOL,
+    VOTES,
+    CandidateMethod,
+    LabelledFolds,
+    check_groups,
+    fit_linear_map,
+)
+
+# a step of NCA is quadratic in rows and features, BoostMetric adds a direction per step (100 take 0.1
+# to 0.3 s a fold of 1,000 rows and 64 features), and "prior" then equals "frob" on embeddings
+MOST_ROWS_FOR_NCA, MOST_LEARNERS, MOST_FEATURES = 800, 100, 200
+
+
+class PooledDiscriminant(TransformerMixin, BaseEstimator):
+    """Linear discriminant analysis with one shrunk covariance for all classes: the directions in
+    which class means differ, scaled to unit variance within classes.
+
+    scikit-learn shrinks the covariance of each class separately, which has no effect on a class of
+    two rows: with few rows of many classes the sum is singular or nearly so. Here the rows, each
+    centred on the mean of its class, are pooled first (Ledoit and Wolf, 2004).
+    """
+
+    _parameter_constraints: dict = {}
+
+    @atomic_fit(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any) -> Self:
+        """Learn the directions from rows and their class labels."""
+        X, y = validate_data(self, X, y, dtype=np.float64, ensure_min_samples=2)
+        _, of_class, size = np.unique(y, return_inverse=True, return_counts=True)
+        means = np.stack([X[of_class == c].mean(axis=0) for c in range(len(size))])
+        within = X - means[of_class]
+        units = within.std(axis=0)
+        units[units == 0] = 1
+        covariance, _ = ledoit_wolf(within / units, assume_centered=True)
+        root = cholesky(covariance, lower=True)
+        between = (size / len(X))[:, None] ** 0.5 * (means - X.mean(axis=0)) / units
+        U, _, _ = np.linalg.svd(solve_triangular(root, between.T, lower=True), full_matrices=False)
+        directions = solve_triangular(root, U[:, : len(size) - 1], lower=True, trans="T")
+        self.components_ = directions.T / units
+        return self
+
+    def transform(self, X: Any) -> np.ndarray:
+        """The rows along the directions."""
+        check_is_fitted(self)
+        return validate_data(self, X, dtype=np.float64, reset=False) @ self.components_.T
+
+
+def default_candidates() -> dict[str, CandidateMethod]:
+    """The candidates of ``candidates="auto"``, cheap ones first."""
+    prior, nca = FrobMetric(prior="identity", tol=TOL), NeighborhoodComponentsAnalysis(max_iter=10)
+    boost = BoostMetric(1e-7, loss="exponential", solver="stagewise", max_iter=MOST_LEARNERS)
+    return {
+        "relative": CandidateMethod(RelativeComparisons()),
+        "lda": CandidateMethod(PooledDiscriminant()),
+        "frob": CandidateMethod(FrobMetric(tol=TOL)),
+        "prior": CandidateMethod(prior, most_features=MOST_FEATURES),
+        "boost": CandidateMethod(boost, most_features=MOST_FEATURES),
+        "nca": CandidateMethod(nca, MOST_ROWS_FOR_NCA, MOST_FEATURES),
+    }
+
+
+@dataclass(eq=False, repr=False)
+class AutoMetric(MahalanobisMetric):
+    """Mahalanobis metric blended from those of several methods, with evidence of what it
+    gains over the plain distance.
+
+    Every candidate is fitted three times, each time without another third of the rows of every
+    class (five times without a fifth up to 600 rows). The rows left out judge it, and the fewer
+    of them it gets wrong the more it weighs in the blend. How far the blend leaves the plain
+    distance depends on its own held-out error: where no metric helps, or the labels are too few
+    to tell, it stays close to it or equal to it. Learns from labels only.
+
+    A class with fewer rows than folds is held out in as many folds as it has rows. A class of
+    one row is learned from but never judged, and rows without a label (-1) are ignored.
+
+    Candidates that solve a program have certificates (``certificates_``): how close each came
+    to the optimum of its own program, on its part of the rows. The blend is the optimum of no
+    program, so nothing is proven about it; its gain is measured (``evidence_``).
+
+    Parameters
+    ----------
+    candidates : "auto" or dict of str to estimator, default="auto"
+        "auto" takes `RelativeComparisons`, `FrobMetric` about zero and about the identity
+        ("prior", at most 200 features) to a gap of 0.1, `BoostMetric` (100 learners, at most 200
+        features), linear discriminant analysis with a shrunk covariance ("lda") and
+        scikit-learn's `NeighborhoodComponentsAnalysis` (10 steps, at most 800 rows and 200
+        features). A dict can hold any estimators that learn from labels and transform linearly.
+        The plain distance is always a candidate.
+    n_components : int, default=None
+        Keep only this many leading directions of the blend (its best approximation of that
+        rank). None keeps all.
+    max_rows : int, default=None
+        Rows of each fold that a candidate learns from, at most; None: all, except NCA's 800.
+        ``shortened_`` names the candidates that had fewer.
+    n_neighbors : int or "auto", default=3
+        k of the k-NN vote that judges. "auto" takes the one of 1, 3, 5 and 7 with which the
+        plain distance has the lowest held-out error; ``evidence_.n_neighbors`` says which.
+    random_state : int, RandomState or None
+        Draws the folds, and seeds the candidates.
+    n_jobs : int, default=None
+        Processes (threads for tensors) that fit the folds of a candidate. None: one after the
+        other, but on small data the candidates of "auto" on all cores.
+    verbose : int, default=0
+        Print one line per candidate.
+
+    Attributes
+    ----------
+    components_ : array (rank, n_features)
+        ``transform(X) = X @ components_.T``; M = ``components_.T @ components_``.
+    weights_ : dict of str to float
+        Weight of each candidate in the blend; they add up to 1.
+    evidence_ : Evidence
+        Cross-validated errors of candidates, blend and plain distance; ``print`` it for a
+        one-sentence summary.
+    certificates_ : dict of str to list of Certificate
+        One per fold, for candidates that have them. A solved program does not prove that its
+        metric helps; see ``evidence_``.
+    shortened_ : dict of str to str
+        Candidates that were fitted to part of the rows only, and to how many.
+    left_out_ : dict of str to str
+        Candidates that could not be fitted, and why.
+    interrupted_ : bool
+        Whether Ctrl-C ended the fit: the blend is then of the candidates fitted so far.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_wine
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from conemetric import AutoMetric
+    >>> X, y = load_wine(return_X_y=True)
+    >>> metric = AutoMetric(random_state=0).fit(StandardScaler().fit_transform(X), y)
+    >>> metric.evidence_.error["blend"] <= metric.evidence_.error["plain"]
+    True
+    >>> sorted(metric.weights_)
+    ['boost', 'frob', 'lda', 'nca', 'plain', 'prior', 'relative']
+    """
+
+    _: KW_ONLY
+    candidates: str | dict[str, Any] = "auto"
+    n_components: int | None = None
+    max_rows: int | None = None
+    n_neighbors: int | str = 3
+    random_state: Any = None
+    n_jobs: int | None = None
+    verbose: int = 0
+
+    _parameter_constraints = {
+        "candidates": [StrOptions({"auto"}), dict],
+        "max_rows": [Interval(Integral, 2, None, closed="left"), None],
+        "n_neighbors": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
+        "n_jobs": [Integral, None],
+        **{name: SOLVER_PARAMETERS[name] for name in ("n_components", "random_state", "verbose")},
+    }
+
+    @atomic_fit(prefer_skip_nested_validation=False)
+    def fit(self, X: Any, y: Any, *, target: str = "auto", groups: Any = None) -> Self:
+        """Learn the blend from labels.
+
+        Parameters
+        ----------
+        X : array-like or tensor (n, n_features)
+        y : array-like (n,)
+            Class labels.
+        target : {"auto", "classes"}, default="auto"
+            As in `FrobMetric.fit`; continuous targets raise an error.
+        groups : array-like (n,), default=None
+            Rows with equal entries, such as those of one person, are held out together.
+
+        Returns
+        -------
+        self
+        """
+        X, y = validate_labelled_points(self, X, y)
+        refuse_continuous(y, target, "AutoMetric")
+        self._check_n_components()
+        candidates = self._candidates()
+        rng = check_random_state(self.random_state)
+        fewest = self.n_neighbors if isinstance(self.n_neighbors, Integral) else VOTES[0]
+        if groups is not None:
+            groups = check_groups(groups, X.shape[0])
+        rows = LabelledFolds(X, check_labels(y, fewest), self.n_neighbors, rng, groups)
+        plain = [rows.judge(np.eye(X.shape[1]), fold) for fold in rows.folds]
+        found: dict[str, Any] = {PLAIN: plain}
+        if None in plain:
+            raise ValueError(f"all {len(X)} rows of X coincide; give columns that vary.")
+        self.certificates_: dict[str, list[Certificate]] = {}
+        self.shortened_: dict[str, str] = {}
+        self.left_out_: dict[str, str] = {}
+        self.interrupted_ = False
+        # few rows: a candidate on each core; those of the user may not be made for threads
+        size = X.shape[0] * X.shape[1]
+        few = size < MIN_PARALLEL_WORK and self.candidates == "auto"
+        alone = self.n_jobs is None and effective_n_jobs(None) == 1  # no `parallel_config` either
+        run = partial(side_by_side, X=X) if few and alone else map
+        # NCA, which has no solver of ours to limit its threads, multiplies all rows with each other
+        with blas_threads_for(float(len(X)) * size):
+            try:
+                fits = run(partial(self._fit_candidate, rows), candidates.items())
+                for name, (metrics, proofs, n_rows, said) in zip(candidates, fits, strict=True):
+                    if metrics is None:
+                        self.left_out_[name] = said
+                    else:
+                        found[name], self.certificates_[name] = metrics, proofs
+                        if n_rows < rows.n_train:
+                            self.shortened_[name] = f"{n_rows:,} of {rows.n_train:,} rows"
+                    if self.verbose:
+                        print(f"[AutoMetric] {name}{'' if metrics else ' is left out'}: {said}")
+            except KeyboardInterrupt:
+                if is_all_or_nothing():
+                    raise
+                self.interrupted_ = True
+            self.weights_, self.evidence_, self._cross_fitted = rows.weigh(found)
+        parts = ((self.weights_[name], each.L) for name in found for each in found[name])
+        matrix = sum(weight * L @ L.T for weight, L in parts)
+        L = like(spectral.factor(matrix)[:, : self.n_components], X, X.dtype)
+        self.components_ = transposed(L)
+        return self
+
+    def _candidates(self):
+        if isinstance(self.candidates, str):
+            return default_candidates()
+        for name, estimator in self.candidates.items():
+            if name in (PLAIN, BLEND):
+                raise ValueError(f"candidates has {name!r}, which is a reserved name; use another.")
+            if not hasattr(estimator, "fit") or not hasattr(estimator, "transform"):
+                fault = f"candidates has {name!r}: {estimator!r}, which has no fit and transform"
+                raise TypeError(f"{fault}; give an unfitted estimator.")
+        return {name: CandidateMethod(estimator) for name, estimator in self.candidates.items()}
+
+    def _fit_candidate(self, rows, item):
+        """Judged metrics of a candidate, one per fold, with their certificates, from so many rows, and
+        how they do; or None, and why it is left out.
+        """
+        (name, candidate), began = item, stopwatch()
+        n_rows = min(rows.n_train, candidate.most_rows, self.max_rows or rows.n_train)
+        if len(rows.varying) > candidate.most_features:
+            return None, [], n_rows, f"{len(rows.varying)} features are too many for it"
+        prefer = "threads" if is_torch(rows.X) else None
+        try:
+            run, fit = Parallel(self.n_jobs, prefer=prefer), delayed(fit_linear_map)
+            parts = (rows.training(fold, n_rows, candidate) for fold in rows.folds)
+            with labelled(candidate=name):
+                fits = run(fit(candidate.estimator, *part, rows.seed) for part in parts)
+        # scikit-learn's LDA raises IndexError where the class means of all rows coincide
+        except (ValueError, IndexError, np.linalg.LinAlgError) as error:
+            if self.candidates != "auto":
+                raise
+            return None, [], n_rows, str(error)
+        maps = (rows.lifted(L) for L, _ in fits)
+        metrics = [rows.judge(L, fold) for L, fold in zip(maps, rows.folds, strict=True)]
+        if None in metrics:
+            return None, [], n_rows, "its metric is zero"
+        rate = np.concatenate([metric.wrong for metric in metrics]).mean()
+        said = f"{rate:.1%} wrong on held-out rows, {stopwatch() - began:.1f} s"
+        return metrics, [certificate for _, certificate in fits if certificate], n_rows, said

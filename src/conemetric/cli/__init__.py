@@ -1,0 +1,46 @@
+"""The ``conemetric`` command: learn a metric from a file, see what it gained, and put it to use."""
+
+import sys
+import warnings
+
+from rich.markup import escape
+
+from ..studies.advice import in_options
+from .app import app
+from .invocation import state
+
+__all__ = ["app", "main"]
+
+# the user's data, files or installation (an extra that is missing), not a bug
+EXPECTED = (ValueError, TypeError, OSError, MemoryError, ImportError)
+
+
+def _line(message):
+    return " ".join(in_options(message).split())
+
+
+def main(args: list[str] | None = None) -> None:
+    """Run the command line; an error is one line on stderr and exit code 2 (1 for a
+    bug), a traceback with ``--debug``.
+    """
+    state.reset()
+    try:
+        with warnings.catch_warnings():
+            warnings.showwarning = lambda message, *_: state.message(
+                f"[yellow]warning[/] {escape(_line(message))}"
+            )
+            warnings.filterwarnings("ignore", "X has words that were not in fit")  # a note says so
+            app(args=args, prog_name="conemetric")
+    except Exception as error:
+        if state.debug:
+            raise
+        polars = sys.modules.get("polars")  # an error of Polars only if it was imported
+        more = () if polars is None else (polars.exceptions.PolarsError,)
+        expected = isinstance(error, (*EXPECTED, *more))
+        text = _line(error) or type(error).__name__
+        if not expected:
+            text = f"internal error, {type(error).__name__}: {text}; run again with --debug for the traceback"
+        state.message(f"[bold red]error[/] {escape(text)}")
+        sys.exit(2 if expected else 1)
+    finally:
+        state.at_end.close()

@@ -1,0 +1,245 @@
+"""``conemetric adapt``: from judged queries to a better ranking, with the embedding frozen."""
+
+import json
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.markup import escape
+
+from ..core.progress import emit
+from .files import as_rows, output_folder, write_csv, write_query
+from .invocation import progress_bar, state
+from .options import Adapting, CollectionFiles, Command, Overwrite, folder_for
+from .reading.reading import check_file
+from .wording import grid, in_words, plural, written
+
+if TYPE_CHECKING:
+    from ..studies.adapting import Adaptation
+
+FILES = {"adapter": "adapter.safetensors", "report": "report.html", "table": "table.csv"}
+WEIGHTS = "fusion.json"
+QUERY = {True: "query.sql", False: "query.json"}  # for the target: a statement or a document
+N_EXAMPLES = 10  # rankings stored with it
+COLLECTION = (
+    "Folder in BEIR's layout, or npz file with queries, documents and relevance; default: "
+    "scikit-learn's reference pages."
+)
+MAPPED = {"queries": "queries only, the index stays", "both": "queries and documents"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Adapt(Command, Adapting, CollectionFiles):
+    """Options of `adapt`."""
+
+    data: Annotated[str | None, typer.Argument(metavar="[COLLECTION]", help=COLLECTION)] = None
+    out: Annotated[Path | None, folder_for("adapter.safetensors, report.html and table.csv")] = None
+    overwrite: Overwrite = False
+
+
+def adapt(given: Adapt) -> None:
+    """Adapt a frozen embedding to judged queries, judge it on held-out queries, and
+    write the map, a report and a table.
+
+    [dim]conemetric adapt --lexical
+    conemetric adapt --queries q.parquet --documents d.parquet --relevance qrels.tsv
+    conemetric adapt beir/scifact --encode all-MiniLM-L6-v2 --lexical
+    conemetric adapt beir/scifact --scores bm25.trec --scores colbert.trec
+    conemetric adapt beir/scifact --lexical --target pgvector
+    conemetric adapt collection.npz --map queries[/]
+    """
+    data = given.data
+    for place in (data, given.queries, given.documents, given.relevance, *(given.scores or ())):
+        if place is not None and not Path(place).is_dir():
+            check_file(place)
+    out = output_folder(given.out, [*FILES.values(), WEIGHTS, *QUERY.values()], given.overwrite)
+
+    from ..report.adaptation import write_retrieval_report
+    from ..studies import adapting
+    from .reading.collections import read_collection
+    from .reading.scores import postgres_language, read_scores
+
+    with progress_bar("reading"):
+        collection, notes = read_collection(data, given)
+        adapting.check_options(given)
+        scores, more = read_scores(collection, given, given.target)
+        found = adapting.adapt(replace(collection, scores=scores), given)
+        found.notes[:0] = notes + more
+        emit("stage", stage="writing the report")
+        files = save(found, out, postgres_language(given.language))
+        name, code = _name(data, given.relevance), snippet(found, files, out)
+        write_retrieval_report(out / FILES["report"], found, name=name, snippet=code)
+        write_csv(out / FILES["table"], query_rows(found))
+    _answer(found, name, files, out)
+
+
+def _name(data, relevance):
+    """What to call the collection: its file or folder, or the folder of its files."""
+    if data is not None:
+        return Path(data).resolve().stem
+    return "reference pages" if relevance is None else Path(relevance).resolve().parent.name
+
+
+def save(found: "Adaptation", out: Path, language: str = "english") -> dict[str, str]:
+    """Write the map, the weights of other scores, and the query for the target."""
+    from ..export import to_hybrid_query
+    from ..storage import save_metric
+
+    notes = {"maps": found.chosen, "similarity": found.options.similarity}
+    save_metric(out / FILES["adapter"], found.estimator, notes=notes)
+    files = dict(FILES)
+    if found.uses_scores:
+        write_query(out / WEIGHTS, to_hybrid_query(found.estimator, "json"))
+        files["weights"] = WEIGHTS
+    if found.options.target is not None and found.contributions:
+        query = to_hybrid_query(found.estimator, language=language, examples=_examples(found))
+        files["query"] = QUERY[isinstance(query, str)]
+        write_query(out / files["query"], query)
+    return files
+
+
+def _examples(found):
+    """Held-out queries and their first documents, None where there are no texts."""
+    from ..export import Examples
+
+    rows, of = found.held_out[:N_EXAMPLES], found.collection
+    if of.query_texts is None:
+        return None
+    first = found.rankings[found.chosen][: len(rows), :10].tolist()
+    names = of.document_names or range(len(of.documents))
+    documents = [[names[document] for document in row if document >= 0] for row in first]
+    return Examples(of.queries[rows], [of.query_texts[row] for row in rows], documents)
+
+
+def snippet(found: "Adaptation", files: dict[str, str], out: Path) -> str:
+    """Code that uses what was written."""
+    places = {kind: json.dumps(str(out / file)) for kind, file in files.items()}
+    lines = ["from conemetric import load_metric", ""]
+    lines.append(f"adapter = load_metric({places['adapter']})")
+    scores = ""
+    if found.chosen == "both":
+        lines += [
+            "index = adapter.transform(document_vectors)  # of unit vectors",
+            "found = adapter.transform(query_vectors)  # compare by Euclidean distance",
+        ]
+    else:
+        where = "the index as it is"
+        if getattr(found.estimator, "document_components_", None) is not None:
+            lines.append("index = document_vectors @ adapter.document_components.T")
+            where = "the shorter index"
+        lines.append(f"found = adapter.transform(query_vectors)  # then search {where}")
+    if "weights" in files:
+        _, *columns = found.contributions  # the first is the embedding's own
+        used = (f'"{each.name}": {each.name}_scores' for each in columns if each.weight)
+        scores = f", {{{', '.join(used)}}}"
+        lines.append(f"# with the other scores, sparse (n_queries, n_documents): {formula(found)}")
+    lines.append(f"first, values = adapter.rank(query_vectors, document_vectors{scores}, k=10)")
+    if "query" in files:
+        target = found.options.target
+        lines.append(f"# the same ranking in {target}: {places['query']}")
+        if target == "pgvector":
+            lines.append(
+                f"# psql -f {places['query']}, then SELECT * FROM learned_rank($1, $2, 10): $1 a "
+                "vector as encoded, $2 the words"
+            )
+    return "\n".join(lines)
+
+
+def formula(found: "Adaptation") -> str:
+    """The learned sum of scores."""
+    embedding, *columns = found.contributions
+    terms = [(embedding.weight, embedding.name)]
+    terms += [(each.weight, f"{found.estimator.normalization_}({each.name})") for each in columns]
+    return " + ".join(f"{weight:.3g} {term}" for weight, term in terms if weight)
+
+
+def query_rows(found: "Adaptation") -> list[dict[str, Any]]:
+    """Every measure of every held-out query, before and after."""
+    from ..studies.adapting import MEASURES
+
+    columns = {"query": _named(found, found.held_out)}
+    for measure in MEASURES:
+        for when, key in (("before", "before"), ("after", found.chosen)):
+            columns[f"{measure} {when}"] = found.values[key][measure].tolist()
+    return as_rows(columns)
+
+
+def _named(found, queries):
+    """These queries by name, or by number where they have none."""
+    names = found.collection.query_names
+    return queries.tolist() if names is None else [names[query] for query in queries]
+
+
+def _answer(found: "Adaptation", name: str, files: dict[str, str], out: Path) -> None:
+    """Print the measures before and after, what was learned and how to use it."""
+    from ..report.adaptation import SCORES_HEADINGS, headline, scores_table
+    from ..studies.adapting import MAIN, MEASURES, SIGNIFICANT
+
+    certificate = found.estimator.certificate_
+    changes = {measure: found.difference(measure) for measure in MEASURES}
+    values = {
+        "data": name,
+        "queries": len(found.collection.queries),
+        "documents": len(found.collection.documents),
+        "held_out": len(found.held_out),
+        "map": found.chosen,
+        "means": {
+            key: {measure: float(values.mean()) for measure, values in of.items()}
+            for key, of in found.values.items()
+        },
+        "differences": {measure: change._asdict() for measure, change in changes.items()},
+        "setting": vars(found.estimator.setting_),
+        "relative_gap": certificate.relative_gap,
+        "status": str(certificate.status),
+        "seconds": found.seconds,
+        "files": {kind: str(out / file) for kind, file in files.items()},
+    }
+    queries = plural(len(found.held_out), "query")
+    title = f"{name}: {queries} held out, {plural(len(found.collection.documents), 'document')}"
+    headings = ("", "before", "after", "difference", "95 % interval", "p")
+    shown = [grid(title, headings, (_row(found, *change) for change in changes.items()))]
+    if found.contributions:
+        values["scores"] = {
+            each.name: {
+                "weight": each.weight,
+                "rescued": _named(found, found.held_out[each.rescued]),
+                "lost": _named(found, found.held_out[each.lost]),
+            }
+            for each in found.contributions
+        }
+        shown.append(grid("Every score alone, and together", SCORES_HEADINGS, scores_table(found)))
+    tried = ", ".join(
+        f"{MAPPED[key]} {found.mean(MAIN, key):.1f} ({found.seconds[key]:.1f} s)"
+        for key in found.fitted
+    )
+    last = [written(out, ", ".join(files.values())), f"[bold]{escape(headline(found))}[/]"]
+    change = changes[MAIN]
+    if change.p_value > SIGNIFICANT:  # how large would a difference have to be?
+        last.append(
+            f"On {plural(change.n, 'query')} a difference of less than about "
+            f"{50 * (change.high - change.low):.1f} points cannot be distinguished from chance: "
+            "judge more queries."
+        )
+    if found.helps:
+        last.append(escape(snippet(found, files, out)))
+    state.answer(
+        values,
+        *shown,
+        f"maps {MAPPED[found.chosen]}; {MAIN} of what was tried: {tried}",
+        f"certificate: {in_words(certificate)}",
+        notes=found.notes,
+        last=last,
+    )
+
+
+def _row(found, measure, change):
+    """A measure before and after, for the screen."""
+    return (
+        measure,
+        f"{found.mean(measure, 'before'):.1f}",
+        f"{found.mean(measure):.1f}",
+        f"{100 * change.difference:+.1f}",
+        f"{100 * change.low:+.1f} to {100 * change.high:+.1f}",
+        f"{change.p_value:.2g}",
+    )

@@ -1,0 +1,77 @@
+"""``conemetric compare``: every method on one data set, on the same rows."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated
+
+from ..core.progress import all_or_nothing, labelled
+from .files import output_folder, write_csv
+from .invocation import progress_bar, state
+from .options import Command, Judging, Names, Overwrite, Supervised, folder_for, most_rows, option
+from .wording import filled_grid, written
+
+TABLE = "table.csv"
+FEWER = "Learn from at most this many rows, drawn class by class, so that all methods take minutes."
+ONLY = "Only this method; may be repeated."
+COLUMNS = {
+    "95 % interval": "{low:.2%} - {high:.2%}",
+    "p": "{p_value:.2g}",
+    "dimensions": "{rank}",
+    "seconds": "{seconds:.1f}",
+    "certified gap": "{relative_gap:.1e}",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Compare(Command, Supervised, Judging):
+    """Options of `compare`."""
+
+    methods: Annotated[Names, option("NAME", ONLY, "--method")] = None
+    out: Annotated[Path | None, folder_for(f"{TABLE} and one metric file per method")] = None
+    overwrite: Overwrite = False
+    max_rows: Annotated[int | None, most_rows(FEWER)] = 2_000
+
+
+def compare(given: Compare) -> None:
+    """Learn with every method that fits the supervision, on the same rows, and set the
+    results side by side.
+    """
+    given.check()
+
+    from ..storage import save_metric
+    from ..studies import run_study
+    from ..studies.methods import find, methods_for
+    from .reading.loading import load_task
+
+    studies = []
+    with progress_bar("reading"):
+        table, task, name = load_task(given.data, given)
+        chosen = [find(choice, task.kind) for choice in given.methods or ()]
+        methods = chosen or methods_for(task.kind)
+        files = {method.name: f"{method.name}.safetensors" for method in methods}
+        out = output_folder(given.out, [TABLE, *files.values()], given.overwrite)
+        for method in methods:
+            options = replace(given, method=method.name)
+            with all_or_nothing(), labelled(method=method.name):
+                study = run_study(task, options, feature_names=table.names)
+            save_metric(out / files[method.name], study.metric)
+            studies.append(study)
+    rows = [studies[0].table()[0]]
+    for study in studies:
+        facts = {"p_value": study.p_value, "collapsed": bool(study.alarm)}
+        rows.append({**study.table()[1], **facts})
+    shown = [{**row, "mark": " (collapsed)" if row.get("collapsed") else ""} for row in rows]
+    write_csv(out / TABLE, rows)
+    notes = [study.alarm for study in studies if study.alarm] + list(table.notes)
+    notes += [note for study in studies for note in study.notes]
+    values = {"data": name, "rows": studies[0].task.n_rows, "results": rows}
+    state.answer(
+        {**values, "table": str(out / TABLE)},
+        filled_grid(
+            f"{name}: {task.measure} on {studies[0].before.n:,} held-out {task.items}",
+            {"method": "{method}{mark}", task.measure: "{error:.2%}", **COLUMNS},
+            shown,
+        ),
+        notes=dict.fromkeys(notes),
+        last=[written(out, f"{TABLE} and one metric per method")],
+    )

@@ -1,0 +1,176 @@
+"""``conemetric compress``: the fewest dimensions that keep every distance within 1 +- delta."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ..core.progress import emit
+from .files import output_folder, write_csv
+from .invocation import progress_bar, state
+from .options import Columns, Command, Overwrite, Seed, data_argument, flag, folder_for, option
+from .wording import filled_grid, in_words, plural, use_in_python, written
+
+N_PAIRS = 20_000  # of rows to judge on: 200 lie beyond the 99 % quantile shown
+MOST_JUDGED, FEWEST_JUDGED = 2_000, 20  # rows to judge on
+N_NEIGHBOURS = 10  # of which as many as possible should be kept
+DEFAULT = "digits"  # has enough dimensions to leave some out
+DELTA = "Squared distances change by at most this share."
+CLASS_AWARE = "Keep rows of a class close and classes apart; needs labels."
+MAX_ROWS = "Learn from at most this many rows, drawn at random."
+METRIC, TABLE = "metric.safetensors", "table.csv"
+COLUMNS = {
+    "": "{method}",
+    "dimensions": "{dimensions}",
+    "worst change": "{worst_change:.1%}",
+    "99 % of changes below": "{change_99:.1%}",
+    "neighbours kept": "{neighbours_kept:.1%}",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Compress(Command, Columns):
+    """Options of `compress`."""
+
+    data: Annotated[str | None, data_argument(DEFAULT)] = None
+    delta: Annotated[float, option("SHARE", DELTA, min=0.001, max=0.999)] = 0.2
+    class_aware: Annotated[bool, flag("--class-aware", CLASS_AWARE)] = False
+    out: Annotated[Path | None, folder_for(f"{METRIC} and {TABLE}")] = None
+    overwrite: Overwrite = False
+    max_rows: Annotated[int, option("N", MAX_ROWS, min=10)] = 500
+    seed: Seed = 0
+
+
+def compress(given: Compress) -> None:
+    """Learn the linear map to the fewest dimensions that keeps the distances of all
+    pairs of rows (NuMax).
+    """
+    delta, class_aware, seed = given.delta, given.class_aware, given.seed
+    given.check()
+    out = output_folder(given.out, [METRIC, TABLE], given.overwrite)
+
+    import numpy as np
+    from sklearn.pipeline import make_pipeline
+
+    from ..engine.certificate import Status
+    from ..papers.numax.numax import NuMax
+    from ..storage import LearnedMetric, save_metric
+    from ..studies.task import table_encoder
+    from .reading.loading import load_rows
+
+    with progress_bar("reading"):
+        table, name = load_rows(given.data or DEFAULT, given)
+        if class_aware and table.labels is None:
+            raise ValueError("--class-aware needs labels; give --label COLUMN or --labels FILE.")
+        rows, test = _split(table, given.max_rows, np.random.default_rng(seed))
+        encoder = table_encoder(table.X, table.kinds)
+        X = table.X if encoder is None else encoder.fit(table.X[rows]).transform(table.X)
+        estimator = NuMax(delta=delta, class_aware=class_aware, random_state=seed)
+        emit("stage", stage="learning")
+        labels = table.labels if class_aware else None
+        estimator.fit(X[rows], None if labels is None else labels[rows])
+        metric = LearnedMetric.from_estimator(
+            estimator if encoder is None else make_pipeline(encoder, estimator),
+            feature_names=table.names if encoder is None else None,
+            notes={"rows": len(rows), "delta": delta},
+        )
+        save_metric(out / METRIC, metric)
+        emit("stage", stage="judging")
+        results = _results(metric.of_features(), X, rows, test, seed)
+        needed = None if class_aware else components_needed(X[rows], delta)
+    write_csv(out / TABLE, results)
+    _answer(name, table, X.shape[1], delta, metric, results, (rows, test), out, needed)
+    if metric.certificate.status is Status.INTERRUPTED:
+        raise typer.Exit(130)
+
+
+def components_needed(X: Any, delta: float) -> int:
+    """How many principal components keep every squared distance between the rows of X within
+    1 +- delta, scaled as well as possible.
+    """
+    import numpy as np
+    from scipy.spatial.distance import pdist
+    from sklearn.decomposition import PCA
+
+    Z = PCA().fit_transform(X)
+    apart = pdist(X, "sqeuclidean") > 0  # equal rows of Z differ by a rounding
+    full, kept = pdist(Z, "sqeuclidean")[apart], 0.0
+    for n, column in enumerate(Z.T, 1):
+        kept = kept + pdist(column[:, None], "sqeuclidean")[apart] / full
+        if np.ptp(kept) <= delta * (kept.max() + kept.min()):
+            return n
+    return Z.shape[1]
+
+
+def _answer(name, table, n_features, delta, metric, results, split, out, needed):
+    rank = len(metric.components)
+    rows, test = (plural(len(part), "row") for part in split)
+    held_out = "" if split[0] is split[1] else " held out"
+    last = [written(out, f"{METRIC}, {TABLE}")]
+    if needed is not None:
+        last.append(
+            f"[bold]{rank} dimensions keep every squared distance between the {rows} learned from "
+            f"within 1 ± {delta:g}; principal components need {needed}.[/]"
+        )
+    state.answer(
+        {
+            "data": name,
+            "features": n_features,
+            "delta": delta,
+            "results": results,
+            "components_needed": needed,
+            "status": str(metric.certificate.status),
+            "files": {"metric": str(out / METRIC), "table": str(out / TABLE)},
+        },
+        filled_grid(
+            f"{name}: {plural(n_features, 'dimension')} to {rank} at delta = {delta:g}",
+            COLUMNS,
+            results,
+        ),
+        f"learned from {rows}; judged by the squared distances within {test}{held_out}",
+        f"certificate: {in_words(metric.certificate)}",
+        notes=table.notes,
+        last=[*last, "Next, in Python:", *use_in_python(out / METRIC)],
+    )
+
+
+def _split(table, max_rows, rng):
+    """Rows to learn from, and others to judge on (the same ones if there are too few others)."""
+    import numpy as np
+
+    from ..studies.supervision import sample_by_class
+
+    n = len(table.X)
+    y = np.zeros(n, int) if table.labels is None else table.labels
+    rows = sample_by_class(y, min(max_rows, n), rng)
+    test = np.sort(rng.permutation(np.setdiff1d(np.arange(n), rows))[:MOST_JUDGED])
+    return rows, test if len(test) >= FEWEST_JUDGED else rows
+
+
+def _results(metric, X, rows, test, seed):
+    """How the learned map, and as many principal components, keep distances and neighbours."""
+    import numpy as np
+    from sklearn.decomposition import PCA
+
+    from ..evaluation.knn import neighbour_recall
+    from ..evaluation.verification import distance_score
+
+    rank, results = len(metric.components), []
+    pca = PCA(min(rank, len(rows), X.shape[1]), random_state=seed).fit(X[rows])
+    pairs = test[np.random.default_rng(seed).integers(len(test), size=(N_PAIRS, 2))]
+    searched, queries = np.array_split(X[test][::-1], 2)
+    for name, size, mapped in (("numax", rank, metric), ("pca", pca.n_components_, pca)):
+        before, after = (distance_score(each, X, pairs) ** 2 for each in (None, mapped))
+        change = np.abs(after[before > 0] / before[before > 0] - 1)
+        kept = neighbour_recall(mapped, searched, queries, k=min(N_NEIGHBOURS, len(searched)))
+        results.append(
+            {
+                "method": name,
+                "dimensions": size,
+                "worst_change": float(change.max()),
+                "change_99": float(np.quantile(change, 0.99)),
+                "neighbours_kept": kept,
+            }
+        )
+    return results

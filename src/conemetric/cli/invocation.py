@@ -1,0 +1,100 @@
+"""The running command: its flags, where its messages go, and its progress bar."""
+
+import json
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from ..core.progress import Event, emit, watching
+
+
+class Invocation:
+    """Flags of this invocation, and its consoles: results on stdout, all else on stderr."""
+
+    def reset(self) -> None:
+        self.debug = self.json = False
+        self.results = Console(highlight=False)
+        self.messages = Console(stderr=True)
+        self.at_end = ExitStack()  # closed when the command ends
+
+    def message(self, text: str) -> None:
+        """Print a line on stderr."""
+        self.messages.print(text, highlight=False, soft_wrap=True)
+
+    def say(self, text: str) -> None:
+        """Print a remark for a person."""
+        if not self.json:
+            self.message(text)
+
+    def answer(
+        self,
+        values: dict[str, Any],
+        *shown: Any,
+        notes: Iterable[str] = (),
+        last: Iterable[str] = (),
+    ) -> None:
+        """Print the result on stdout: for machines values and notes as JSON; for people what is
+        ``shown`` (tables, and lines in Rich's markup), the notes, and the last lines.
+        """
+        if self.json:
+            values = {"notes": list(notes), **values}
+            typer.echo(json.dumps(values, ensure_ascii=False, allow_nan=False))
+            return
+        for part in (*shown, *(f"[dim]- {escape(note)}[/]" for note in notes), *last):
+            self.results.print(part, soft_wrap=isinstance(part, str))
+
+    def wrote(self, out: Path, values: dict[str, Any], what: str, notes: Iterable[str]) -> None:
+        """Print the result of a command that has written one file."""
+        line = f"{what} written to {escape(str(out))}"
+        self.answer({**values, "out": str(out)}, line, notes=notes)
+
+
+state = Invocation()
+state.reset()
+
+
+@contextmanager
+def progress_bar(stage: str) -> Iterator[None]:
+    """Show the events of the block, from this stage on, as one line on a terminal; nothing in a pipe."""
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=24),
+        TimeElapsedColumn(),
+        TextColumn("{task.fields[note]}"),
+    )
+    with ExitStack() as shown:
+        # even a disabled Progress ends with an empty line in a pipe
+        if state.messages.is_terminal and not state.json:
+            bar = Progress(*columns, console=state.messages, transient=True)
+            shown.enter_context(watching(ProgressLine(shown.enter_context(bar))))
+        emit("stage", stage=stage)
+        yield
+
+
+class ProgressLine:
+    """One line of progress: the stage and, within it, the certified gap or the share done."""
+
+    def __init__(self, bar: Progress) -> None:
+        self.bar, self.stage = bar, "starting"
+        self.line = bar.add_task(self.stage, total=None, note="")
+
+    def __call__(self, event: Event) -> None:
+        kind, note, done = event["kind"], "", None
+        if kind == "stage":
+            self.stage = ": ".join(event[key] for key in ("method", "stage") if key in event)
+        stage = f"{self.stage}, {event['candidate']}" if "candidate" in event else self.stage
+        if kind == "solve":
+            note = f"iteration {event['iteration']}, certified gap {event['relative_gap']:.1e}"
+        elif kind == "search":
+            stage, done = f"{stage}: finding neighbours", event["done"]
+        elif kind == "compile" and event["begins"]:
+            stage = "compiling, once"
+        self.bar.tasks[self.line].total = None if done is None else 1.0
+        self.bar.update(self.line, description=stage, note=note, completed=done or 0.0)

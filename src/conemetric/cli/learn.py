@@ -1,0 +1,266 @@
+"""``conemetric learn``: one command from a file to a metric, a report and a table."""
+
+from collections import defaultdict
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.markup import escape
+
+from ..core.progress import emit
+from ..datasets import BUNDLED
+from .files import DECISION, as_rows, output_folder, write_csv
+from .invocation import progress_bar, state
+from .options import (
+    Command,
+    Judging,
+    Overwrite,
+    Supervised,
+    choice,
+    flag,
+    folder_for,
+    is_pattern,
+    option,
+)
+from .wording import command_line, grid, in_words, plural, use_in_python, written
+
+FILES = {"metric": "metric.safetensors", "report": "report.html", "table": "table.csv"}
+PREDICTIONS = "predictions.csv"  # of held-out rows with labels
+NAMES = [*FILES.values(), PREDICTIONS, DECISION]
+METHODS = ("auto", "frob", "boost", "dml-eig", "lmnn-eig", "relative", "gradient", "numax")
+METHOD = f"{', '.join(METHODS[:-1])} or {METHODS[-1]}; default: auto, for pairs dml-eig, for triplets frob."
+NO_DECISION = "Learn the metric only: no classifier or regressor, nor others to compare it with."
+WORKERS = "Compute on a local cluster of this many processes, partition by partition."
+SCHEDULER = "Compute on the Dask cluster of this scheduler, such as tcp://host:8786."
+
+
+@dataclass(frozen=True, kw_only=True)
+class Learn(Command, Supervised, Judging):
+    """Options of `learn`."""
+
+    method: Annotated[str | None, choice("NAME", METHOD, among=METHODS)] = None
+    repeats: Annotated[int, option("N", "Judge on N random splits, one fit for each.", min=1)] = 1
+    workers: Annotated[int | None, option("N", WORKERS, min=1)] = None
+    scheduler: Annotated[str | None, option("ADDRESS", SCHEDULER)] = None
+    out: Annotated[Path | None, folder_for(f"{', '.join(NAMES[:-1])} and {NAMES[-1]}")] = None
+    overwrite: Overwrite = False
+    image: Annotated[str | None, option("HxW", "Show rows as grey images of this size.")] = None
+    no_decision: Annotated[bool, flag("--no-decision", NO_DECISION)] = False
+
+
+def learn(given: Learn) -> None:
+    """Learn a metric, compare it with the Euclidean distance on held-out rows, and
+    write metric, report and table.
+
+    From labels it also learns a classifier, or a regressor, for `conemetric predict`.
+
+    [dim]conemetric learn                                  the bundled vehicle silhouettes
+    conemetric learn --repeats 5                      judged on five splits
+    conemetric learn cars.csv --label brand
+    conemetric learn houses.csv --label price --target continuous
+    conemetric learn vectors.npy --labels classes.npy --pca 100
+    conemetric learn people.parquet --id person --pairs pairs.csv
+    conemetric learn 'part-*.parquet' --label y --workers 4[/]
+    """
+    data, shape = given.data, _image_shape(given.image, given.data)
+    many = is_pattern(data) or given.workers is not None or given.scheduler is not None
+    if many and given.repeats > 1:
+        raise ValueError("--repeats needs a single file, read into memory; leave it out.")
+    if many and given.method is None:
+        given = replace(given, method="frob")
+    if not many:
+        given.check()
+    out = output_folder(given.out, NAMES, given.overwrite)
+
+    from ..report.metric import write_report
+    from ..studies import run_study
+    from .reading.loading import load_task
+    from .reading.partitions import computing, load_partitions
+
+    kept: list[str] = []  # what is saved, in words
+    table: Any  # a `Table`, or `Partitions`
+    task: Any
+    try:
+        where = computing(given.workers, given.scheduler, state.say)
+        with where, progress_bar("reading"):
+            if many:
+                table, task, name = load_partitions(data, given, given)
+            else:
+                table, task, name = load_task(data, given)
+            study = run_study(
+                task,
+                given,
+                feature_names=table.names,
+                on_metric=partial(_keep, out / FILES["metric"], kept),
+                decide=not (given.no_decision or many),
+                refit=not many,
+            )
+            files = _write(study, table, out)
+            emit("stage", stage="writing the report")
+            write_report(
+                out / FILES["report"],
+                study,
+                name=name,
+                image_shape=shape,
+                ids=table.ids,
+                row_numbers=table.row_numbers,
+                notes=table.notes,
+            )
+    except KeyboardInterrupt:
+        if kept:
+            place = escape(str(out / FILES["metric"]))
+            state.say(f"[yellow]interrupted[/] the {kept[-1]} is in '{place}'.")
+        raise typer.Exit(130) from None
+    _answer(study, table, name, given, out, files)
+
+
+def _write(study, table, out):
+    """Write decision, table and predictions; return the names of all files by kind."""
+    from ..storage import save_decision
+
+    files = dict(FILES)
+    if study.decided is not None:
+        files["decision"] = DECISION
+        save_decision(out / DECISION, study.decided.final, notes=_reading(study, table))
+    write_csv(out / FILES["table"], study.table())
+    if study.task.kind in ("labels", "quantity"):
+        files["predictions"] = PREDICTIONS
+        write_csv(out / PREDICTIONS, _predictions(study, table))
+    return files
+
+
+def _reading(study, table):
+    """What `conemetric predict` calls the training rows, where that is not their number among them."""
+    names = table.row_names[study.decided.final_rows].tolist()
+    if names == list(range(study.task.n_rows)):
+        return {}
+    plain = (name if isinstance(name, int) else str(name) for name in names)
+    return {"row_names": {str(i): name for i, name in enumerate(plain)}}
+
+
+def _predictions(study, table):
+    """The held-out rows of the first split: true label, and what each row of the table predicts."""
+    # under the same headings whatever the method
+    headings = {"euclidean": "before", study.options.method: "after"}
+    columns = table.row_columns(study.task.held_out_rows)
+    columns["true"] = study.task.y[study.task.test].tolist()
+    for row in study.table():
+        predicted = study.judged[0][row["method"]].detail["predicted"]
+        columns[headings.get(row["method"], row["method"])] = predicted.tolist()
+    return as_rows(columns)
+
+
+def _keep(path, kept, metric, interrupted):
+    """Save the metric first of all; after Ctrl-C, stop there."""
+    from ..storage import save_metric
+
+    save_metric(path, metric)
+    kept.append("metric, not the rest,")
+    if interrupted:
+        certified = metric.certificate and f"best certified metric ({in_words(metric.certificate)})"
+        kept.append(certified or "blend of what was learned")
+        raise KeyboardInterrupt
+
+
+def _image_shape(image, data):
+    if image is None:
+        return (8, 8) if data == "digits" else None
+    try:
+        height, width = (int(part) for part in image.lower().split("x"))
+        return height, width
+    except ValueError:
+        raise ValueError(
+            f"--image '{image}' is not a size; give height and width in pixels, such as 28x28."
+        ) from None
+
+
+def _answer(study, table, name, given, out, files):
+    from ..report.table import table_headings, table_rows
+    from ..studies.study import COMPILING
+
+    values = {"data": name, **_values(study)}
+    values["files"] = {kind: str(out / file) for kind, file in files.items()}
+    shown: list[Any] = [f"[bold red]{escape(study.alarm)}[/]"] if study.alarm else []
+    notes = [note for note in table.notes if note != study.task.giveaway]  # that comes last
+    shown += [f"[dim]- {escape(note)}[/]" for note in notes]
+    size = f"{plural(study.task.n_rows, 'row')}, {plural(values['features'], 'column')}"
+    goal = f"{study.task.goal}: " if study.task.goal else ""
+    rows = [[escape(cell) for cell in row] for row in table_rows(study)]
+    shown.append(grid(f"{name}: {goal}{size}", table_headings(study), rows))
+    if study.metric.certificate is not None:
+        shown.append(f"certificate: {in_words(study.metric.certificate)}")
+    if study.decided is not None:
+        shown.append(f"decision: {escape(str(study.decided.final.blend_))}")
+    if COMPILING in study.seconds:
+        shown.append(f"{COMPILING}: {study.seconds[COMPILING]:.1f} s, not included above")
+    last = [written(out, ", ".join(files.values())), f"[bold]{escape(study.verdict_in_words)}[/]"]
+    if study.task.giveaway:
+        last.append(f"[bold yellow]{escape(study.task.giveaway)}[/]")
+    if state.json:
+        study.notes[:0] = table.notes
+    state.answer(values, *shown, notes=study.notes, last=[*last, *_next_steps(study, given, out)])
+
+
+def _values(study):
+    """What the study found, for `--json`."""
+    from ..studies.verdict import Kind
+
+    verdict = study.verdict
+    by_kind = defaultdict(list)
+    for row in study.table():
+        by_kind[study.kind(row["method"])].append(row)
+    learned = str(study.options.method)
+    splits = []
+    for split in study.judged:
+        errors = {name: judged.rate for name, judged in split.items()}
+        splits.append({**errors, "before": errors["euclidean"], "after": errors[learned]})
+    return {
+        "rows": study.task.n_rows,
+        "features": study.task.raw.shape[1],
+        "task": study.task.goal,
+        "verdict": study.verdict_in_words,
+        "lowest": verdict.lowest.name,
+        "level": [each.row.name for each in verdict.level],
+        "distance": verdict.distances.outcome.value,
+        "alarm": study.alarm,
+        "before": by_kind[Kind.EUCLIDEAN][0],
+        "after": by_kind[Kind.LEARNED][0],
+        "decision": next(iter(by_kind[Kind.DECISION]), None),
+        "compared": by_kind[Kind.OTHER],
+        "constant": next(iter(by_kind[Kind.CONSTANT]), None),
+        "p_value": study.p_value,
+        "shared_rows": study.task.n_shared,
+        "splits": splits,
+        "evidence": None if study.evidence is None else vars(study.evidence),
+        "seconds": study.seconds,
+    }
+
+
+def _predict_command(given, out):
+    """The command that predicts for the rows that were learned from, read as they were."""
+    words = ["conemetric", "predict", given.data or next(iter(BUNDLED))]
+    if given.id_column is not None:
+        words += ["--id", given.id_column]
+    for name in ("separator", "decimal", "encoding"):
+        if getattr(given, name) is not None:
+            words += [f"--{name}", getattr(given, name)]
+    for entry in given.missing or ():
+        words += ["--missing", entry]
+    if given.header is not None:
+        words.append("--header" if given.header else "--no-header")
+    return command_line(*words, "--decision", out / DECISION)
+
+
+def _next_steps(study, given, out):
+    """What to do now, by the verdict."""
+    lines = []
+    surer = [] if len(study.judged) > 1 else ["--repeats 5 for more splits"]
+    if study.outcome == "better":
+        lines = [f"Next, in Python{f' ({surer[0]})' if surer else ''}:"]
+        lines += use_in_python(out / FILES["metric"])
+    if study.decided is not None and not study.verdict.is_worse(study.decided.name):
+        lines.append(escape(f"To predict, here for the same file: {_predict_command(given, out)}"))
+    ways = [*surer, "more rows", "`conemetric compare` for other methods"]
+    return lines or [f"Next: {', '.join(ways[:-1])}, or {ways[-1]}."]

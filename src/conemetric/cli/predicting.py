@@ -1,0 +1,179 @@
+"""``conemetric predict``: classes or numbers of new rows, by a decision that ``learn`` saved."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.markup import escape
+
+from ..core.slices import slices
+from .files import DECISION, DEFAULT_FOLDER, as_rows, check_free, latest_written, write_csv
+from .invocation import progress_bar, state
+from .options import Command, Dialect, DropMissing, IdColumn, Out, Overwrite, check_data, option
+from .reading.reading import check_file
+from .using import SHOWN
+from .wording import all_of_them, grid, plural
+
+PREDICTED = "CSV, Parquet, npy or npz file, or a bundled data set, such as vehicle."
+SAVED = f"Decision file; default: what learn wrote last to {DEFAULT_FOLDER}, or that with a number."
+ALPHA = "Share of sets or intervals that may miss the true value."
+NO_PROMISE = (
+    "No sets or intervals, and uncalibrated probabilities: the decision was learned from too few "
+    "rows to hold any out."
+)
+# numbers held at a time to explain predictions, 256 MB in float64: each block decomposes the kernels
+BLOCK = 1 << 25
+
+
+@dataclass(frozen=True, kw_only=True)
+class Predict(Command, Dialect):
+    """Options of `predict`."""
+
+    data: Annotated[str, typer.Argument(metavar="DATA", help=PREDICTED)]
+    decision: Annotated[Path | None, option("FILE", SAVED)] = None
+    id_column: IdColumn = None
+    drop_missing: DropMissing = False
+    alpha: Annotated[float, option("SHARE", ALPHA)] = 0.1
+    explained: Annotated[int, option("N", "Deciding training rows to list.", "--rows", min=0)] = 3
+    out: Out = None
+    overwrite: Overwrite = False
+
+
+def predict(given: Predict) -> None:
+    """Predict the class or number of new rows, with a set or interval that should hold the true
+    one, and the training rows that decided.
+
+    A training row's share is positive if it supports the prediction; the absolute shares of all
+    training rows add up to 1.
+
+    [dim]conemetric predict new.csv                      by what learn wrote last
+    conemetric predict new.csv --decision conemetric-out/decision.safetensors --out predicted.csv[/]
+    """
+    alpha, out = given.alpha, given.out
+    path, notes = _decision_file(given.decision)
+    check_data(given.data)
+    check_free([out] if out is not None else [], given.overwrite)
+
+    from ..storage import load_decision
+    from .reading.loading import load_rows
+
+    estimator = load_decision(path)
+    if _promises(estimator):
+        estimator.held_out_for(alpha)  # an error before any row is read
+    table, _ = load_rows(given.data, given, estimator.encoder_ or _columns(estimator))
+    with progress_bar("predicting"):
+        found = predicted_rows(estimator, table.X, alpha, given.explained)
+        named = zip(table.row_names.tolist(), found, strict=True)
+        rows = [{"row": name, **values} for name, values in named]
+    values = {
+        "rows": len(rows),
+        "decision": str(estimator.blend_),
+        "file": str(path),
+        "alpha": alpha,
+    }
+    notes += table.notes
+    if not _promises(estimator):
+        notes.append(NO_PROMISE)
+    if out is None:
+        _show(rows, values, notes)
+        return
+    write_csv(out, [_flat(row) for row in rows])
+    state.wrote(out, values, f"{plural(len(rows), 'row')} predicted,", notes)
+
+
+def _decision_file(chosen: Path | None) -> tuple[Path, list[str]]:
+    """The file to predict by, and a note if it was not named."""
+    if chosen is not None:
+        return check_file(chosen, "decision"), []
+    path = latest_written(DECISION)
+    if path is None:
+        raise FileNotFoundError(
+            f"--decision: there is no {DEFAULT_FOLDER} with a {DECISION} in this folder; name the file "
+            "that `conemetric learn` has written."
+        )
+    return path, [f"Predicted by '{path}', which learn wrote last; --decision FILE names another."]
+
+
+def _columns(estimator):
+    """The columns of a decision without an encoder, as `read_table` takes them from a metric."""
+    import numpy as np
+
+    from ..storage import LearnedMetric
+
+    names, components = getattr(estimator, "feature_names_in_", None), estimator.components_
+    names = estimator.notes_.get("feature_names") if names is None else list(names)
+    return LearnedMetric(components, np.zeros(len(components)), feature_names=names)
+
+
+def predicted_rows(estimator: Any, X: Any, alpha: float, n: int) -> Iterator[dict[str, Any]]:
+    """For each row class, probability and set, or number and interval, and n deciding rows."""
+    import numpy as np
+    import polars as pl
+
+    names = estimator.notes_.get("row_names") or {}
+    for part in slices(len(X), estimator.n_kept_ + n * X.shape[1], BLOCK):
+        block = X[part]
+        if isinstance(block, np.ndarray) and hasattr(estimator, "feature_names_in_"):
+            block = pl.DataFrame(block, schema=list(estimator.feature_names_in_))
+        why = estimator.explain(block, n) if n else None
+        for i, values in enumerate(_predicted(estimator, block, alpha)):
+            decided = zip(why.rows[i].tolist(), why.shares[i].tolist(), strict=True) if why else ()
+            named = [{"row": names.get(str(row), row), "share": share} for row, share in decided]
+            yield {**values, "decided_by": named}
+
+
+def _predicted(estimator, X, alpha):
+    classes, promises = getattr(estimator, "classes_", None), _promises(estimator)
+    columns = {"value" if classes is None else "class": estimator.predict(X).tolist()}
+    if classes is not None:
+        known, shares = classes.tolist(), estimator.predict_proba(X).tolist()
+        columns["probability"] = [max(each) for each in shares]
+        columns["probabilities"] = [dict(zip(known, each, strict=True)) for each in shares]
+        if promises:
+            sets = estimator.predict_set(X, alpha)
+            columns["set"] = [classes[included].tolist() for included in sets]
+    elif promises:
+        columns["low"], columns["high"] = estimator.predict_interval(X, alpha).T.tolist()
+    return as_rows(columns)
+
+
+def _promises(estimator):
+    """Whether the decision has held-out rows, which sets and intervals rest on."""
+    return estimator.n_held_out_ > 0
+
+
+def _flat(row):
+    """A row of the file: classes of the set joined by '|', a column for each deciding row."""
+    flat = {key: value for key, value in row.items() if key != "decided_by"}
+    if "set" in flat:
+        flat["set"] = "|".join(map(str, flat["set"]))
+    if "probabilities" in flat:
+        flat |= {f"probability of {name}": p for name, p in flat.pop("probabilities").items()}
+    for i, decided in enumerate(row["decided_by"], start=1):
+        flat |= {f"decided_by_{i}": decided["row"], f"share_{i}": decided["share"]}
+    return flat
+
+
+def _show(rows, values, notes):
+    """The first rows on the screen."""
+    covered, shown = f"{1 - values['alpha']:.0%}", []
+    for row in rows[:SHOWN]:
+        by = ", ".join(f"{each['row']} ({each['share']:+.1%})" for each in row["decided_by"])
+        cells = {"row": str(row["row"])}  # by heading
+        if "class" in row:
+            cells |= {"class": str(row["class"]), "probability": f"{row['probability']:.1%}"}
+        else:
+            cells["prediction"] = f"{row['value']:.4g}"
+        if "set" in row:
+            cells[f"{covered} set"] = ", ".join(map(str, row["set"]))
+        if "low" in row:
+            cells[f"{covered} interval"] = f"{row['low']:.4g} - {row['high']:.4g}"
+        shown.append(cells | ({"decided by (share)": by} if by else {}))
+    state.answer(
+        {**values, "predictions": rows},
+        grid("", shown[0], (map(escape, cells.values()) for cells in shown)),
+        notes=notes,
+        last=all_of_them(len(rows), len(rows) <= SHOWN),
+    )

@@ -1,0 +1,1 @@
+"""Files as tables, pairs and collections; nothing here knows the command line."""

@@ -1,0 +1,320 @@
+"""Tables from CSV files of any dialect; faults are named by line, column and value."""
+
+import csv
+import io
+import itertools
+import re
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple, NoReturn
+
+import polars as pl
+
+from ...core.wording import first_few, listed, plural
+from .dialects import FORMULA, MISSING, MISSING_LABELS, NAMED_SEPARATORS, UTF8, Dialect, sniff
+from .layout import name_of
+from .reading import DIALECT, Reading
+
+INDEX = "index", "row index"  # the name of a first column without one, mostly that of the rows
+MOST_NAMED = 4  # columns in a remark
+MOST_SHOWN = 3  # first lines in an error
+LONGEST_SHOWN = 60  # characters of a line in an error or a note
+
+
+def scan_text(
+    path: Path,
+    given: Reading,
+    notes: list[str],
+    wanted: Sequence[str] = (),
+    rewrite: bool = False,
+) -> pl.LazyFrame:
+    """A lazy frame of a CSV file, rewritten in memory if Polars cannot read it, or if it has to be; notes
+    say how. ``wanted`` are names of columns, by which the header is found.
+    """
+    own = list(given.missing or ())  # markers of missing values that only this file has
+    dialect = sniff(path, given, wanted)
+    header = read_header(path, dialect, (given.label, given.id_column))
+    names = header.names
+    frame = partial(
+        pl.scan_csv,
+        glob=False,  # the path is that of one file, whatever its characters
+        has_header=False,
+        decimal_comma=dialect.decimal == ",",
+        null_values=[*MISSING, *own],
+    )
+    direct = partial(frame, path, separator=dialect.separator, skip_lines=dialect.layout.data)
+    tidy = dialect.tidy and not rewrite
+    if dialect.quotes:
+        n = refuse_broken(path, dialect, names, strict=True) - dialect.header
+        tidy = tidy and _n_rows(direct(infer_schema=False)) == n
+    elif tidy:
+        tidy = _most_separators(path, dialect) < len(names)
+    # from all rows: what looks like whole numbers may have fractions further down
+    kinds = _kinds(direct) if tidy else []
+    # a header may have more fields than all rows
+    if not tidy or 0 < len(kinds) < len(names) or _may_repeat_header(direct, names, kinds):
+        text, n_headers = _rewritten(path, dialect, names)
+        direct = partial(frame, text, separator="\t")
+        kinds = _kinds(direct)
+        header = header.with_repeats(n_headers)
+    kinds += [pl.String] * (len(names) - len(kinds))  # of a table without rows
+    schema = dict(zip(names, kinds, strict=False))
+    as_words = partial(direct, schema=dict.fromkeys(schema, pl.String))
+    read = direct(schema=schema)
+    # names of its own, since Polars confuses those of the file with them
+    column, entry = (_distinct(name, set(names)) for name in ("column", "entry"))
+    entries = as_words(null_values=None).unpivot(variable_name=column, value_name=entry)
+    gaps = entries.filter(pl.col(entry).is_in([*MISSING[1:], *own]))
+    found = gaps.unique(maintain_order=True).collect(engine="streaming").rows()  # (column, word)
+    label = names[0] if len(names) == 1 else given.label or ""  # labels may have their own file
+    for entry in own:
+        if not any(word == entry for _, word in found):
+            notes.append(f"'{path.name}' has no entry '{entry}' (--missing).")
+    if schema.get(label) == pl.String and (label, "None") in found and "None" not in own:
+        labels = as_words(null_values=[*MISSING_LABELS, *own]).select(label)
+        read = pl.concat([read.drop(label), labels], how="horizontal").select(names)
+        found.remove((label, "None"))
+    if found:
+        columns, words = (listed([*dict.fromkeys(each)]) for each in zip(*found, strict=True))
+        notes.append(f"'{path.name}' read with {words} as missing, in {columns}.")
+    read = _without_empty(read, header, notes)
+    unusual = [*_in_words(path, dialect, names), *header.remarks]
+    if unusual:
+        change = [f"--{name}" for name in DIALECT if given.offers(name)]
+        remedy = f" ({', '.join(change)} change that)" if change else ""
+        notes.append(f"'{path.name}' read with {', '.join(unusual)}{remedy}.")
+    return read
+
+
+def _kinds(frame):
+    """The types of the columns, from all rows; none of a table without rows."""
+    try:
+        return frame(infer_schema_length=None).collect_schema().dtypes()
+    except pl.exceptions.NoDataError:
+        return []
+
+
+def _may_repeat_header(frame, names, kinds):
+    """Whether the header comes again between the rows, as where files were joined: then all columns hold
+    words.
+    """
+    if not kinds or any(kind != pl.String for kind in kinds) or len(kinds) != len(names):
+        return False
+    words = frame(schema=dict.fromkeys(names, pl.String), null_values=None)
+    again = words.filter(pl.all_horizontal(pl.col(name) == name for name in names))
+    return again.select(pl.len()).collect().item() > 0
+
+
+def _without_empty(frame, header, notes):
+    """The frame without columns that have neither a name nor a value."""
+    if not header.unnamed:
+        return frame
+    filled = frame.select(pl.col(header.unnamed).count()).collect().row(0, named=True)
+    empty = [name for name, count in filled.items() if not count]
+    if empty:
+        notes.append(f"Dropped: {plural(len(empty), 'column')} without a name or a value.")
+    named = [f"'{name}'" for name in header.unnamed if name not in empty]
+    if named:
+        notes.append(f"Columns without a name are called {first_few(named, MOST_NAMED)}.")
+    return frame.drop(empty)
+
+
+def _most_separators(path, dialect):
+    """Of a line of a file without quotation marks. Polars refuses lines with too many, which may be at the
+    end of the line.
+    """
+    lines = pl.scan_csv(
+        path,
+        glob=False,
+        separator="\x01",
+        quote_char=None,
+        has_header=False,
+        schema={"line": pl.String},
+        truncate_ragged_lines=True,
+    )
+    marks = pl.col("line").str.count_matches(dialect.separator, literal=True)
+    return lines.select(marks.max()).collect().item() or 0
+
+
+def _n_rows(frame):
+    """How many rows Polars finds; None if it fails."""
+    with suppress(pl.exceptions.PolarsError):
+        return frame.select(pl.len()).collect().item()
+
+
+def explain(path: Path, given: Reading, error: Exception) -> NoReturn:
+    """Raise an error that names the fault behind an error of Polars by line and column."""
+    dialect = sniff(path, given)
+    refuse_broken(path, dialect, read_header(path, dialect).names)
+    found = re.search(r"could not parse `(.*?)` as dtype .*? at column '(.*?)'", str(error), re.S)
+    if found:
+        value, column = found.groups()
+        place = _place(path, dialect, column, value)
+        raise ValueError(f"{place} cannot be read as a number; use the digits 0 to 9.") from error
+    fault = str(error).partition("\n")[0]
+    begins = first_lines(path, given)
+    raise ValueError(f"'{path}' cannot be read as CSV: {fault}{begins}.") from error
+
+
+def _place(path, dialect, column, value):
+    """Line, column and value of an entry."""
+    lines = (line for line, row in dialect.records(path) if value in map(str.strip, row))
+    return f"'{path}', line {next(lines, '?')}, column '{column}': {value!r}"
+
+
+def is_text(path: Path) -> bool:
+    """Whether a file is CSV, by its name."""
+    return path.suffix.lower() in (".csv", ".tsv")
+
+
+def decimal_mark(path: str | Path, given: Reading) -> str:
+    """The decimal mark of the numbers of a file, where words leave it open."""
+    path = Path(path)
+    return sniff(path, given).decimal if is_text(path) else "."
+
+
+def refuse_broken(path: Path, dialect: Dialect, names: list[str], strict: bool = False) -> int:
+    """Count the records; an error names the first broken one by its line."""
+    count = 0
+    for begins, row in dialect.records(path, strict):
+        count += bool(row) or len(names) == 1
+        if len(row) > len(names):
+            _refuse_wide(path, dialect, names, begins, row)
+    return count
+
+
+def _refuse_wide(path, dialect, names, begins, row):
+    """Refuse a record with more fields than there are columns, unless those are empty."""
+    if not any(field.strip() for field in row[len(names) :]):
+        return
+    raise ValueError(
+        f"'{path}', line {begins}: {plural(len(row), 'field')} in a table of "
+        f"{plural(len(names), 'column')} ({dialect.separator.join(row)[:LONGEST_SHOWN]}); "
+        f"correct the line, or quote fields that contain the separator{first_lines(path, Reading())}."
+    )
+
+
+class Header(NamedTuple):
+    """The names of the columns, each once."""
+
+    names: list[str]
+    unnamed: list[str]  # those that the file does not name
+    remarks: list[str]  # what is unusual about it
+
+    def with_repeats(self, n: int) -> "Header":
+        """The header, and that it came again, so many times."""
+        again = f"the header left out where it comes again ({n} times)"
+        return self._replace(remarks=[*self.remarks, again]) if n else self
+
+
+def read_header(path: Path, dialect: Dialect, single: Sequence[str | None] = ()) -> Header:
+    """The names of the columns: of several with one name those of their group before it, if it has one,
+    else numbers behind it; made up where there is none. Refuses two columns with a name that has to be
+    ``single``.
+    """
+    layout = dialect.layout
+    begins, first = next((each for each in dialect.records(path) if any(each[1])), (1, []))
+    if not first:
+        raise ValueError(f"'{path}' is empty.")
+    if not dialect.header:
+        return Header([f"column_{i}" for i in range(len(first))], [], [])
+    fields = [name_of(field) for field in first]
+    if layout.row_names:
+        fields = ["", *fields]
+    counts = Counter(fields)
+    for name in single:
+        if name and counts[name] > 1:
+            places = ", ".join(str(i + 1) for i, field in enumerate(fields) if field == name)
+            raise ValueError(
+                f"'{path}', line {begins}: the header has '{name}' {counts[name]} times (fields "
+                f"{places}); give every column a name of its own."
+            )
+    names: list[str] = []
+    unnamed: list[str] = []
+    renamed: list[str] = []
+    for place, field in enumerate(fields):
+        name = field
+        group = layout.groups[place] if place < len(layout.groups) else ""
+        if not field:
+            name = (
+                f"column_{place}"
+                if place
+                else next((n for n in INDEX if n not in fields), INDEX[0])
+            )
+        elif counts[field] > 1 and group:
+            name = f"{group} {field}"
+        others = set(names) if name == field else {*names, *fields}
+        name = _distinct(name, others)
+        if not field:
+            unnamed.append(name)
+        elif name != field:
+            renamed.append(f"'{name}'")
+        names.append(name)
+    twice = f"names that occur twice as {first_few(renamed, MOST_NAMED)}"
+    return Header(names, unnamed, [twice] if renamed else [])
+
+
+def _distinct(name, taken):
+    """The name, with a number behind it if it is taken."""
+    numbered = (f"{name}.{number}" for number in itertools.count(1))
+    return next(each for each in itertools.chain([name], numbered) if each not in taken)
+
+
+def _rewritten(path, dialect, names):
+    """The rows in the dialect that Polars reads, in memory, and how often the header came again."""
+    text, n_headers = io.StringIO(newline=""), 0
+    writer = csv.writer(text, delimiter="\t", lineterminator="\n")
+    rows = dialect.records(path)
+    header: list[str] | None = next(rows, (0, []))[1] if dialect.header else None
+    width = len(names)
+    for begins, row in rows:
+        if len(row) > width:
+            _refuse_wide(path, dialect, names, begins, row)
+        if row == header:
+            n_headers += 1
+        elif row or width == 1:  # an empty line is a missing value of a single column
+            missing = [""] * (width - len(row))
+            writer.writerow([*(_plain(field) for field in row[:width]), *missing])
+    return io.BytesIO(text.getvalue().encode()), n_headers
+
+
+def _plain(field):
+    """A field without spaces around it, and without the formula by which Excel is kept from reading text
+    as a number: ="00123".
+    """
+    field = field.strip()
+    is_formula = len(field) > len(FORMULA) and field.startswith(FORMULA) and field.endswith('"')
+    return field[len(FORMULA) : -1] if is_formula else field
+
+
+def first_lines(path: str | Path, given: Reading) -> str:
+    """How a file of text begins, in parentheses, for errors about what was not found in it."""
+    path = Path(path)
+    if not is_text(path):
+        return ""
+    dialect = sniff(path, given)
+    with dialect.lines(path) as lines:
+        found = (line.strip() for line in itertools.islice(lines, 10 * MOST_SHOWN))
+        shown = [line[:LONGEST_SHOWN] for line in found if line][:MOST_SHOWN]
+    return f" (the file begins {' / '.join(map(repr, shown))})"
+
+
+def _in_words(path, dialect, names):
+    """What is unusual about a dialect."""
+    mark, usual = dialect.separator, "\t" if path.suffix.lower() == ".tsv" else ","
+    layout = dialect.layout
+    said = {
+        f"{NAMED_SEPARATORS.get(mark, mark)} as separator": mark != usual,
+        "decimal commas": dialect.decimal != ".",
+        f"encoding {dialect.encoding}": dialect.encoding not in UTF8,
+        f"no header (the columns are {listed(names, 3)})": not dialect.header,
+        f"the header in line {layout.above + 1}": dialect.header and layout.above > 0,
+        f"a header that ends in line {layout.data}": layout.data > layout.above + 1,
+        "each row as a column, since the names stand in the first column": layout.on_side,
+        "names of the rows in front, which the header does not name": layout.row_names,
+        f"the end before {dialect.below[:LONGEST_SHOWN]!r}": bool(dialect.below),
+    }
+    return [words for words, unusual in said.items() if unusual]

@@ -1,0 +1,420 @@
+"""The dialect of a CSV file: separator, decimal mark, encoding, header; detected unless given."""
+
+import codecs
+import csv
+import io
+import itertools
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple, TextIO
+
+from .layout import (
+    MOST_BELOW,
+    MOSTLY,
+    NUMBER,
+    TAG,
+    Layout,
+    Record,
+    find_layout,
+    n_below,
+    name_of,
+    typical,
+)
+from .reading import DIALECT, Reading
+
+# what pandas reads as missing, and the question mark of the files of UCI
+MISSING = ["", "NA", "N/A", "n/a", "NaN", "nan", "-NaN", "-nan", "null", "NULL", "None", "?"]
+MISSING += ["<NA>", "#NA", "#N/A", "#N/A N/A", "1.#IND", "-1.#IND", "1.#QNAN", "-1.#QNAN"]
+MISSING_LABELS = [word for word in MISSING if word != "None"]  # which may well be a class
+SEPARATORS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
+NAMED_SEPARATORS = {**SEPARATORS, " ": "space"}
+LONGEST_FIELD = 1 << 30  # characters; the csv module takes more for a mistake in quoting
+csv.field_size_limit(LONGEST_FIELD)
+SAMPLE = 200  # records to detect separator, decimal mark and header from
+BLOCK = 1 << 20  # bytes read at a time
+COMMA = re.compile(
+    r"(?<!\d),(?! )|,(?![\d ])"
+)  # not within a number, nor before a space as in prose
+DIVIDED = 0.8  # share of the records that a separator divides into equally many fields
+GROUPED = re.compile(r"[+-]?\d{1,3},\d{3}", re.ASCII)  # perhaps thousands
+BYTE_ORDER_MARKS = dict.fromkeys((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE), "utf-16")
+BYTE_ORDER_MARKS[codecs.BOM_UTF8] = "utf-8-sig"
+UTF8 = ("utf-8", "utf-8-sig")
+# what is not UTF-8 is mostly Windows' Western encoding, which contains most of Latin-1
+DETECTED = ("utf-8", "cp1252", "latin-1")
+EXCEL_SEPARATOR = re.compile('"?sep=(.)"?')  # the first line of a file for Excel
+PAGE_BEGINS = re.compile(rf"\n(?={TAG.pattern})", re.IGNORECASE)
+PAGE = "a web page"
+FORMULA = '="'  # by which Excel is kept from reading text as a number
+LAST_BYTES = 1 << 16  # read to find notes below the table
+DOWNLOAD = "a web page, not CSV; download the file itself (on GitHub by 'Raw')"
+OTHER_KINDS = {  # by how a file begins that is not what its name says
+    b"<!doctype": DOWNLOAD,
+    b"<html": DOWNLOAD,
+    b"pk\x03\x04": "an Excel workbook or a zip archive, not CSV; save its table as CSV, or unpack it",
+    b"\xd0\xcf\x11\xe0": "an Excel workbook, not CSV; save its table as CSV",
+    b"%pdf": "a PDF, not CSV; save its table as CSV",
+    b"par1": "a Parquet file; rename it to end in .parquet",
+    b"\x1f\x8b": "gzipped; rename it to end in .csv.gz",
+    b"version https://git-lfs": "a pointer of Git LFS, not the data; fetch these by git lfs pull",
+}
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """How a file is written, and where its table is."""
+
+    separator: str = ","
+    decimal: str = "."
+    encoding: str = "utf-8"
+    # whether Polars can read it: UTF-8, no spaces around separators, Unix or Windows line ends
+    tidy: bool = True
+    quotes: bool = False  # whether the file has quotation marks
+    layout: Layout = field(default_factory=Layout)
+    end: int | None = None  # lines up to the end of the table, if something follows it
+    below: str = ""  # the first line after the table
+
+    @property
+    def header(self) -> bool:
+        """Whether the first record names the columns."""
+        return self.layout.header
+
+    def lines(self, path: Path) -> TextIO:
+        return path.open(encoding=self.encoding, newline="" if self.tidy else None)
+
+    def reader(self, lines: Iterable[str], strict: bool = False) -> Any:
+        return csv.reader(lines, delimiter=self.separator, skipinitialspace=True, strict=strict)
+
+    def records(self, path: Path, strict: bool = False) -> Iterator[tuple[int, list[str]]]:
+        """The record with the names, if there is one, and those of the data, each with the number of its
+        first line. Of a table on its side those of its columns, which have none.
+        """
+        if self.layout.on_side:
+            rows = [row for _, row in self._records(path, strict) if row]
+            yield from ((1, list(row)) for row in itertools.zip_longest(*rows, fillvalue=""))
+            return
+        names_are_next = self.layout.header
+        for begins, row in self._records(path, strict):
+            if names_are_next or begins > self.layout.data:
+                yield begins, row
+            names_are_next = names_are_next and not row
+
+    def _records(self, path, strict):
+        """All records from the header on, each with the number of its first line."""
+        above = self.layout.above
+        with self.lines(path) as lines:
+            rows, begins = self.reader(itertools.islice(lines, above, self.end), strict), above + 1
+            try:
+                for row in rows:
+                    yield begins, row
+                    begins = above + rows.line_num + 1
+            except csv.Error as error:
+                fault = "text follows a closing quotation mark"
+                if "end of data" in str(error):
+                    fault = "a quotation mark is never closed"
+                with self.lines(path) as again:
+                    line = next(itertools.islice(again, begins - 1, None))
+                quoted = line[line.rfind('"') :].strip()[:60]
+                raise ValueError(
+                    f"'{path}', line {begins}: {fault} ({quoted}); correct it "
+                    "(within quotes, double the quotation mark)."
+                ) from error
+
+
+def sniff(path: Path, given: Reading, wanted: Sequence[str] = ()) -> Dialect:
+    """Detect what ``given`` leaves open, once for a file that is read in several steps; ``wanted`` are names
+    of columns, by which the header is found, in place of that of the label.
+    """
+    if given.decimal not in (None, ".", ","):
+        raise ValueError(f"--decimal '{given.decimal}' is not known; use . or a comma.")
+    wanted = tuple(wanted) or tuple(name for name in (given.label, given.id_column) if name)
+    about = path.stat()
+    choices = tuple(getattr(given, name) for name in DIALECT)
+    key = (path, about.st_mtime_ns, about.st_size, choices, wanted)
+    if not wanted:  # any will do
+        same = (dialect for known, dialect in _sniffed.items() if known[:-1] == key[:-1])
+        known = next(same, None)
+        if known is not None:
+            return known
+    if key not in _sniffed:
+        _sniffed.clear()
+        _sniffed[key] = _detected(path, given, wanted)
+    return _sniffed[key]
+
+
+_sniffed: dict[tuple, Dialect] = {}  # of the last file, as it was when it last changed
+
+
+def _detected(path, given, wanted):
+    """The dialect of a file but for what is given."""
+    _refuse_other_kinds(path)
+    facts = _facts(path, given)
+    dialect = Dialect(
+        encoding=facts.encoding,
+        quotes=facts.quotes,
+        tidy=facts.newlines and facts.encoding in UTF8,
+        end=facts.page_begins,
+    )
+    with dialect.lines(path) as lines:
+        head = list(itertools.islice(lines, 0, min(SAMPLE, facts.page_begins or SAMPLE)))
+    excel = EXCEL_SEPARATOR.fullmatch(head[0].strip()) if head else None
+    separator = (
+        _named_separator(given.separator) or (excel and excel[1]) or _separator_in(head, wanted)
+    )
+    dialect = replace(dialect, separator=separator)
+    records = _first_records(head, dialect, 1 if excel else 0)
+    layout = find_layout(records, given.header, _has_header, wanted)
+    records = [record for record in records if record.begins > layout.data]
+    dialect = replace(dialect, layout=layout)
+    if records and not layout.on_side:
+        dialect = _without_notes_below(path, dialect, facts, *typical(records))
+    cells = [field for record in records for field in record.fields]
+    width = max((len(record.fields) for record in records), default=0)
+    tidy = dialect.tidy and dialect.end is None and not layout.on_side
+    tidy = tidy and not any(cell.startswith(FORMULA) for cell in cells)
+    return replace(
+        dialect,
+        decimal=given.decimal or _decimal(cells, separator),
+        tidy=tidy and not _untidy(path, dialect, width),
+    )
+
+
+def _first_records(head, dialect, skipped):
+    """The records of the first lines that hold anything, but for an unfinished last one."""
+    reader, found, begins = dialect.reader(head[skipped:]), [], skipped + 1
+    with suppress(csv.Error):
+        for row in reader:
+            ends = skipped + reader.line_num
+            if any(field.strip() for field in row):
+                found.append(Record(begins, ends, [field.strip() for field in row]))
+            begins = ends + 1
+    return found
+
+
+def _refuse_other_kinds(path):
+    """Name what is no text although its name says so."""
+    with path.open("rb") as file:
+        start = file.read(512)
+    for mark, what in OTHER_KINDS.items():
+        if start.lstrip(b"\xef\xbb\xbf \t\r\n").lower().startswith(mark):
+            raise ValueError(f"'{path}' is {what}.")
+
+
+def _without_notes_below(path, dialect, facts, width, n_filled):
+    """The dialect with the end of the table before the notes below it."""
+    lines = _last_lines(path, dialect, facts)
+    if lines is None:
+        return dialect
+    count = n_below(lines, dialect.separator, width, n_filled)
+    below = lines[len(lines) - count :]
+    if not count:
+        return dialect if dialect.end is None else replace(dialect, below=PAGE)
+    end = (facts.page_begins or facts.n_lines) - count
+    text = (line.strip() for line in below if line.strip(f" \t{dialect.separator}"))
+    return replace(dialect, end=end, below=next(text, ""))
+
+
+def _last_lines(path, dialect, facts):
+    """Some of the last lines of the table, without their ends; None if they cannot be told."""
+    if dialect.encoding == "utf-16" or not facts.newlines:
+        return None
+    if facts.page_begins is not None:
+        with dialect.lines(path) as lines:
+            ahead = max(0, facts.page_begins - 2 * MOST_BELOW)
+            return [
+                line.rstrip("\r\n") for line in itertools.islice(lines, ahead, facts.page_begins)
+            ]
+    with path.open("rb") as file:
+        size = file.seek(0, io.SEEK_END)
+        file.seek(max(0, size - LAST_BYTES))
+        text = file.read().decode(dialect.encoding, "replace")
+    lines = text.removesuffix("\n").split("\n")
+    if size > LAST_BYTES:
+        lines = lines[1:]  # the first one lacks its beginning
+    first = max(0, dialect.layout.data - (facts.n_lines - len(lines)))
+    return [line.rstrip("\r") for line in lines[first:]]
+
+
+def decoded(path: Path) -> str:
+    """The text of a small file."""
+    return path.read_text(encoding=_facts(path, Reading()).encoding)
+
+
+class _Facts(NamedTuple):
+    """What one pass over the text of a file finds."""
+
+    encoding: str
+    quotes: bool = False  # whether there are quotation marks
+    newlines: bool = False  # whether lines end in a newline
+    n_lines: int = 0
+    page_begins: int | None = None  # lines above those of a web page
+
+
+def _facts(path, given):
+    """The encoding, and what is in the text."""
+    with path.open("rb") as file:
+        start = file.read(4)  # the longest byte order mark
+    marked = (name for mark, name in BYTE_ORDER_MARKS.items() if start.startswith(mark))
+    wanted = given.encoding or next(marked, None)
+    for encoding in (wanted,) if wanted else DETECTED:
+        try:
+            return _scanned(path, encoding)
+        except LookupError:
+            raise ValueError(
+                f"--encoding '{wanted}' is not known; use a name such as utf-8, latin-1 or cp1252."
+            ) from None
+        except UnicodeDecodeError as error:
+            fault = f"byte {error.object[error.start]:#x} does not fit"
+    remedy = given.remedies(encoding="specify its --encoding")
+    raise ValueError(f"'{path}' is not encoded in {wanted}: {fault}; save it in UTF-8{remedy}.")
+
+
+def _scanned(path, encoding):
+    n_quotes = n_lines = 0
+    page_begins, last = None, ""
+    with path.open(encoding=encoding, newline="") as file:
+        for text in iter(partial(file.read, BLOCK), ""):
+            for page in PAGE_BEGINS.finditer(text) if "\n<" in text else ():
+                within_quotes = (n_quotes + text.count('"', 0, page.start())) % 2
+                if page_begins is None and not within_quotes:
+                    page_begins = n_lines + text.count("\n", 0, page.start()) + 1
+            n_quotes += text.count('"')
+            n_lines += text.count("\n")
+            last = text[-1]
+    unfinished = last not in ("", "\n")
+    return _Facts(encoding, n_quotes > 0, n_lines > 0, n_lines + unfinished, page_begins)
+
+
+def _untidy(path, dialect, width):
+    """Whether there are spaces at separators, quotation marks within words, or empty lines."""
+    mark = dialect.separator.encode()
+    faults = [mark + b" ", b" " + mark, b" \n", b" \r\n"]
+    faults += [b"\n\n", b"\n\r\n"] if width > 1 else []
+    among = re.escape(mark)
+    within = re.compile(b'[^\\s"%b]"[^"\\s%b]' % (among, among))
+    with path.open("rb") as file:
+        for lines in iter(partial(file.readlines, BLOCK), []):
+            block = b"\n" + b"".join(lines)  # the end of the line before
+            if any(fault in block for fault in faults) or (dialect.quotes and within.search(block)):
+                return True
+    return False
+
+
+def _named_separator(given):
+    """The separator that an option gives as a character or a word."""
+    if given is None:
+        return None
+    words = {name: mark for mark, name in SEPARATORS.items()} | {"\\t": "\t", "space": " "}
+    separator = words.get(given, given)
+    if len(separator) != 1:
+        raise ValueError(
+            f"--separator '{given}' is not one character; use one, or a word: {', '.join(words)}."
+        )
+    return separator
+
+
+def _separator_in(lines, wanted):
+    """The separator of these lines; spaces if they divide most into equally many fields, mostly numbers."""
+    text = "".join(lines)
+    found = separator_of(text, default=None, wanted=wanted)
+    if found is not None:
+        return found
+    rows = [row for row in _sample(text, Dialect(" ")) if row]
+    widths = Counter(map(len, rows)).most_common(1)
+    width, count = widths[0] if widths else (1, 0)
+    cells = [field for row in rows if len(row) == width for field in row][width:]  # not the names
+    numbers = sum(bool(NUMBER.fullmatch(field)) for field in cells)
+    in_columns = width > 1 and count >= MOSTLY * len(rows) and 2 * numbers >= len(cells) > 0
+    return " " if in_columns else ","
+
+
+def _sample(text, dialect):
+    return list(dialect.reader(io.StringIO(text, newline="")))
+
+
+def separator_of(text: str, default: str | None = ",", wanted: Sequence[str] = ()) -> Any:
+    """The mark that divides most records into equally many fields: one by which a record has the names that
+    are ``wanted``; else the one that leaves no other mark within its fields, divides from an earlier line
+    on, or into more numbers.
+    """
+    scores = {mark: _score(_sample(text, Dialect(mark)), mark, wanted) for mark in SEPARATORS}
+    best = max(scores, key=lambda mark: scores[mark] or NO_SCORE)
+    return default if scores[best] is None else best
+
+
+class _Score(NamedTuple):
+    """How well a mark divides the records, the first of these that differs deciding."""
+
+    has_names: bool
+    is_pure: bool
+    begins: int  # minus the place of the first record with as many fields as most
+    numbers: float  # share of the fields
+    share: float  # of the records that have as many fields as most
+    width: int
+
+
+NO_SCORE = _Score(False, False, -(10**9), 0.0, 0.0, 0)
+
+
+def _score(records, mark, wanted):
+    """The score of a mark; None if it does not divide most records into equally many fields."""
+    rows = [row for row in records if row]
+    counts = Counter(map(len, rows))
+    width = max(counts, key=lambda each: each * counts[each], default=1)  # titles have one field
+    alike = [row for row in rows if len(row) == width]
+    if width == 1 or len(alike) < 0.5 * len(rows):
+        return None
+    cells = [field.strip() for row in alike for field in row]
+    names = set(wanted)
+    has_names = any(2 * len(names.intersection(map(name_of, row))) >= len(names) for row in rows)
+    return _Score(
+        bool(names) and has_names,
+        not any(_divides_too(alike, other) for other in SEPARATORS if other != mark),
+        -next(place for place, row in enumerate(rows) if len(row) == width),
+        sum(bool(NUMBER.fullmatch(cell)) for cell in cells) / len(cells),
+        len(alike) / len(rows),
+        width,
+    )
+
+
+def _divides_too(rows, mark):
+    """Whether another mark comes as often in nearly all records, but for commas within numbers and prose."""
+    pattern = COMMA if mark == "," else re.compile(re.escape(mark))
+    counts = Counter(sum(len(pattern.findall(field)) for field in row) for row in rows)
+    usual, n_rows = counts.most_common(1)[0]
+    return usual > 0 and n_rows >= DIVIDED * len(rows)
+
+
+def _decimal(cells, separator):
+    """A comma if more numbers have one than have a point; 1,234 counts only between semicolons."""
+    numbers = [cell for cell in cells if NUMBER.fullmatch(cell)]
+    commas = [cell for cell in numbers if "," in cell]
+    if separator != ";":
+        commas = [cell for cell in commas if not GROUPED.fullmatch(cell)]
+    return "," if len(commas) > sum("." in cell for cell in numbers) else "."
+
+
+def _has_header(sample):
+    """Whether the first record names the columns.
+
+    It is data if it has numbers above numbers, unless those count the columns (0, 1, 2, ...) and
+    none of its words recurs below; if it has words only, it is data if all of them recur.
+    """
+    if len(sample) < 2:
+        return True
+    first, below = sample[0], sample[1:]
+    columns = [[row[i] for row in below if i < len(row)] for i in range(len(first))]
+    known = list(zip(first, columns, strict=True))
+    is_number = NUMBER.fullmatch
+    again = [word in below for word, below in known if word not in MISSING and not is_number(word)]
+    numbers = [text for text, below in known if is_number(text) and any(map(is_number, below))]
+    if not numbers:
+        return not (again and all(again))
+    whole = [int(field) for field in numbers if field.isdigit()]
+    counting = len(whole) == len(numbers) > 1 and whole == [*range(whole[0], whole[0] + len(whole))]
+    return counting and not any(again)

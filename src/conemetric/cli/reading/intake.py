@@ -1,0 +1,438 @@
+"""From a data frame to rows: to learn from, or as in training; notes say what was done."""
+
+import difflib
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import polars as pl
+
+from ...constraints.labels import first_means_none, is_continuous
+from ...core.warn import collected_warnings
+from ...core.wording import first_few, listed, plural
+from ...storage import LearnedMetric
+from ...tables import TableEncoder
+from ...tables.columns import positions
+from ...tables.dates import COMPACT, DateSpelling
+from ...tables.kinds import DateColumn, Kind, NumberColumn, TimeColumn
+from ...tables.numerals import NumberSpelling
+from ...tables.recognition import recognise
+from ...tables.spelling import FEWEST_VALUES, MOST_SLIPS, Spelling
+from ...tables.times import TimeSpelling
+from . import columns
+from .columns import ASKED_FOR, Kinds, Spelled, tell_slips, typed_column
+from .csv_files import decimal_mark, first_lines
+from .reading import Reading, argument
+
+LISTED = 6  # columns in a line
+SMALL = (pl.Float32, pl.Int8, pl.Int16, pl.UInt8, pl.UInt16, pl.Boolean)  # exact in float32
+NEW_WORDS = "Words that were not learned:"
+Learned = TableEncoder | LearnedMetric  # what rows are read for, if not to learn from them
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows and what is known about them. X is an array of numbers if the rows hold nothing else,
+    or a frame: words as text, numbers as floats, dates, and gaps.
+    """
+
+    X: Any
+    names: list[str] | None = None  # of the columns, if the file has them
+    labels: np.ndarray | None = None
+    ids: np.ndarray | None = None  # None: rows go by their number
+    notes: list[str] = field(default_factory=list)  # what was done with columns and rows
+    # how words spelled the values of columns that were read as numbers, dates or times
+    kinds: dict[str, Spelling] = field(default_factory=dict)
+    file_rows: np.ndarray | None = None  # numbers of the rows in the file; None: all of them
+    groups: np.ndarray | None = None  # a number for each row: equal for rows that belong together
+
+    @property
+    def row_numbers(self) -> np.ndarray:
+        """The numbers of the rows in the file, from 0; rows that were left out count."""
+        return np.arange(len(self.X)) if self.file_rows is None else self.file_rows
+
+    @property
+    def row_names(self) -> np.ndarray:
+        """The ids, or the numbers in the file."""
+        return self.row_numbers if self.ids is None else self.ids
+
+    def row_columns(self, rows: np.ndarray) -> dict[str, list]:
+        """The columns of an output file that tell which rows these are."""
+        return {"row": self.row_names[rows].tolist()}
+
+    def only(self, kept: np.ndarray, note: str) -> "Table":
+        """The rows where the mask is true, and a note about the others."""
+        rows = np.flatnonzero(kept)
+        labels, ids, groups = (
+            None if part is None else part[rows] for part in (self.labels, self.ids, self.groups)
+        )
+        return replace(
+            self,
+            X=self.X[rows],
+            labels=labels,
+            ids=ids,
+            groups=groups,
+            file_rows=self.row_numbers[rows],
+            notes=[*self.notes, note],
+        )
+
+
+def check_columns(path: str | Path, schema: pl.Schema, reading: Reading) -> None:
+    """Refuse options that name columns the file does not have."""
+    several = {"ignore": reading.ignore, "words": reading.words, "numbers": reading.numbers}
+    named = [("label", reading.label), ("id", reading.id_column), ("groups", reading.groups)]
+    named += [(option, name) for option, names in several.items() for name in names or ()]
+    for option, name in named:
+        if name is not None and name not in schema:
+            close = difflib.get_close_matches(name, schema.names(), 1)
+            columns = f"the columns are {listed(schema.names())}."
+            hint = f"did you mean '{close[0]}'?" if close else columns
+            begins = first_lines(path, reading)
+            raise ValueError(f"--{option}: '{path}' has no column '{name}'; {hint}{begins}")
+
+
+# ---- columns to learn from
+
+
+class Learnable(NamedTuple):
+    """The columns to learn from, as typed values, and their kinds by name."""
+
+    frame: pl.DataFrame
+    kinds: Kinds
+
+    @property
+    def spellings(self) -> dict[str, Spelling]:
+        """How words spelled the values of columns, for encoders that read new rows."""
+        return {name: kind for name, kind in self.kinds.items() if isinstance(kind, Spelling)}
+
+
+def learnable(
+    path: str | Path, frame: pl.DataFrame, reading: Reading, notes: list[str]
+) -> Learnable:
+    """Read the columns to learn from; notes tell how each was read, and which are left out."""
+    asked = dict.fromkeys(reading.words or (), "word") | dict.fromkeys(
+        reading.numbers or (), "number"
+    )
+    decimal = decimal_mark(path, reading)
+    chosen: dict[str | int, str | Spelling] = dict(asked.items())
+    typed: list[pl.Series] = []
+    own_line: set[str] = set()  # columns that have a note of their own
+    for column in frame:
+        values, spelled = _read(column, asked.get(column.name), decimal)
+        typed.append(values)
+        if spelled is None:
+            tell_slips(column, values, notes)
+            continue
+        _told(spelled, notes, columns.as_words(column.name))
+        if spelled.spelling != NumberSpelling():
+            chosen[column.name] = spelled.spelling
+        if not spelled.usual:
+            own_line.add(column.name)
+            notes.append(columns.note_on(spelled, columns.as_words(column.name)))
+    frame = pl.DataFrame(typed)
+    try:
+        with collected_warnings() as collected:
+            encoder = TableEncoder(kinds=chosen).fit(frame)
+    except ValueError as error:
+        rows = [
+            name for name in frame.columns if f"{name!r}: looks like a row number" in str(error)
+        ]
+        remedy = f" --numbers {argument(rows[-1])} learns from that column." if rows else ""
+        raise ValueError(f"'{path}' has no column to learn from: {error}{remedy}") from error
+    notes += [f"Note: {warning}" for warning in collected]
+    shown = {each.name: each.kind for each in encoder.columns_ if each.name not in own_line}
+    _tell(shown, len(encoder.columns_), encoder.ignored_, asked, notes)
+    kinds: Kinds = {}
+    for each in encoder.columns_:
+        kind = chosen.get(each.name)
+        kinds[each.name] = kind if isinstance(kind, Spelling) else each.kind
+        if kind == "word":
+            kinds[each.name] = ASKED_FOR
+    return Learnable(frame, kinds)
+
+
+def _read(column, asked, decimal):
+    """A column of a file as values, and how they were spelled if it held words; None if it is as it was."""
+    if asked == "word":
+        return column, None
+    spelled = None
+    if column.dtype == pl.String:
+        spelled = columns.read_words(column, decimal, asked)
+    elif column.dtype.is_integer() and not asked:
+        spelled = columns.read_compact_dates(column)
+    elif column.dtype.is_float():
+        return typed_column(column, "number"), None
+    return (column, None) if spelled is None else (spelled.values, spelled)
+
+
+def rows_of(table: Learnable) -> Any:
+    """The rows: an array if they are complete numbers that can be squared, else a frame."""
+    frame = table.frame.select(
+        typed_column(table.frame[name], kind) for name, kind in table.kinds.items()
+    )
+    if set(table.kinds.values()) == {"number"} and not sum(frame.null_count().row(0)):
+        small = all(kind in SMALL for kind in table.frame.select(list(table.kinds)).dtypes)
+        numbers = frame.cast(pl.Float32 if small else pl.Float64).to_numpy()
+        if np.abs(numbers).max(initial=0) < np.sqrt(np.finfo(numbers.dtype).max / frame.width) / 4:
+            return np.ascontiguousarray(numbers)
+    return frame
+
+
+def with_entries(frame: pl.DataFrame, path: str | Path) -> pl.DataFrame:
+    """The frame with a column for each entry of its vectors."""
+    parts: list[pl.Series] = []
+    for column in frame:
+        if not is_vector(column.dtype):
+            parts.append(column)
+            continue
+        entries = _vectors(column, path)
+        parts += [pl.Series(f"{column.name}_{i}", entry) for i, entry in enumerate(entries.T)]
+    return pl.DataFrame(parts)
+
+
+def is_vector(kind: Any) -> bool:
+    """Whether a column holds vectors of numbers."""
+    return isinstance(kind, (pl.Array, pl.List)) and kind.inner.is_numeric()
+
+
+def column_matrix(
+    frame: pl.DataFrame, columns: Sequence[str], path: str | Path
+) -> tuple[np.ndarray, list[str]]:
+    """Columns of numbers and vectors as one array, and a name for each of its columns."""
+    kinds: list[Any] = [frame[name].dtype for name in columns]
+    small = all((kind.inner if kind.is_nested() else kind) in SMALL for kind in kinds)
+    blocks, names = [], []
+    for name, kind in zip(columns, kinds, strict=True):
+        vectors = is_vector(kind)
+        numbers = frame[name] if vectors else frame[name].cast(pl.Float64)
+        block = _vectors(numbers, path) if vectors else numbers.to_numpy()[:, None]
+        names += [f"{name}_{i}" for i in range(block.shape[1])] if vectors else [name]
+        blocks.append(block.astype(np.float32 if small else np.float64, copy=False))
+    return np.ascontiguousarray(blocks[0] if len(blocks) == 1 else np.hstack(blocks)), names
+
+
+def _vectors(series, path):
+    lengths = series.cast(pl.List(series.dtype.inner)).list.len()
+    if series.null_count() or lengths.n_unique() > 1:
+        raise ValueError(
+            f"'{path}': column '{series.name}' holds vectors of different lengths; all rows need "
+            "the same."
+        )
+    return series.explode().to_numpy().reshape(len(series), -1)
+
+
+def _tell(kinds, n_columns, ignored, asked, notes):
+    """A line each about numbers, words, dates and columns left out."""
+    by_kind = defaultdict(list)
+    for name, kind in kinds.items():
+        by_kind["word" if kind in ("boolean", "ordered") else kind].append(name)
+    told = {
+        "number": "Numbers: {}.",
+        "word": "Words: {}, as categories; --numbers COLUMN or --ignore COLUMN changes that.",
+        "date": "Dates: {}, as elapsed time and position in the day, week and year.",
+        "time": "Times of day: {}.",
+    }
+    for kind, line in told.items():
+        only_numbers = kind == "number" and len(by_kind[kind]) == n_columns
+        if by_kind[kind] and not only_numbers:
+            notes.append(line.format(listed(by_kind[kind], LISTED)))
+    reasons = defaultdict(list)
+    for name, why in ignored.items():
+        reasons[why].append(name)
+    for why, names in reasons.items():
+        kind = "numbers" if "row number" in why else "words"
+        useful = why not in ("no values", "one value only") and names[0] not in asked
+        hint = f"; --{kind} {argument(names[0])} learns from it" if useful else ""
+        notes.append(f"Ignored: {listed(names, LISTED)}: {why}{hint}.")
+
+
+def tell_gaps(X: Any, notes: list[str]) -> None:
+    """Note which columns have gaps: those of a frame, since an array of `rows_of` has none."""
+    gaps = {} if isinstance(X, np.ndarray) else X.null_count().row(0, named=True)
+    missing = sorted((name for name in gaps if gaps[name]), key=lambda name: -gaps[name])
+    if missing:
+        shares = first_few([f"'{name}' {gaps[name] / len(X):.1%}" for name in missing], LISTED)
+        notes.append(
+            f"Gaps: {shares}, set to the centre of their column and marked as missing; a missing "
+            "word is a category of its own."
+        )
+
+
+# ---- columns as in training
+
+
+def learned_names(learned: Learned) -> list[str]:
+    """The columns that an encoder or a metric was fitted to, as far as it knows their names."""
+    if isinstance(learned, TableEncoder):
+        return [column.name for column in learned.columns_]
+    return list(learned.columns or ())
+
+
+def rows_as_learned(
+    path: Path, frame: pl.DataFrame, learned: Learned, reading: Reading, notes: list[str]
+) -> Any:
+    """The columns that an encoder or a metric was fitted to: a frame for an encoder, else numbers,
+    gaps filled if the metric knows how. Entries that are no numbers where numbers are expected
+    are gaps, and notes say so.
+    """
+    frame = with_entries(frame, path)
+    known: dict[str, Kind | None]
+    if isinstance(learned, TableEncoder):
+        known = {column.name: column for column in learned.columns_}
+    else:
+        numeric = [name for name, kind in frame.schema.items() if kind.is_numeric()]
+        known = dict.fromkeys(learned.columns or numeric)
+        check_width(path, len(known), learned.n_features_in_)
+    where = ", empty where it is unknown" if isinstance(learned, TableEncoder) else ""
+    positions(frame.columns, list(known), f", which training used; add it{where}.", f"'{path}'")
+    decimal = decimal_mark(path, reading)
+    typed = pl.DataFrame(
+        _as_learned(frame[name], column, decimal, notes) for name, column in known.items()
+    )
+    if isinstance(learned, TableEncoder):
+        new = learned.unseen_words(typed)
+        if new and not any(note.startswith(NEW_WORDS) for note in notes):  # once for many batches
+            notes.append(f"{NEW_WORDS} {new}.")
+        return typed
+    small = all(frame[name].dtype in SMALL for name in known)
+    return learned.fill_missing(typed.to_numpy().astype(np.float32 if small else np.float64))
+
+
+def _as_learned(column, learned, decimal, notes):
+    """New values of a column, as the kind that was learned; None stands for a number."""
+    is_text = column.dtype == pl.String
+    if isinstance(learned, DateColumn):
+        return _dates_as_learned(column, learned, notes)
+    if isinstance(learned, TimeColumn) and is_text:
+        return _told(columns.spelled_values(column, TimeSpelling()), notes)
+    if learned is not None and type(learned) is not NumberColumn:
+        return typed_column(column, learned.kind)
+    if is_text:
+        spelling = (learned and learned.spelling) or NumberSpelling(decimal)
+        spelled = columns.new_values(column, spelling, decimal)
+        if spelled.spelling != spelling:
+            notes.append(columns.note_on(spelled))
+        return _told(spelled, notes)
+    values = typed_column(column, "number")
+    tell_slips(column, values, notes)
+    return values
+
+
+def _told(spelled: Spelled, notes: list[str], remedy: str = ".") -> pl.Series:
+    """The values that words spell; a note names those that spell none."""
+    kind = spelled.spelling.kind
+    tell_slips(spelled.words, spelled.values, notes, kind, spelled.missing, remedy)
+    return spelled.values
+
+
+def _dates_as_learned(column, learned, notes):
+    """New dates, still as words, since the encoder knows in which order day and month are; the few words
+    that are no dates are missing.
+    """
+    if column.dtype.is_integer() and set(learned.formats) & set(COMPACT):
+        return typed_column(column, DateSpelling(learned.formats))
+    if column.dtype != pl.String:
+        return column
+    distinct = column.drop_nulls().unique().to_list()
+    many = len(distinct) >= FEWEST_VALUES
+    found = recognise(distinct, MOST_SLIPS, classes=(DateSpelling,)) if many else None
+    if found is None or not found.slips:
+        return column
+    dates = column.set(column.is_in(found.slips), None)
+    tell_slips(column, dates, notes, "date")
+    return dates
+
+
+def check_width(path: str | Path, given: int, needed: int) -> None:
+    """Refuse more or fewer columns than training used."""
+    if given != needed:
+        raise ValueError(
+            f"'{path}' has {plural(given, 'column')} of numbers; training used {needed:,}."
+        )
+
+
+# ---- labels and names of rows
+
+
+def read_labels(series: pl.Series, path: Path, reading: Reading, notes: list[str]) -> np.ndarray:
+    """Labels as `class_labels` gives them, or, where words spell a quantity such as money, as numbers."""
+    if series.dtype != pl.String or reading.target == "classes":
+        return class_labels(series)
+    spelled = columns.read_words(series, decimal_mark(path, reading))
+    if spelled is None or spelled.spelling.kind != "number":
+        return class_labels(series)
+    numbers = class_labels(spelled.values)
+    known = numbers[~np.isnan(numbers)] if numbers.dtype.kind == "f" else numbers
+    if not (len(known) and is_continuous(known, reading.target)):
+        return class_labels(series)  # the words of a few classes say more than their numbers
+    _told(spelled, notes, "; --target classes takes each entry as a class.")
+    if not spelled.usual:
+        notes.append(columns.note_on(spelled))
+    return numbers
+
+
+def class_labels(series: pl.Series) -> np.ndarray:
+    """Labels as truth values, NumPy strings (None: missing) or numbers (floats if any is missing)."""
+    if series.dtype.is_float():
+        values = series.drop_nulls().drop_nans()
+        if not (values == values.round()).all():
+            return series.fill_null(np.nan).to_numpy()
+        series = series.fill_nan(None).cast(pl.Int64)
+    if series.dtype == pl.Boolean and not series.null_count():
+        return series.to_numpy()
+    if not series.dtype.is_integer():
+        return series.cast(pl.String).to_numpy()
+    return series.to_numpy()  # of integers with nulls, Polars makes floats with NaN
+
+
+def group_numbers(series: pl.Series, notes: list[str]) -> np.ndarray:
+    """A number for each row, equal where the values are; a row without a value is a group of its own."""
+    numbers = series.rank("dense").cast(pl.Int64)
+    n_missing = numbers.null_count()
+    if n_missing:
+        notes.append(f"Groups: {plural(n_missing, 'row')} without one, each a group of its own.")
+    own = -1 - pl.int_range(len(series), dtype=pl.Int64, eager=True)
+    return pl.select(pl.coalesce(numbers, own)).to_series().to_numpy()
+
+
+def row_numbers(names: Iterable[str], wanted: Iterable[str]) -> np.ndarray:
+    """The numbers of the rows with these names; -1 for unknown ones."""
+    known = {name: number for number, name in enumerate(names)}
+    return np.array([known.get(name, -1) for name in wanted], np.int64)
+
+
+def with_labels_only(table: Table, column: str | None) -> Table:
+    """Leave out rows with an empty label, or with -1 next to two or more classes."""
+    labels = table.labels
+    if labels is None:
+        return table
+    if labels.dtype.kind == "f":
+        missing = np.isnan(labels)
+    elif labels.dtype.kind == "i" and not is_continuous(labels):
+        missing = (labels == -1) & first_means_none(np.unique(labels))
+    else:
+        missing = np.array([value is None for value in labels], bool)
+    if missing.all():
+        raise ValueError(f"no row has a label{f' in column {column!r}' if column else ''}.")
+    if not missing.any():
+        return table
+    which = " (-1 means none; rename it if it is a class)" if labels.dtype.kind == "i" else ""
+    left_out = plural(int(missing.sum()), "row")
+    table = table.only(~missing, f"Left out: {left_out} without a label{which}.")
+    labels = labels[~missing]
+    whole = labels.dtype.kind == "f" and (labels == labels.round()).all()
+    return replace(table, labels=labels.astype(np.int64)) if whole else table
+
+
+def check_ids(ids: np.ndarray, path: Path, id_column: str | None) -> None:
+    """Refuse ids that occur more than once."""
+    values, counts = np.unique(ids.astype(str), return_counts=True)
+    twice = counts > 1
+    if twice.any():
+        raise ValueError(
+            f"--id: '{path}' has {int(twice.sum()):,} duplicate ids in column '{id_column}' "
+            f"(first: '{values[twice][0]}', {int(counts[twice][0])} times); ids must be unique."
+        )

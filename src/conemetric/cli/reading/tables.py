@@ -1,0 +1,266 @@
+"""Rows from CSV, Parquet, npy and npz files, with labels and ids; faults are named first."""
+
+import glob
+import gzip
+import shutil
+import tempfile
+import zipfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from ...core.wording import plural
+from ...storage import LearnedMetric
+from . import intake
+from .csv_files import explain, is_text, scan_text
+from .dialects import decoded
+from .intake import Learned, Table
+from .reading import Reading, check_file
+
+TABLES = (".csv", ".tsv", ".parquet", ".pq")
+ARRAYS = (".npy", ".npz")
+LINES = (".jsonl", ".ndjson")
+# folders of unpacked files: lazy frames read them later; each is removed when this list is
+UNPACKED: list[tempfile.TemporaryDirectory[str]] = []
+
+
+def read_table(path: str | Path, reading: Reading, learned: Learned | None = None) -> Table:
+    """Read the rows of a file to learn from, or as an encoder or a metric expects them."""
+    path = unzipped(check_file(path))
+    if isinstance(learned, LearnedMetric) and learned.encoder is not None:
+        learned = learned.encoder
+    read = _read_array if ending_of(path, TABLES + ARRAYS) in ARRAYS else _read_frame
+    table = read(path, reading, learned)
+    if reading.labels is not None:
+        table = _with_labels(table, reading)
+    if table.ids is not None:
+        intake.check_ids(table.ids, path, reading.id_column)
+    if learned is None:
+        return intake.with_labels_only(table, reading.label)
+    return without_missing(table, path, reading) if isinstance(learned, LearnedMetric) else table
+
+
+def unzipped(path: Path) -> Path:
+    """The file, or what a gzipped one holds, in a folder that is removed when the process ends."""
+    if path.suffix.lower() != ".gz":
+        return path
+    folder = tempfile.TemporaryDirectory()
+    UNPACKED.append(folder)
+    plain = Path(folder.name) / path.stem
+    try:
+        with gzip.open(path) as packed, plain.open("wb") as file:
+            shutil.copyfileobj(packed, file)
+    except (OSError, EOFError) as error:
+        raise ValueError(f"'{path}' cannot be unpacked: {error}") from error
+    return plain
+
+
+def without_missing(table: Table, path: Path, reading: Reading) -> Table:
+    """Refuse or drop rows with missing, infinite or huge values that a metric cannot fill."""
+    # the squares of numbers up to this can be added
+    largest = np.sqrt(np.finfo(table.X.dtype).max / (4 * table.X.shape[1]))
+    bad = ~(np.abs(table.X) <= largest)
+    rows = bad.any(axis=1)
+    if not rows.any():
+        return table
+    first, column = (int(i) for i in np.argwhere(bad)[0])
+    fault = (
+        f"{int(rows.sum()):,} of {plural(len(rows), 'row')} "
+        f"{'has' if rows.sum() == 1 else 'have'} missing, infinite or huge values (first: row "
+        f"{first}, column '{table.names[column] if table.names else column}')"
+    )
+    if not reading.drop_missing:
+        remedy = reading.remedies(drop_missing="use --drop-missing to leave those rows out")
+        raise ValueError(
+            f"'{path}': {fault}, and the metric was learned from complete rows; fill them in{remedy}."
+        )
+    if rows.all():
+        raise ValueError(f"'{path}': {fault}; no rows are left without them.")
+    return table.only(~rows, f"Dropped: {fault}.")
+
+
+def ending_of(path: Path, kinds: tuple[str, ...]) -> str:
+    """The ending of a file's name, refused unless it is one of these."""
+    kind, known = path.suffix.lower(), ", ".join(kinds)
+    if kind not in kinds:
+        raise ValueError(f"'{path}' is not a file this command reads; give one of {known}.")
+    return kind
+
+
+def scan(
+    path: Path, reading: Reading, notes: list[str], wanted: Sequence[str] = ()
+) -> pl.LazyFrame:
+    """A lazy frame of a CSV, Parquet or JSON lines file; notes say how unusual text was read. By columns
+    that are ``wanted`` the header of a CSV file is found.
+    """
+    if not is_text(path):
+        _refuse_marker(path, reading)
+    with readable(path, reading):
+        if is_text(path):
+            frame = scan_text(path, reading, notes, wanted)
+        elif path.suffix.lower() in LINES:
+            # this function of Polars takes every path for a pattern
+            frame = pl.scan_ndjson(glob.escape(str(path)), infer_schema_length=1000)
+        else:
+            frame = pl.scan_parquet(path, glob=False)
+        frame.collect_schema()
+    return frame
+
+
+def _refuse_marker(path, reading):
+    if reading.missing:
+        raise ValueError(
+            f"--missing names an entry of a CSV file; '{path}' is none: leave values out there (null, NaN)."
+        )
+
+
+@contextmanager
+def readable(path: Path, reading: Reading) -> Iterator[None]:
+    """Turn errors of Polars into ones that name the file and, if known, the fault."""
+    try:
+        yield
+    except pl.exceptions.NoDataError:
+        raise ValueError(f"'{path}' is empty.") from None
+    except pl.exceptions.PolarsError as error:
+        if is_text(path):
+            explain(path, reading, error)
+        kind = "JSON lines" if path.suffix.lower() in LINES else "Parquet"
+        raise ValueError(f"'{path}' cannot be read as {kind}: {error}") from error
+
+
+def read_frame(path: Path, notes: list[str]) -> pl.DataFrame:
+    """The data frame of a file beside the data."""
+    if path.suffix.lower() == ".npy":
+        return pl.DataFrame(np.asarray(load_arrays(path)["X"]))
+    with readable(path, Reading()):
+        return scan(path, Reading(), notes).collect()
+
+
+def _read_array(path, reading, learned):
+    _refuse_marker(path, reading)
+    if reading.id_column is not None:
+        raise ValueError(f"--id names a column of a CSV or Parquet file; '{path}' has none.")
+    if reading.label is not None and path.suffix.lower() == ".npy":
+        raise ValueError(
+            f"--label names a column, but '{path}' has none; give the labels with --labels FILE."
+        )
+    arrays = load_arrays(path)
+    tables = (name for name, array in arrays.items() if array.ndim == 2)
+    key = "X" if "X" in arrays else next(tables, None)
+    labelled = "y" in arrays and reading.pairs is None and reading.triplets is None
+    label = reading.label or ("y" if labelled else None)
+    if key is None:
+        raise ValueError(
+            f"'{path}' holds no two-dimensional array (it has {', '.join(arrays)}); name it X."
+        )
+    if label is not None and label not in arrays:
+        raise ValueError(f"'{path}' has no array '{label}' (it has {', '.join(arrays)}).")
+    X, labels = arrays[key], None if label is None else arrays[label]
+    check_numbers(path, X)
+    if labels is not None and labels.shape != (len(X),):
+        raise ValueError(
+            f"'{path}' has labels of shape {labels.shape} for {len(X)} rows; give one for each row."
+        )
+    if X.dtype not in (np.float32, np.float64):
+        X = X.astype(np.float32 if X.dtype.itemsize <= 2 else np.float64)
+    notes: list[str] = []
+    groups = None
+    if reading.groups is not None:
+        groups = _groups_of_array(path, arrays, reading.groups, len(X), notes)
+    if learned is not None:
+        intake.check_width(path, X.shape[1], learned.n_features_in_)
+    if isinstance(learned, LearnedMetric):
+        X = learned.fill_missing(X)
+    if learned is None and not np.isfinite(X).all():
+        X = np.where(np.isfinite(X), X, np.nan)
+        share = np.isnan(X).mean()
+        notes.append(f"Gaps: {share:.1%} of the entries, set to the centre of their column.")
+    return Table(np.ascontiguousarray(X), labels=labels, notes=notes, groups=groups)
+
+
+def _groups_of_array(path, arrays, name, n, notes):
+    """The groups of the rows by an array of the file."""
+    if path.suffix.lower() == ".npy":
+        raise ValueError(f"--groups names a column or an array of an npz file; '{path}' has none.")
+    if name not in arrays:
+        raise ValueError(f"--groups: '{path}' has no array '{name}' (it has {', '.join(arrays)}).")
+    if arrays[name].shape != (n,):
+        raise ValueError(
+            f"--groups: array '{name}' of '{path}' has shape {arrays[name].shape}; give one for each of "
+            f"the {n} rows."
+        )
+    return intake.group_numbers(pl.Series(arrays[name]), notes)
+
+
+def check_numbers(path: Path, X: np.ndarray) -> None:
+    """Refuse an array that does not hold rows of numbers."""
+    if X.ndim != 2 or X.dtype.kind not in "fiub":
+        raise ValueError(f"'{path}' has shape {X.shape} and dtype {X.dtype}; give rows of numbers.")
+
+
+def load_arrays(path: Path) -> dict[str, np.ndarray]:
+    """The arrays of an npy file (as X) or npz file, without unpickling anything."""
+    try:
+        loaded = np.load(path, allow_pickle=False, mmap_mode="r")  # in memory what is zipped
+        if isinstance(loaded, np.ndarray):
+            return {"X": loaded}
+        with loaded:
+            return {name: loaded[name] for name in loaded.files}
+    except (ValueError, OSError, EOFError, KeyError, zipfile.BadZipFile) as error:
+        raise ValueError(
+            f"'{path}' cannot be read as {path.suffix.lower()[1:]}: {error}"
+        ) from error
+
+
+def _read_frame(path, reading, learned):
+    notes: list[str] = []
+    wanted = () if learned is None else intake.learned_names(learned)
+    with readable(path, reading):
+        frame = scan(path, reading, notes, wanted).collect(engine="streaming")
+    intake.check_columns(path, frame.schema, reading)
+    if len(frame) == 0:
+        raise ValueError(f"'{path}' has no rows.")
+    labels = None
+    if reading.label is not None:
+        labels = intake.read_labels(frame[reading.label], path, reading, notes)
+    ids = None if reading.id_column is None else frame[reading.id_column].to_numpy()
+    if learned is not None:
+        X = intake.rows_as_learned(path, frame, learned, reading, notes)
+        names = learned.feature_names if isinstance(learned, LearnedMetric) else None
+        return Table(X, None if names is None else list(names), labels, ids, notes)
+    groups = None
+    if reading.groups is not None:
+        groups = intake.group_numbers(frame[reading.groups], notes)
+    aside = {reading.label, reading.id_column, reading.groups, *(reading.ignore or ())}
+    features = intake.with_entries(frame.drop(aside & set(frame.columns)), path)
+    if not features.width:
+        raise ValueError(f"'{path}' has no column to learn from besides the label.")
+    table = intake.learnable(path, features, reading, notes)
+    X = intake.rows_of(table)
+    intake.tell_gaps(X, notes)
+    return Table(X, list(table.kinds), labels, ids, notes, kinds=table.spellings, groups=groups)
+
+
+def _with_labels(table, reading):
+    """The table with labels from a separate file, whose dialect is its own."""
+    path, n = check_file(reading.labels), len(table.X)
+    if path.suffix.lower() in (*TABLES, ".npy"):
+        frame = read_frame(path, table.notes)
+        if frame.width != 1:
+            raise ValueError(
+                f"--labels: '{path}' has {frame.width} columns; give one, or use --label."
+            )
+        own = Reading(target=reading.target)
+        labels = intake.read_labels(frame.to_series(), path, own, table.notes)
+    else:
+        labels = np.array(decoded(path).removesuffix("\n").split("\n"))
+    if labels.shape != (n,):
+        raise ValueError(
+            f"--labels: '{path}' has shape {labels.shape}, but there are {plural(n, 'row')}; give "
+            "one label per row."
+        )
+    return replace(table, labels=np.asarray(labels))

@@ -1,0 +1,240 @@
+"""Commands that use a metric: ``embed``, ``neighbors``, ``inspect``; and ``datasets``."""
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from ..datasets import ALIASES, BUNDLED, load_bundled
+from .files import check_free
+from .invocation import progress_bar, state
+from .options import Command, Dialect, DropMissing, IdColumn, Metric, Out, Overwrite, Rows, option
+from .reading.reading import check_file
+from .wording import all_of_them, grid, plural, promise_values
+
+SHOWN, SHOWN_NEIGHBOURS = 20, 5  # rows, and neighbours of each, that fit on a screen
+AGAINST = "Rows to search; default: DATA itself, each row without itself."
+NO_CERTIFICATE = "none: a blend, or a truncated metric, is not the optimum of a program"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Embed(Command, Dialect):
+    """Options of `embed`."""
+
+    data: Rows
+    metric: Metric
+    out: Annotated[Path, option("FILE", "File to write: CSV, Parquet or npy.")]
+    dimensions: Annotated[int | None, option("N", "Keep N leading directions only.", min=1)] = None
+    drop_missing: DropMissing = False
+    overwrite: Overwrite = False
+
+
+def embed(given: Embed) -> None:
+    """Map rows to the space where the learned metric is the Euclidean one, batch by batch.
+
+    Columns of a CSV or Parquet file that are not features (ids, labels) are carried
+    over. Missing values and text columns are treated as when the metric was learned.
+    """
+    check_file(given.metric, "metric")
+    check_file(given.data)
+    check_free([given.out], given.overwrite)
+
+    from ..storage import load_metric
+    from .reading.batches import embedded_batches, write_batches
+
+    learned = load_metric(given.metric)
+    learned = learned if given.dimensions is None else learned.truncated(given.dimensions)
+    rank = len(learned.components)
+    notes: list[str] = []
+    dropped: list[int] = []
+    with progress_bar("starting"):
+        batches = embedded_batches(given.data, learned, given, notes, dropped)
+        n = write_batches(given.out, batches, rank)
+    if sum(dropped):
+        notes.append(f"Dropped: {plural(sum(dropped), 'row')} with missing values.")
+    values = {"rows": n, "dropped": sum(dropped), "dimensions": rank}
+    state.wrote(given.out, values, f"{plural(n, 'row')} in {plural(rank, 'dimension')}", notes)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Neighbors(Command, Dialect):
+    """Options of `neighbors`."""
+
+    data: Rows
+    metric: Metric
+    id_column: IdColumn = None
+    drop_missing: DropMissing = False
+    against: Annotated[Path | None, option("FILE", AGAINST)] = None
+    k: Annotated[int, option("K", "Neighbours per row.", "-k", min=1)] = 5
+    out: Out = None
+    overwrite: Overwrite = False
+
+
+def neighbors(given: Neighbors) -> None:
+    """Find the nearest neighbours of every row by the learned distance."""
+    data, against, k, out = given.data, given.against, given.k, given.out
+    check_file(given.metric, "metric")
+    for path in (data, against or data):
+        check_file(path)
+    check_free([out] if out is not None else [], given.overwrite)
+
+    import numpy as np
+    import polars as pl
+
+    from ..neighbours.search import nearest
+    from ..storage import LearnedMetric, atomic_path, load_metric
+    from .reading.tables import read_table
+
+    learned = LearnedMetric.from_estimator(load_metric(given.metric))
+    queries = read_table(data, given, learned)
+    searched = queries if against is None else read_table(against, given, learned)
+    findable = len(searched.X) - (against is None)
+    if k > findable:
+        raise ValueError(f"-k {k} exceeds the {plural(findable, 'row')} that can be found.")
+    with progress_bar("searching"):
+        references = None if against is None else learned.transform(searched.X)
+        found, distance = nearest(learned.transform(queries.X), references, k)
+    names, targets = (t.row_names for t in (queries, searched))
+    frame = pl.DataFrame(
+        {
+            "row": np.repeat(names, k),
+            "rank": np.tile(np.arange(1, k + 1), len(names)),
+            "neighbor": targets[found.ravel()],
+            "distance": distance.ravel(),
+        }
+    )
+    notes = dict.fromkeys((*queries.notes, *searched.notes))
+    if out is None:
+        _show_neighbours(frame, k, notes)
+        return
+    with atomic_path(out) as temporary:
+        frame.write_csv(temporary)
+    values = {"rows": len(names), "neighbors": k}
+    state.wrote(out, values, f"{plural(k, 'neighbour')} of {plural(len(names), 'row')}", notes)
+
+
+def _show_neighbours(frame, k, notes):
+    """The first rows and their nearest neighbours."""
+    columns = min(k, SHOWN_NEIGHBOURS)
+    n, rows = len(frame) // k, []
+    for line in frame[: SHOWN * k].iter_slices(k):
+        near = line[:columns].select("neighbor", "distance").rows()
+        rows.append((str(line["row"][0]), *(f"{name} ({far:.3g})" for name, far in near)))
+    state.answer(
+        {"neighbors": frame.to_dicts()},
+        grid("", ("row", *(f"neighbour {i + 1} (distance)" for i in range(columns))), rows),
+        notes=notes,
+        last=all_of_them(n, n <= SHOWN and k <= columns),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Inspect(Command):
+    """Options of `inspect`."""
+
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Metric or decision file.")]
+
+
+def inspect(given: Inspect) -> None:
+    """Show what is in a metric or decision file, after all checks of loading."""
+    file = given.file
+    check_file(file, "metric or decision")
+
+    from ..storage import load_decision, load_metric
+    from ..storage.checked import kind_of
+
+    if kind_of(file) == "decision":
+        values, shown = _inside_decision(load_decision(file))
+    else:
+        values, shown = _inside_metric(load_metric(file))
+    shown = {"file": str(file), **values, **shown}
+    table = grid("", ("", ""), [(name, escape(_entry(value))) for name, value in shown.items()])
+    table.show_header, table.columns[1].justify = False, "left"
+    state.answer({"file": str(file), **values}, table)
+
+
+def _inside_metric(learned):
+    """What the file holds, and what is shown of it in other words."""
+    from ..core import spectral
+    from ..storage import certificate_values
+    from ..storage.checked import json_value
+
+    promise = getattr(learned, "threshold_promise_", None)
+    values = {
+        "method": learned.method,
+        "features": learned.n_features_in_,
+        "dimensions": len(learned.components),
+        "feature_names": learned.feature_names,
+        "preprocessing": list(learned.preprocessing),
+        "columns": _kinds(learned.encoder),
+        "fills_missing_values": learned.fill is not None or learned.encoder is not None,
+        "parameters": learned.parameters,
+        "certificate": certificate_values(learned.certificate),
+        "threshold": json_value(getattr(learned, "threshold_", None)),
+        "promise": None if promise is None else promise_values(promise),
+        "scores": learned.scores,
+        "eigenvalues": spectral.eigenvalues_of(learned.components).tolist(),
+        "notes": learned.notes,
+    }
+    return values, {"certificate": values["certificate"] or NO_CERTIFICATE}
+
+
+def _kinds(encoder):
+    """The kind of each column, and why others are ignored; None without an encoder."""
+    if encoder is None:
+        return None
+    ignored = {name: f"ignored: {why}" for name, why in encoder.ignored_.items()}
+    return {column.name: column.kind for column in encoder.columns_} | ignored
+
+
+def _inside_decision(estimator):
+    from ..storage import certificate_values
+
+    notes, evidence = dict(estimator.notes_), estimator.evidence_
+    names = getattr(estimator, "feature_names_in_", None)
+    known = notes.pop("feature_names", None) if names is None else names.tolist()
+    values = {
+        "method": type(estimator).__name__,
+        "decision": str(estimator.blend_),
+        "features": estimator.n_features_in_,
+        "feature_names": known,
+        "classes": estimator.classes_.tolist() if hasattr(estimator, "classes_") else None,
+        "training_rows": estimator.n_kept_,
+        "held_out_rows": estimator.n_held_out_,
+        "columns": _kinds(estimator.encoder_),
+        "certificate": certificate_values(estimator.certificate_),
+        "evidence": None if evidence is None else asdict(evidence),
+        "notes": {name: value for name, value in notes.items() if name != "row_names"},
+    }
+    return values, {
+        "certificate": values["certificate"] or "none: neighbours solve no system",
+        "evidence": evidence or "none: there were too few rows to hold any out",
+    }
+
+
+def _entry(value):
+    """A value for the screen: a dictionary as lines, a list by its beginning."""
+    if isinstance(value, dict):
+        return "\n".join(f"{key} = {_entry(entry)}" for key, entry in value.items())
+    if isinstance(value, list):
+        more = f" ... ({len(value)})" if len(value) > 8 else ""
+        return ", ".join(map(_entry, value[:8])) + more
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def datasets(given: Command) -> None:
+    """List the data sets that commands know by name."""
+    rows = []
+    for name, about in BUNDLED.items():
+        bunch = load_bundled(name)
+        n, n_features = bunch.data.shape
+        sizes = {"rows": n, "features": n_features, "classes": len(bunch.target_names)}
+        rows.append({"name": name, **sizes, "about": about})
+    others = ", ".join(f"{alias} is {name}" for alias, name in ALIASES.items())
+    state.answer(
+        {"datasets": rows, "aliases": ALIASES},
+        grid("", rows[0], [[str(value) for value in row.values()] for row in rows]),
+        last=[f"{others}; try: conemetric learn {rows[0]['name']}"],
+    )

@@ -1,0 +1,1 @@
+"""What several methods share: the operator, losses, programs, solvers and the certificate."""

@@ -1,0 +1,371 @@
+"""Kernel ridge regression in a learned distance, with a certificate (docs/mathematics).
+
+    f(x) = c + sum_i a_i k(x, x_i),    (K + ridge W^-1) a = y - c
+
+Distances are relative to their mean over the rows, and c is the mean of y. Beyond MOST_DENSE rows K
+is held in float32 only, as a Cholesky factor that preconditions conjugate gradients, which take the
+entries of K block by block in float64. With very many rows f is a sum over some of them, landmarks.
+"""
+
+from collections.abc import Callable
+from ctypes import CFUNCTYPE, PYFUNCTYPE, byref, c_char_p, c_int64, c_void_p, py_object, pythonapi
+from dataclasses import dataclass, replace
+from functools import cache, partial
+from types import ModuleType
+from typing import Annotated, Any, NamedTuple
+
+import numpy as np
+from scipy.linalg import cython_lapack, get_lapack_funcs, solve_triangular
+from scipy.spatial.distance import cdist
+
+from ..core.arrays import Array, float64, identity, is_torch, like, namespace, on_device, zeros
+from ..core.blas import blas_threads, side_by_side
+from ..core.compiled import jit
+from ..core.fields import Number, Stored, Text
+from ..core.slices import slices
+from ..core.threads import threaded
+from .certificate import Bounds, Certificate, Status
+
+JITTER = 1e-9  # added to the diagonal of K(z, z), where landmarks nearly coincide
+# in units of eps, of a squared distance relative to the sizes of both rows: equal rows reach 9 (1 to
+# 4,096 columns, both precisions). The laplacian kernel would see its square root
+ROUNDING = 16.0
+TOL = 1e-6  # relative gap of a linear system that counts as solved
+MOST_DENSE = 5000  # rows whose kernel matrix is held in float64 on the host: 200 MB
+MOST_STEPS = 20  # of conjugate gradients; two or three are usual
+# kernel values computed at a time where there are more than the second number, and how many of those
+# are held: beyond the cache an entry takes three times as long
+IN_CACHE, AT_ONCE, HELD = 1 << 17, 1 << 21, 1 << 23
+Map = Callable[[Array], Array]
+
+
+@dataclass(frozen=True)
+class KernelSetting(Stored):
+    """A kernel, its width relative to the mean squared distance, and the ridge."""
+
+    kernel: Annotated[str, Text(("gaussian", "laplacian", "city block"))]
+    width: Annotated[float, Number(0, strict=True)]
+    ridge: Annotated[float, Number(0, strict=True)]
+
+    def __str__(self) -> str:
+        return f"{self.kernel} kernel, width {self.width:g}, ridge {self.ridge:g}"
+
+    def values(self, distances: Array, scale: float = 1.0) -> Array:
+        """Kernel of distances (or their squares), in their place; ``scale``: their mean."""
+        distances /= scale * self.width
+        return KERNELS[self.kernel].values(namespace(distances), distances)
+
+    def slopes(self, distances: Array, values: Array) -> Array:
+        """Derivative of the kernel with respect to these distances; 0 where rows coincide."""
+        slopes = KERNELS[self.kernel].slopes(namespace(distances), distances / self.width, values)
+        return slopes * (distances > 0) / self.width
+
+
+def squared_distances(A: Array, B: Array) -> Array:
+    """Squared Euclidean distances between the rows of A and of B; zero where they are rounding."""
+    squares, of_A, of_B = (-2 * A) @ B.T, (A * A).sum(1), (B * B).sum(1)
+    rounding = ROUNDING * namespace(A).finfo(A.dtype).eps
+    if is_torch(A):
+        sizes = of_A[:, None] + of_B
+        squares += sizes
+        squares *= squares > rounding * sizes
+    else:
+        _complete_squares(squares, of_A, of_B, A.dtype.type(rounding))
+    return squares
+
+
+@jit
+def _complete_squares(squares: Array, of_rows: Array, of_columns: Array, rounding: float) -> None:
+    """Add both sizes to each entry, in place; what is rounding becomes zero."""
+    zero = rounding - rounding  # a literal would be of double precision
+    for i in range(len(of_rows)):
+        for j in range(len(of_columns)):
+            size = of_rows[i] + of_columns[j]
+            square = squares[i, j] + size
+            squares[i, j] = zero if square <= rounding * size else square
+
+
+def mean_square(Z: Array) -> float:
+    """Mean squared distance of two rows of Z; 1 where all coincide."""
+    centred = Z - Z.mean(0)
+    return 2 * float((centred * centred).sum()) / len(Z) or 1.0
+
+
+def city_block_distances(A: Array, B: Array) -> Array:
+    """Sums of absolute differences between the rows of A and of B."""
+    return namespace(A).cdist(A, B, p=1) if is_torch(A) else cdist(A, B, "cityblock")
+
+
+def mean_differences(Z: Array) -> Array:
+    """Mean absolute difference of two rows of Z, column by column."""
+    n, Z = len(Z), float64(Z)
+    ordered = namespace(Z).sort((Z - Z[:1]).T)
+    ordered = ordered.values if is_torch(Z) else ordered
+    # in order, the i-th of n entries is above i others and below n - 1 - i
+    surplus = like(2.0 * np.arange(n) - (n - 1), ordered)
+    return 2 * (ordered @ surplus) / n**2
+
+
+class Kernel(NamedTuple):
+    """Distances, their mean over the rows, the function, in place of its argument, its derivative."""
+
+    distances: Callable[[Array, Array], Array]
+    mean: Callable[[Array], float]
+    values: Callable[[ModuleType, Array], Array]
+    slopes: Callable[[ModuleType, Array, Array], Array]
+
+
+def _exponential(xp: ModuleType, t: Array) -> Array:
+    t *= -1
+    return xp.exp(t, out=t)
+
+
+EUCLIDEAN, CITY_BLOCK = ("gaussian", "laplacian"), "city block"
+EXPONENTIAL = _exponential, (lambda xp, t, k: -k)
+OF_ROOT = (
+    lambda xp, t: _exponential(xp, xp.sqrt(t, out=t)),
+    lambda xp, t, k: -0.5 * k / xp.sqrt(xp.where(t > 0, t, xp.ones_like(t))),
+)
+KERNELS: dict[str, Kernel] = {
+    "gaussian": Kernel(squared_distances, mean_square, *EXPONENTIAL),
+    "laplacian": Kernel(squared_distances, mean_square, *OF_ROOT),
+    CITY_BLOCK: Kernel(
+        city_block_distances, lambda Z: float(mean_differences(Z).sum()) or 1.0, *EXPONENTIAL
+    ),
+}
+
+
+def ridge_solve(K: Array, ridge: float | Array, Y: Array) -> Array | None:
+    """(K + diag(ridge))^-1 Y by Cholesky; None if the matrix is not positive definite."""
+    solve = ridge_solver(K + 0, ridge)
+    return None if solve is None else solve(Y)
+
+
+def ridge_solver(K: Array, ridge: float | Array) -> Map | None:
+    """The map from Y to (K + diag(ridge))^-1 Y by a Cholesky factor, which takes the place of K,
+    of which the upper half is read; None if the matrix is not positive definite.
+    """
+    if is_torch(K):
+        xp = namespace(K)
+        K.diagonal().add_(ridge)
+        factor, failed = xp.linalg.cholesky_ex(K, upper=True)
+        return None if bool(failed) else lambda Y: xp.cholesky_solve(Y, factor, upper=True)
+    K = np.ascontiguousarray(K)
+    np.einsum("ii->i", K)[:] += ridge  # a view of the diagonal
+    n, failed = c_int64(len(K)), c_int64()  # read as 32 bits too, where LAPACK's integers are
+    _potrf(K.dtype.char)(b"L", byref(n), K.ctypes.data, byref(n), byref(failed))
+    (potrs,) = get_lapack_funcs(("potrs",), (K,))
+    return None if failed.value else lambda Y: potrs(K.T, Y, lower=True)[0]
+
+
+@cache
+def _potrf(precision: str) -> Callable[..., None]:
+    """LAPACK's function by its address: by SciPy's, which keeps the GIL, threads would take turns."""
+    capsule = cython_lapack.__pyx_capi__[{"f": "spotrf", "d": "dpotrf"}[precision]]
+    name = PYFUNCTYPE(c_char_p, py_object)(("PyCapsule_GetName", pythonapi))(capsule)
+    find = PYFUNCTYPE(c_void_p, py_object, c_char_p)(("PyCapsule_GetPointer", pythonapi))
+    return CFUNCTYPE(None, *[c_void_p] * 5)(find(capsule, name))
+
+
+def in_blocks(function: Map, A: Array, width: int, dtype: Any = None) -> Array:
+    """``function`` of the rows of A, ``width`` numbers each: on the host in the cache, on all cores."""
+    if is_torch(A) or len(A) * width <= AT_ONCE:
+        return like(function(A), A, dtype)
+    found, blocks = np.empty((len(A), width), dtype or A.dtype), slices(len(A), width, IN_CACHE)
+
+    def fill(start: int, stop: int) -> None:
+        for rows in blocks[start:stop]:
+            found[rows] = function(A[rows])
+
+    with blas_threads(1):
+        threaded(fill, len(blocks), found.size)
+    return found
+
+
+@dataclass(frozen=True)
+class KernelSum:
+    """f(x) = offset + sum_j coefficients_j k(x, points_j), in float64, with distances relative to
+    ``scale``; the points are all training rows or some, ``landmarks``; in their precision.
+    """
+
+    setting: KernelSetting
+    points: Array
+    scale: float
+    coefficients: Array
+    offset: Array
+    landmarks: bool = False
+
+    def kernel(self, Z: Array) -> Array:
+        """Kernel values between the rows of Z and the points."""
+        Z, of = like(Z, self.points), KERNELS[self.setting.kernel].distances
+        return in_blocks(
+            lambda rows: self.setting.values(of(rows, self.points), self.scale), Z, len(self.points)
+        )
+
+    def __call__(self, Z: Array) -> Array:
+        """f at each row of Z."""
+        parts = slices(max(1, len(Z)), len(self.points))
+        values = [self.kernel(Z[rows]) @ self.coefficients for rows in parts]
+        return namespace(Z).concatenate(values) + self.offset
+
+
+Fitted = tuple[KernelSum, Certificate | None]
+
+
+def fit_exactly(
+    setting: KernelSetting, Z: Array, Y: Array, weights: Array, certified: bool = True
+) -> Fitted:
+    """Kernel ridge regression of Y (n, k) on the rows of Z; uncertified many in float32 only."""
+    Z = float64(Z)
+    scale, offset = KERNELS[setting.kernel].mean(Z), (weights[:, None] * Y).sum(0) / weights.sum()
+    model, Y = KernelSum(setting, Z, scale, None, offset), Y - offset
+    if len(Z) <= MOST_DENSE or on_device(Z):
+        a, certificate = solve_exactly(model.kernel(Z), setting.ridge, Y, weights)
+        return replace(model, coefficients=a), certificate
+    ridges = setting.ridge / weights
+    system = partial(_product, model), _float32_solver(model, ridges), ridges[:, None]
+    certify = partial(_certified, ridge=setting.ridge, Y=Y, weights=weights) if certified else None
+    a, proof = _conjugate_gradients(Y, *system, certify)
+    return replace(model, coefficients=a), proof
+
+
+def solve_exactly(K: Array, ridge: float, Y: Array, weights: Array) -> tuple[Array, Certificate]:
+    """The coefficients for centred targets Y (n, k) and kernel matrix K, and their certificate."""
+    ridges = ridge / weights
+    a = ridge_solve(K, ridges, Y)
+    if a is None:  # rounding has made the matrix indefinite
+        a = namespace(K).linalg.lstsq(K + ridges * identity(len(K), K), Y)[0]
+    return a, _certified(a, K @ a, ridge, Y, weights)
+
+
+def _certified(a: Array, fitted: Array, ridge: float, Y: Array, weights: Array) -> Certificate:
+    """The certificate of coefficients a, where fitted = K a."""
+    residual = Y - fitted
+    primal = 0.5 * float((weights[:, None] * residual**2).sum())
+    primal += 0.5 * ridge * float((a * fitted).sum())
+    residual = residual - (ridge / weights)[:, None] * a
+    gap = 0.5 * float((weights[:, None] * residual**2).sum())
+    return _certificate(primal, gap)
+
+
+def _conjugate_gradients(
+    Y: Array, product: Map, precondition: Map, ridges: Any, certify: Any
+) -> tuple[Array, Certificate | None]:
+    """The solution of product(x) + ridges x = Y, target by target, and its certificate, by what
+    ``certify`` makes of x and product(x); None: the first solution.
+    """
+    xp, x = namespace(Y), precondition(Y)
+    if certify is None:
+        return x, None
+    fitted, direction, before = product(x), 0.0, 1.0
+    certificate = certify(x, fitted)
+    for _ in range(MOST_STEPS):
+        if certificate.status is Status.CONVERGED:
+            break
+        residual = Y - fitted - ridges * x
+        better = precondition(residual)
+        size = (residual * better).sum(0)
+        direction = better + size / before * direction
+        change = product(direction)
+        curvature = (direction * (change + ridges * direction)).sum(0)
+        step = size / xp.where(curvature > 0, curvature, xp.ones_like(curvature))
+        x, fitted = x + step * direction, fitted + step * change
+        before = xp.where(size > 0, size, xp.ones_like(size))
+        certificate = certify(x, fitted)
+    return x, certificate
+
+
+def _product(model: KernelSum, a: Array) -> Array:
+    """K a, with the entries of K block by block; each off the diagonal serves twice."""
+    points, product = model.points, zeros(a.shape, a)
+    for rows in slices(len(points), len(points), HELD):
+        K = replace(model, points=points[rows.start :]).kernel(points[rows])
+        product[rows] += K @ a[rows.start :]
+        product[rows.stop :] += K[:, rows.stop - rows.start :].T @ a[rows]
+    return product
+
+
+def _float32_solver(model: KernelSum, ridges: Array) -> Map:
+    """(K + diag(ridges))^-1 in float32."""
+    points = model.points - model.points.mean(0)
+    points = like(points, points, namespace(points).float32)
+
+    def upper_half() -> Array:
+        K = zeros((len(points), len(points)), points)
+        for rows in slices(len(points), len(points), HELD):
+            K[rows, rows.start :] = replace(model, points=points[rows.start :]).kernel(points[rows])
+        return K
+
+    solve = _definite_solver(upper_half, like(ridges, points))
+    return lambda B: float64(solve(like(B, points)))
+
+
+def _definite_solver(matrix: Callable[[], Array], ridges: float | Array) -> Map:
+    """`ridge_solver`, with larger ridges where rounding has made a matrix indefinite."""
+    while True:
+        K = matrix()
+        if not np.isfinite(float((K.diagonal() + ridges).sum())):  # no ridge helps
+            raise ValueError("kernel values are not finite; give finite rows and weights.")
+        if solve := ridge_solver(K, ridges):
+            return solve
+        ridges = 10 * ridges
+
+
+def fit_landmarks(
+    setting: KernelSetting, Z: Array, Y: Array, weights: Array, at: Array, certified: bool = True
+) -> Fitted:
+    """The same with a sum over the landmarks ``at`` (m, d) only."""
+    points, ridge = float64(at), setting.ridge
+    scale = KERNELS[setting.kernel].mean(float64(Z))
+    offset = (weights[:, None] * Y).sum(0) / weights.sum()
+    model, Y = KernelSum(setting, points, scale, None, offset, landmarks=True), Y - offset
+    K = model.kernel(points)
+    m, roots, held = len(K), weights[:, None] ** 0.5, slices(len(Z), len(K), HELD)
+    R = namespace(K).linalg.cholesky(K + JITTER * m * identity(m, K)).T
+    gram, moment = zeros((m, m), K), zeros((m, Y.shape[1]), K)
+
+    def products(rows: slice) -> tuple[Array, Array]:
+        across = model.kernel(Z[rows])
+        across *= roots[rows]
+        return across.T @ across, across.T @ (roots[rows] * Y[rows])  # one triangle of the first
+
+    for each, with_targets in side_by_side(products, held, Z):
+        gram += each
+        moment += with_targets
+    moment = _solve_upper(R, moment, transposed=True)
+    solve = _definite_solver(lambda: gram + ridge * K, ridge * JITTER * m)
+    total = float((weights[:, None] * Y**2).sum())
+
+    def product(b: Array) -> Array:
+        """F'W F b."""
+        a = _solve_upper(R, b)
+
+        def term(rows: slice) -> Array:
+            across = model.kernel(Z[rows])
+            return across.T @ (weights[rows, None] * (across @ a))
+
+        return _solve_upper(R, sum(side_by_side(term, held, Z)), transposed=True)
+
+    def certify(b: Array, fitted: Array) -> Certificate:
+        gradient = fitted + ridge * b - moment
+        primal = 0.5 * (total + float((b * (gradient - moment)).sum()))
+        return _certificate(primal, float((gradient**2).sum()) / (2 * ridge))
+
+    # (F'W F + ridge I)^-1 = R (K(x, z)'W K(x, z) + ridge R'R)^-1 R'
+    system = product, lambda r: R @ solve(R.T @ r), ridge, certify if certified else None
+    b, certificate = _conjugate_gradients(moment, *system)
+    return replace(model, coefficients=_solve_upper(R, b)), certificate
+
+
+def _certificate(primal: float, gap: float) -> Certificate:
+    solved = gap <= TOL * abs(primal)
+    status = Status.CONVERGED if solved or primal == 0 else Status.STALLED
+    return Certificate.from_bounds(Bounds(primal, primal - gap, 0.0), status)
+
+
+def _solve_upper(R: Array, B: Array, transposed: bool = False) -> Array:
+    """R^-1 B, or R^-T B."""
+    if is_torch(R):
+        matrix = R.T if transposed else R
+        return namespace(R).linalg.solve_triangular(matrix, B, upper=not transposed)
+    return solve_triangular(R, B, trans=int(transposed), check_finite=False)

@@ -1,0 +1,256 @@
+"""Points in as few coordinates as their differences need, and the map back to the features.
+
+Constraints see differences of rows of X, and these lie in the span of the centred rows: a program that
+is regularised by trace or Frobenius norm has its optimum at Q N Q', with Q (D x r) an orthonormal basis
+of the span and N the optimum over the coordinates z, x - mean = Q z, for the same multipliers and bounds
+(docs/mathematics). Nothing here is D x D unless X has more rows than features.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+
+from ...core.arrays import float64, identity, is_torch, like, namespace, to_index, zeros
+from ...core.blas import blas_threads_for
+from ...core.slices import slices
+from ...core.sparse_rows import SparseRows
+from ...core.spectral import definite_part, eigh
+
+# rank, as a share of the features, above which solving in the span does not pay for finding
+# it: a QR factorisation in float64 costs as much as three to six evaluations of the dual
+WORTHWHILE = 0.9
+# eigenvalues of a Gram matrix above this share of the largest are certainly not rounding
+SURELY_POSITIVE = 1e-10
+
+
+@dataclass(frozen=True)
+class Coordinates:
+    """Rows of X as ``points`` (n, r) in r <= D coordinates, and the ``maps`` whose product B (D x r)
+    leads back: a metric with factor L over the points has factor B L over the features.
+    """
+
+    points: Any
+    maps: tuple["Map", ...] = ()
+
+    def lift(self, L: Any) -> Any:
+        """B L, in the precision of L."""
+        lifted = float64(L) if self.maps else L
+        for step in reversed(self.maps):
+            lifted = step.lift(lifted)
+        return like(lifted, L)
+
+    def lower(self, F: Any) -> Any:
+        """The L whose `lift` is F, a factor in the range of the maps, in float64."""
+        F = float64(F)
+        for step in self.maps:
+            F = step.lower(F)
+        return F
+
+    @property
+    def isometric(self) -> bool:
+        """Whether the maps preserve inner products."""
+        return all(step.isometric for step in self.maps)
+
+    def outside(self) -> Any:
+        """An orthonormal basis of the complement of the range of the maps, in float64: up to D x D."""
+        xp, r = namespace(self.points), self.points.shape[1]
+        basis = self.lift(identity(r, like(self.points[:0], self.points, xp.float64)))
+        return xp.linalg.qr(basis, mode="complete")[0][:, r:]
+
+    def with_spare(self) -> "Coordinates":
+        """With a coordinate outside the span, if any, in which no points differ."""
+        if not self.maps:
+            return self
+        xp, points = namespace(self.points), self.points
+        D = self.lift(zeros((points.shape[1], 1), points)).shape[0]
+        outside = like(np.random.default_rng(0).standard_normal((D, 1)), points, xp.float64)
+        for _ in range(2):  # twice, in case the direction was nearly inside
+            outside = outside - self.lift(self.lower(outside))
+            outside = outside / xp.linalg.norm(outside)
+        points = xp.concat([points, zeros((len(points), 1), points)], 1)
+        return Coordinates(points, (WithColumn(self.without_points(), outside, self.isometric),))
+
+    def without_points(self) -> "Coordinates":
+        """Only the maps, to keep."""
+        return replace(self, points=None)
+
+
+# A `Map` is a matrix with independent columns, in float64: ``lift`` multiplies by it, ``lower`` finds
+# the L whose ``lift`` is F, and ``isometric`` means orthonormal up to rounding.
+
+
+@dataclass(frozen=True)
+class Orthonormal:
+    """A product of matrices, with orthonormal columns (from sparse rows only up to about 1e-10)."""
+
+    factors: tuple
+    isometric: bool = True
+
+    def lift(self, L: Any) -> Any:
+        for factor in reversed(self.factors):
+            # in column order, so that the transpose is in the order of a metric's rows
+            L = factor @ L if isinstance(factor, CentredColumns) else (L.T @ factor.T).T
+        return L
+
+    def lower(self, F: Any) -> Any:
+        for factor in self.factors:
+            F = factor.T @ F
+        return F
+
+
+@dataclass(frozen=True)
+class Diagonal:
+    """The matrix with this diagonal."""
+
+    values: Any
+    isometric: bool = False
+
+    def lift(self, L: Any) -> Any:
+        return self.values[:, None] * L
+
+    def lower(self, F: Any) -> Any:
+        return F / self.values[:, None]
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """Any matrix, and its inverse if known."""
+
+    matrix: Any
+    inverse: Any = None
+    isometric: bool = False
+
+    def lift(self, L: Any) -> Any:
+        return self.matrix @ L
+
+    def lower(self, F: Any) -> Any:
+        if self.inverse is not None:
+            return self.inverse @ F
+        xp = namespace(self.matrix)
+        basis, R = xp.linalg.qr(self.matrix)
+        return xp.linalg.solve(R, basis.T @ F)
+
+
+@dataclass(frozen=True)
+class WithColumn:
+    """The maps of ``span``, and a column orthogonal to theirs."""
+
+    span: Coordinates
+    column: Any
+    isometric: bool
+
+    def lift(self, L: Any) -> Any:
+        return self.span.lift(L[:-1]) + self.column * L[-1:]
+
+    def lower(self, F: Any) -> Any:
+        return namespace(F).concat([self.span.lower(F), self.column.T @ F])
+
+
+Map = Orthonormal | Diagonal | Matrix | WithColumn
+
+
+class CentredColumns:
+    """X_c', the centred rows of a sparse X as columns; with ``transposed``, X_c."""
+
+    def __init__(self, matrix: Any, means: Any, transposed: bool = False):
+        self.matrix, self.means, self.transposed = matrix, means, transposed
+
+    @property
+    def T(self) -> "CentredColumns":
+        return CentredColumns(self.matrix, self.means, not self.transposed)
+
+    def __matmul__(self, L):
+        if self.transposed:
+            return self.matrix @ L - self.means @ L
+        return self.matrix.T @ L - self.means[:, None] * L.sum(0)
+
+
+def in_span(X: Any, *, at_most: float = WORTHWHILE) -> Coordinates:
+    """Coordinates of X in an orthonormal basis of the span of its centred rows, in float64.
+
+    Only directions with singular values at the rounding level of float64 are left out. With n > D
+    rows, X is left unchanged unless its rank is at most this share of D; so are sparse rows if
+    there are more of them than features.
+    """
+    n, D = X.shape
+    with blas_threads_for(float(n) * D * min(n, D)):
+        if isinstance(X, SparseRows):
+            span = _sparse_span(X)
+        elif _too_high(X, at_most)[0]:
+            return Coordinates(X)
+        else:
+            span = centred_in_span(X - X.mean(0, dtype=namespace(X).float64), at_most=at_most)
+    return span if span.maps else Coordinates(X)
+
+
+def centred_in_span(Z: Any, *, at_most: float = WORTHWHILE) -> Coordinates:
+    """`in_span` of centred rows in float64, which may be overwritten, or of sparse ones."""
+    if isinstance(Z, SparseRows):
+        return _sparse_span(Z)
+    xp, (n, D) = namespace(Z), Z.shape
+    if n <= D:
+        economic = {"mode": "economic", "overwrite_a": True, "check_finite": False}
+        basis, R = xp.linalg.qr(Z.T) if is_torch(Z) else scipy.linalg.qr(Z.T, **economic)
+        left, singular, right = xp.linalg.svd(R)  # Z = R'Q' = V s (Q U)'
+        r = _rank(singular)
+        return Coordinates(right[:r].T * singular[:r], (Orthonormal((basis, left[:, :r])),))
+    too_high, most = _too_high(Z, at_most)
+    if too_high:
+        return Coordinates(Z)
+    R = xp.linalg.qr(Z, mode="r")
+    _, singular, right = xp.linalg.svd(R[1] if is_torch(Z) else R)
+    r = _rank(singular)
+    if r > most:
+        return Coordinates(Z)
+    basis = right[:r].T
+    return Coordinates(Z @ basis, (Orthonormal((basis,)),))
+
+
+def _sparse_span(X):
+    n, D = X.shape
+    if n > D:
+        return Coordinates(X)
+    X = float64(X.centred())
+    gram = X.gram()
+    gram -= gram.mean(0)
+    gram -= gram.mean(1)[:, None]
+    values, vectors = eigh(gram)
+    r = _rank(values)
+    root = np.maximum(values[:r], np.finfo(float).tiny) ** 0.5
+    basis = CentredColumns(X.matrix, X.means()), vectors[:, :r] / root
+    return Coordinates(vectors[:, :r] * root, (Orthonormal(basis, isometric=False),))
+
+
+def _too_high(X, at_most):
+    """Whether a Gram matrix proves a rank above the largest worth mapping, and that rank."""
+    n, D = X.shape
+    if n <= D:
+        return False, n
+    most = min(D - 1, int(at_most * D))
+    few = max(1, 2 * n // (3 * D))  # 3/2 D rows usually prove full rank
+    return _least_rank(X[::few]) > most or (few > 1 and _least_rank(X) > most), most
+
+
+def _least_rank(X):
+    """A lower bound on the rank of the centred rows: directions below 1e-8 are not seen."""
+    xp, mean = namespace(X), X.mean(0, dtype=namespace(X).float64)
+    gram = zeros((X.shape[1], X.shape[1]), mean)
+    for part in slices(*X.shape):
+        rows = X[part] - mean
+        gram += rows.T @ rows
+    varying = to_index(xp.diagonal(gram) > 0)
+    gram = gram[varying][:, varying]
+    scale = xp.diagonal(gram) ** 0.5
+    gram = gram / scale / scale[:, None]
+    floor = SURELY_POSITIVE * len(varying)  # the trace, which no eigenvalue exceeds
+    if definite_part(gram - floor * identity(len(varying), gram)) is not None:
+        return len(varying)
+    return int((xp.linalg.eigvalsh(gram) > floor).sum())
+
+
+def _rank(singular):
+    """Singular values, descending, above rounding; at least one."""
+    eps = namespace(singular).finfo(singular.dtype).eps
+    return max(1, int((singular > len(singular) * eps * singular[0]).sum()))

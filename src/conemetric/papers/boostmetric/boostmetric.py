@@ -1,0 +1,226 @@
+"""BoostMetric: a metric boosted from rank-one learners, Shen et al. (2012)."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import KW_ONLY, dataclass, replace
+from functools import partial
+from numbers import Integral, Real
+from typing import Any, Self
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from ...blocks.constraints import Constraints
+from ...constraints.in_memory import ConstraintsInMemory, triplets_from_neighbours
+from ...core import spectral
+from ...core.arrays import float64, like, to_numpy
+from ...core.sklearn_private import Interval, StrOptions
+from ...core.vectors import total
+from ...engine.certificate import Status, relative_gap
+from ...engine.losses import Logistic, LogSumExp, weighted_sum
+from ...engine.operators import from_triplets
+from ...engine.operators.span import Coordinates, Matrix
+from ...engine.solver import Solver, SolveResult
+from ...estimators.supervised import TripletMetric
+from .column_generation import ColumnGeneration
+from .linear_column_generation import LinearColumnGeneration
+from .program import TraceProgram
+from .soft_margin import SoftMarginProgram
+
+PROGRAMS: dict[str, Callable] = {
+    "exponential": partial(TraceProgram, loss=LogSumExp()),
+    "logistic": partial(TraceProgram, loss=Logistic()),
+    "hinge": SoftMarginProgram,
+}
+
+# v="scale", relative to the v from which M = 0 is optimal: small enough to follow the
+# triplets, large enough to converge
+SCALE_FREE_V = 0.01
+# v="scale" with the hinge: make the mean of this share of the margins, the smallest, large
+SHARE_OF_MARGINS = 0.1
+ROUNDING = 10  # of A*(u), in units of eps times the sum of the sizes of its terms
+
+
+@dataclass(eq=False, repr=False)
+class BoostMetric(TripletMetric):
+    """Mahalanobis metric boosted from rank-one learners, with exponential, logistic or
+    hinge loss on triplets.
+
+    Solves, over positive semidefinite M, with margins rho = d_ik' M d_ik - d_ij' M d_ij
+    of the triplets (i, j, k), ::
+
+        exponential   min log sum exp(-rho) + v Tr M
+        logistic      min sum log(1 + exp(-rho)) + v Tr M
+        hinge         max r - v sum max(0, r - rho)   with Tr M = 1
+
+    by adding in each iteration the rank-one matrix that the current multipliers favour most,
+    and proves how far from the optimum it stopped (``certificate_``). With weights, every
+    term of a sum is multiplied by the weight of its triplet.
+
+    Parameters
+    ----------
+    v : float or "scale", default="scale"
+        Weight of the trace, in the units of squared distances. "scale" is a hundredth of
+        the v from which the zero metric is optimal, so that the fit does not depend on the
+        units of X. With a much smaller v (the paper's 1e-7) the number of iterations
+        regularises, as in AdaBoost; if all triplets can be satisfied, the exponential
+        program then has no minimum, and the certificate has no bound. With the hinge v is the
+        price of slack, at least 1 / (number of triplets) and ten times that for "scale": the
+        mean of the smallest tenth of the margins is maximised.
+    loss : {"logistic", "exponential", "hinge"}, default="logistic"
+    solver : {"corrective", "stagewise"}, default="corrective"
+        "corrective" optimises all weights in every iteration; "stagewise" only that of the
+        new learner, which is cheaper and seldom reaches ``tol``. The hinge ignores it and
+        solves a linear program for all weights.
+    n_passes : int, default=1
+        Passes over the data, from labels only: each finds new triplets, and solves its program,
+        over X as mapped by the metric learned so far; its M and trace are those over the mapped
+        features. Passes end early when the triplets or the objective stay the same.
+    max_iter : int, default=500
+        Most iterations, hence learners, per pass.
+    n_targets : int, default=3
+    n_impostors : int or "auto", default=3
+        From labels: nearest points of its class, and of others, that a point forms triplets with.
+    n_references, class_weight, n_components, preprocessor
+        As in `FrobMetric`.
+    tol : float, default=1e-3
+        Certified relative gap, and relative excess of lambda_max(A*(u)) over v, at which to stop.
+    random_state : int, RandomState or None, default=None
+        For references; the rest is deterministic.
+    verbose : int, default=0
+        As in `FrobMetric`.
+
+    Attributes
+    ----------
+    components_ : array (rank, n_features)
+        ``transform(X) = X @ components_.T``; M = ``components_.T @ components_``.
+    certificate_ : Certificate
+        Of the last pass (see ``n_passes``). With the exponential loss ``gap`` is proven against
+        metrics of no larger trace (the Frank-Wolfe gap), ``violation`` is the relative excess of
+        lambda_max(A*(u)) over v, and there is no bound (-inf) if that is above 0.1.
+    v_ : float
+        The v used in the last pass, in the units of X; after a first pass, of X as mapped by it.
+    objective_, n_iter_, history_
+        Objective of the last pass, iterations of all passes, values per iteration
+        (``history_["pass"]`` numbers the passes).
+    n_passes_ : int
+        Number of passes made.
+    triplets_ : integer array (m, 3)
+        Triplets of the last pass.
+    n_references_ : int or None
+        As in `FrobMetric`.
+
+    References
+    ----------
+    Shen, Kim, Wang & van den Hengel, "Positive Semidefinite Metric Learning Using
+    Boosting-like Algorithms", JMLR 13, 2012.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from conemetric import BoostMetric
+    >>> X, y = load_iris(return_X_y=True)
+    >>> metric = BoostMetric(v=1.0, loss="logistic", solver="corrective").fit(X, y)
+    >>> bool(metric.certificate_.relative_gap <= 1e-3)
+    True
+    """
+
+    v: float | str = "scale"
+    _: KW_ONLY
+    loss: str = "logistic"
+    solver: str = "corrective"
+    n_passes: int = 1
+    max_iter: int = 500
+
+    _remedy = "a lower v, " + TripletMetric._remedy
+    _takes_dask = True
+    # the hinge's linear program needs all triplets at once
+    _dask_needs = {"n_passes": (1,), "loss": ("logistic", "exponential")}
+    _parameter_constraints = {
+        "v": [Interval(Real, 0, None, closed="neither"), StrOptions({"scale"})],
+        "loss": [StrOptions(set(PROGRAMS))],
+        "solver": [StrOptions({"stagewise", "corrective"})],
+        "n_passes": [Interval(Integral, 1, None, closed="left")],
+        **TripletMetric._parameter_constraints,
+    }
+
+    def _learn(self, given: Constraints) -> Self:
+        if self.n_passes > 1 and given.labels is None:
+            raise ValueError(
+                f"n_passes={self.n_passes} finds new triplets from labels; give y alone, with "
+                "classes, or n_passes=1 with triplets or neighbors."
+            )
+        coordinates, self._passes = given.coordinates(spanned=True), []
+        stops, self._fixed_trace = (self.tol, self.max_iter), self.loss == "hinge"
+        solver: Solver = ColumnGeneration(*stops, corrective=self.solver == "corrective")
+        if self._fixed_trace:  # one more direction, for any trace better left unused
+            coordinates, solver = coordinates.with_spare(), LinearColumnGeneration(*stops)
+        results: list[SolveResult] = []
+        while len(results) < self.n_passes:
+            if results:
+                assert isinstance(given, ConstraintsInMemory)  # blocks have no labels
+                neighbours = self._neighbours(coordinates.points, given.labels)
+                index, weights = triplets_from_neighbours(*neighbours), given.point_weights
+                old, new = (np.unique(to_numpy(each), axis=0) for each in (given.index, index))
+                if weights is not None:  # a triplet weighs as much as its first point
+                    weights = weights[index[:, 0]]
+                given = replace(given, index=index, weights=weights)
+                if np.array_equal(old, new):
+                    break
+            operator = given.operator(from_triplets, coordinates).astype(given.dtype)
+            v = self._scaled_v(operator, given.weights) if self.v == "scale" else self.v
+            self.v_ = float(v)
+            problem = PROGRAMS[self.loss](operator, self.v_, weights=given.weights)
+            result = self._run(solver, problem, keep=self._keep(operator.reference, coordinates))
+            self._passes.append((coordinates.without_points(), result.state))
+            results.append(result)
+            solved, L = coordinates, result.kept
+            mapped = solved.points @ like(result.primal_point, solved.points)
+            coordinates = Coordinates(mapped, (Matrix(float64(L)),))
+            stopped = L.shape[1] == 0 or result.status is Status.INTERRUPTED
+            values = [each.certificate.primal for each in results[-2:]]
+            if stopped or (len(values) > 1 and abs(relative_gap(*values)) <= self.tol):
+                break
+        if given.row_numbers is not None:
+            self.triplets_ = given.row_numbers
+        self.n_passes_ = len(results)
+        return self._store(problem, _concatenated(results), solved)
+
+    def _scaled_v(self, operator, weights):
+        """`SCALE_FREE_V` times the v from which M = 0 is optimal, lambda_max(A*(u)) at M = 0."""
+        if self.loss == "hinge":
+            m = operator.n_constraints if weights is None else float(float64(weights).sum())
+            return max(1.0, min(m, 1 / SHARE_OF_MARGINS)) / m
+        program = PROGRAMS[self.loss](operator, 1.0, weights=weights)
+        _, u, _ = program.evaluate(operator.empty_constraint_vector())
+        adjoint, (size,) = operator.adjoint_and(u, total(weighted_sum, u, operator.row_sizes))
+        leading = spectral.largest_eigenvalue(adjoint)
+        # otherwise M = 0 is optimal for every v, up to rounding
+        return SCALE_FREE_V * leading if leading > ROUNDING * operator.eps * size else 1.0
+
+    def staged_metrics(self) -> Iterator[Any]:
+        """Yield the metric after each iteration of each pass, as an array C (learners,
+        n_features) like ``components_``: M = C' C.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_iris
+        >>> from conemetric import BoostMetric
+        >>> X, y = load_iris(return_X_y=True)
+        >>> metric = BoostMetric(v=1.0, loss="logistic", max_iter=3, tol=0.5).fit(X, y)
+        >>> [C.shape for C in metric.staged_metrics()]
+        [(1, 4), (2, 4), (3, 4)]
+        """
+        check_is_fitted(self)
+        for coordinates, ensemble in self._passes:
+            for stage in range(1, ensemble.n_stages + 1):
+                yield coordinates.lift(ensemble.factor(stage)).T
+
+
+def _concatenated(results):
+    """The last pass's result, with the history of all passes."""
+    histories = [
+        {**result.history, "pass": np.full(len(result.history["iteration"]), number)}
+        for number, result in enumerate(results)
+    ]
+    history = {name: np.concatenate([each[name] for each in histories]) for name in histories[-1]}
+    return replace(results[-1], n_iter=sum(each.n_iter for each in results), history=history)

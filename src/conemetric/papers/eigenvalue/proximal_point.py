@@ -1,0 +1,94 @@
+"""Proximal-point method for semidefinite programs, each step solved in its smooth dual.
+
+    S_{k+1} = argmin P(S) + ||S - S_k||_F^2 / (2 sigma_k)         P linear, plus hinge losses or constraints
+    u_k     = argmax of the dual of that step, a `SpectralDual`: smooth over a box        S_{k+1} = sigma [K_k(u_k)]_+
+
+(the augmented Lagrangian method on the dual of P). Every S and every u gives bounds on P itself,
+``problem.bounds(L, u)``. A subproblem is solved by projected L-BFGS, warm-started, until its own
+gap is a share of the gap of P; then its solution is the next centre, and sigma doubles if that was
+quick. If it fails, the centre stays and sigma halves.
+
+Chosen by measurement for DML-eig and LMNN-eig: on the paper's sets it certifies 1e-3 in 50 to 350
+evaluations, where the paper's Frank-Wolfe method has a gap of several percent after 1,000 steps.
+
+Stops when (P - D) / max(|P|, |D|) <= tol. An iteration is `CHECK` quasi-Newton steps and one
+evaluation of the bounds.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from ...core.arrays import Array
+from ...engine.certificate import Bounds, relative_gap
+from ...engine.dual_quasi_newton import DualQuasiNewton
+from ...engine.solver import Iterate, Solver, Steps
+from .program import EigenvalueProgram, ProximalDual
+
+CHECK = 5  # quasi-Newton steps between two evaluations of the bounds
+QUICK, LIMIT = 20, 60  # steps up to which sigma grows; after which a subproblem is abandoned
+GROWTH = 2.0  # of sigma
+SHARE = 0.5  # gap of a solved subproblem, relative to that of the program
+INNER_GAP = 0.3  # gap of a solved subproblem, in units of tol
+MAX_FAILED = 20  # subproblems abandoned in a row before giving up
+# relative gap, in units of eps, below which a subproblem that does not reduce it by SHARE is the
+# last; in float32 gaps wander between 0.1 and 3 of these units
+ROUNDING = 4
+
+
+class Subproblem(NamedTuple):
+    """The state between subproblems: u, a factor of the centre, sigma, and how many were solved."""
+
+    u: Array
+    center: Array
+    sigma: float
+    subproblems: int = 0
+    failed: int = 0
+
+
+@dataclass(frozen=True)
+class ProximalPoint(Solver):
+    """See the module docstring."""
+
+    takes_start = False
+    solves = EigenvalueProgram
+
+    def steps(self, problem: EigenvalueProgram, start: None) -> Steps:
+        space = problem.operator.space
+        resumed = space.resume(problem.operator, *Subproblem._fields)
+        state = Subproblem(*problem.start()) if resumed is None else Subproblem(**resumed)
+        gap = float("inf")
+        while state.failed < MAX_FAILED:
+            state = Subproblem(**space.save_state(**state._asdict()))
+            u, center, sigma, subproblems, failed = state
+            inner = DualQuasiNewton(save_every=None)
+            for steps, point in enumerate(inner.steps(ProximalDual(problem, center, sigma), u)):
+                if steps % CHECK == 0:
+                    bounds = problem.bounds(point.primal_point, point.dual_point)
+                    yield self._iterate(bounds, point, subproblems, sigma)
+                    if (steps and self._solved(bounds, point)) or steps >= LIMIT:
+                        break
+            else:  # no further ascent in this precision
+                bounds = problem.bounds(point.primal_point, point.dual_point)
+                yield self._iterate(bounds, point, subproblems, sigma)
+            u = point.dual_point
+            subproblems += 1
+            if self._solved(bounds, point):
+                center, failed = point.primal_point, 0
+                sigma *= GROWTH if steps <= QUICK else 1.0
+            else:
+                failed += 1
+                sigma /= GROWTH
+            state = Subproblem(u, center, sigma, subproblems, failed)
+            last, gap = gap, abs(relative_gap(bounds.primal, bounds.dual))
+            if SHARE * last < gap <= ROUNDING * problem.operator.eps:
+                return
+
+    def _solved(self, bounds: Bounds, point: Iterate) -> bool:
+        """Whether the gap of the subproblem at ``point`` is small against that of the program."""
+        enough = max(SHARE * relative_gap(bounds.primal, bounds.dual), INNER_GAP * self.tol)
+        return relative_gap(point.primal, point.dual) <= enough
+
+    def _iterate(self, bounds: Bounds, point: Iterate, subproblems: int, sigma: float) -> Iterate:
+        primal, dual, violation = bounds
+        extra = {"rank": point.extra["rank"], "subproblems": subproblems, "sigma": sigma}
+        return Iterate(primal, dual, point.primal_point, point.dual_point, violation, extra)

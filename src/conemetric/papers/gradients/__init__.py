@@ -1,0 +1,1 @@
+"""GradientMetric: a metric from the gradients of a fitted regression."""

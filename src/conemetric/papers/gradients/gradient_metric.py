@@ -1,0 +1,289 @@
+"""GradientMetric: the mean outer product of the gradients of a kernel ridge fit, iterated.
+
+    f = the kernel ridge fit of the targets in the metric M        (`engine.kernel_ridge`)
+    M <- mean over rows, sum over targets, of grad f(x_i) grad f(x_i)',    scaled to trace one
+
+from the Euclidean distance on (docs/mathematics): two matrix products per target, and one Cholesky
+decomposition per round, each a convex program with a certificate. The iteration over M minimises
+nothing, so nothing is proven about it; held-out rows must judge it.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import KW_ONLY, dataclass
+from numbers import Integral, Real
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from sklearn.utils import check_random_state
+
+from ...constraints.labels import check_labels, is_continuous
+from ...core import spectral
+from ...core.arrays import float64, identity, like, namespace, on_device, take, transposed, zeros
+from ...core.atomic import atomic_fit
+from ...core.blas import blas_threads_for
+from ...core.sklearn_private import Interval, StrOptions
+from ...core.slices import slices
+from ...core.weights import check_range, check_weights
+from ...engine.certificate import Certificate
+from ...engine.kernel_ridge import CITY_BLOCK, KERNELS, KernelSetting, KernelSum, solve_exactly
+from ...estimators.base import SOLVER_PARAMETERS, MahalanobisMetric, Seed
+from ...estimators.checks import WEIGHTS, because
+from ...estimators.fit_warnings import warn_if_unscaled
+from ...estimators.tuples import TUPLES
+from ...estimators.validation import rows_coincide, validate_labelled_points
+from ...evaluation.knn import evenly_by_class
+from ...neighbours.ties import canonical_order
+
+# rows that the metric is learned from: four matrices of this order, 0.5 GB on the host
+MAX_ROWS, MAX_ROWS_ON_GPU = 4000, 20_000
+BLOCK = 1 << 17  # kernel values multiplied by the signs of a column at a time: in the cache
+
+
+class GradientRound(NamedTuple):
+    """A metric after one round, and the certificate of the kernel ridge fit that gave it."""
+
+    L: Any  # (D, r); or the weights of the columns (D,)
+    certificate: Certificate
+
+
+def gradient_rounds(
+    Z: Any,
+    Y: Any,
+    weights: Any,
+    kernel: str = "laplacian",
+    *,
+    n_rounds: int = 3,
+    ridge: float = 0.05,
+    width: float = 1.0,
+    diagonal: bool | np.ndarray = False,
+    n_gradients: int | None = None,
+) -> Iterator[GradientRound]:
+    """The metrics after 1, ..., ``n_rounds`` rounds, each learned when it is asked for, from rows
+    Z (n, D), their targets Y (n, k) and positive weights (n,), in the library and precision of Z.
+
+    ``diagonal`` gives a weight per column, an array of block numbers (D,) a weight per block; the
+    city block always has weights. The mean is over the gradients at the first ``n_gradients`` rows
+    (None: all). Takes four arrays (n, n): give a sample of many rows.
+    """
+    Z = Z - Z.mean(0)
+    Y, weights = like(Y, Z), like(weights, Z)
+    Y = Y - (weights[:, None] * Y).sum(0) / weights.sum()
+    setting, D = KernelSetting(kernel, width, ridge), Z.shape[1]
+    weighs_columns = diagonal is not False or kernel == CITY_BLOCK
+    L = zeros(D, Z) + 1 if weighs_columns else identity(D, Z)
+    if not weighs_columns and len(Z) < D:  # a basis of the span of the rows is enough
+        L = namespace(Z).linalg.svd(Z, full_matrices=False)[2].T
+    blocks = None  # the matrix that replaces each column's entry by the mean over its block
+    if not isinstance(diagonal, bool):
+        same = np.asarray(diagonal)[:, None] == np.asarray(diagonal)
+        blocks = like(same / same.sum(1, keepdims=True), Z)
+    for _ in range(n_rounds):
+        A = Z * L if weighs_columns else Z @ L
+        moment, certificate = _gradient_moment(setting, A, Y, weights, weighs_columns, n_gradients)
+        if weighs_columns:
+            moment = moment if blocks is None else blocks @ moment
+            grown = L * moment**0.5
+            size = grown.max()
+        else:
+            grown = L @ spectral.factor(moment)
+            size = (grown * grown).sum() ** 0.5
+        if float(size) > 0:  # else f is constant
+            L = grown / size
+        yield GradientRound(L, certificate)
+
+
+def _gradient_moment(setting, A, Y, weights, by_column, n_gradients=None):
+    """Weighted mean over the first rows of A of the outer products of the gradients of a kernel ridge
+    fit to all, or of their squares ``by_column``; and the certificate of the fit.
+    """
+    kernel = KERNELS[setting.kernel]
+    scale = kernel.mean(A)
+    K = KernelSum(setting, A, scale, None, None).kernel(A)
+    a, certificate = solve_exactly(K, setting.ridge, Y, weights)
+    at, K, weights = A[:n_gradients], K[:n_gradients], weights[:n_gradients]
+    slopes = setting.slopes(like(kernel.distances(at, A) / scale, K), K) / scale
+    shares = (weights / weights.sum())[:, None]
+    totals = slopes @ a
+    if setting.kernel == CITY_BLOCK:
+        derivatives = (_signed_products(slopes, a, totals, column) for column in A.T)
+        moments = [(shares * each**2).sum() for each in derivatives]
+        return namespace(A).stack(moments), certificate
+    moment = 0.0
+    for a_t, total in zip(a.T, totals.T, strict=True):
+        gradient = 2 * (at * total[:, None] - slopes @ (a_t[:, None] * A))
+        weighted = shares * gradient
+        moment = moment + ((weighted * gradient).sum(0) if by_column else weighted.T @ gradient)
+    return moment, certificate
+
+
+def _signed_products(slopes, a, totals, column):
+    """sum_j slopes_ij sign(x_i - x_j) a_j for the first rows i, block by block."""
+    high = column > column.min()
+    if not (column[high] < column.max()).any():  # two values: one product without signs
+        high = like(high, column)[:, None]
+        return high[: len(slopes)] * totals - slopes @ (high * a)
+    xp, parts = namespace(column), slices(len(slopes), len(column), BLOCK)
+    signs = ((xp.sign(column[rows, None] - column), slopes[rows]) for rows in parts)
+    return xp.concatenate([(sign * part) @ a for sign, part in signs])
+
+
+@dataclass(eq=False, repr=False)
+class GradientMetric(MahalanobisMetric):
+    """Mahalanobis metric of the directions in which a kernel ridge fit of y varies.
+
+    A kernel ridge fit predicts y in the Euclidean distance. The mean outer product of its gradients
+    over the rows is large along directions that matter for y and zero along the others: it is the
+    next metric, in which y is fitted again, and so on ("recursive feature machines"). Learns from
+    labels or from numbers. It helps most where many columns are irrelevant.
+
+    Each kernel ridge fit is a convex program, solved to a proven gap. The iteration over metrics
+    is the optimum of no program, so nothing is proven about the metric itself; whether it helps is
+    to be measured on held-out rows, as `AutoMetric`, `MetricClassifier` and `MetricRegressor` do.
+
+    Columns are taken as they come: standardise them first.
+
+    Parameters
+    ----------
+    kernel : {"laplacian", "gaussian", "city block"}, default="laplacian"
+        exp(-d) or exp(-d^2) of the learned distance, or ``exp(-sum_j w_j |x_j - z_j|)`` with one
+        weight per column: ``components_`` is then diagonal, and the weights apply to city block
+        distances of transformed rows.
+    diagonal : bool or integer array-like (n_features,), default=False
+        Learn one weight per column only; or one per block of columns, such as the indicators of a
+        category: the array numbers the block of each column.
+    n_rounds : int, default=3
+        Kernel ridge fits, each in the metric of the one before. One to four are common; more may
+        discard directions that matter.
+    ridge : float, default=0.05
+        Of each fit, relative to the kernel of a row with itself.
+    width : float, default=1.0
+        Of the kernel: relative to the mean squared distance (city block: mean distance).
+    random_state : int, RandomState or None
+        Draws the rows learned from where there are more than 4,000 (20,000 on a GPU): a fit takes
+        four matrices of that order.
+    verbose : int, default=0
+        Print one line per round.
+
+    Attributes
+    ----------
+    components_ : array (rank, n_features)
+        ``transform(X) = X @ components_.T``; M = ``components_.T @ components_``, of trace one (the
+        largest entry is one if it is diagonal).
+    certificate_ : Certificate
+        Of the last kernel ridge fit, which gave the metric; not of the iteration.
+    objective_ : float
+        Value of that fit, to class indicators or numbers scaled to a largest deviation of one.
+    n_iter_ : int
+        Rounds.
+
+    References
+    ----------
+    Radhakrishnan, Beaglehole, Pandit & Belkin, "Mechanism for feature learning in neural networks
+    and backpropagation-free machine learning models", Science 383, 2024.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from conemetric import GradientMetric
+    >>> X = np.random.default_rng(0).normal(size=(200, 6))
+    >>> metric = GradientMetric().fit(X, X[:, 0] * X[:, 1])
+    >>> np.round(np.diag(metric.get_mahalanobis_matrix()), 1).tolist()
+    [0.5, 0.5, 0.0, 0.0, 0.0, 0.0]
+    """
+
+    kernel: str = "laplacian"
+    _: KW_ONLY
+    diagonal: bool | Sequence[int] | np.ndarray = False
+    n_rounds: int = 3
+    ridge: float = 0.05
+    width: float = 1.0
+    random_state: Seed = None
+    verbose: int = 0
+
+    _expected_failed_checks = because(
+        "weights are relative to their mean, and the width of the kernel is relative to the mean "
+        f"distance without weights; {TUPLES}",
+        WEIGHTS[:1],
+    )
+    _parameter_constraints = {
+        "kernel": [StrOptions(set(KERNELS))],
+        "diagonal": ["boolean", "array-like"],
+        "n_rounds": [Interval(Integral, 1, None, closed="left")],
+        "ridge": [Interval(Real, 0, None, closed="neither")],
+        "width": [Interval(Real, 0, None, closed="neither")],
+        **{name: SOLVER_PARAMETERS[name] for name in ("random_state", "verbose")},
+    }
+
+    @atomic_fit(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any, *, sample_weight: Any = None, target: str = "auto") -> Self:
+        """Learn the metric from labels or numbers.
+
+        Parameters
+        ----------
+        X : array-like or tensor (n, n_features)
+        y : array-like (n,)
+            Class labels (-1: none), or numbers.
+        sample_weight : array-like (n,), default=None
+            Weights of the rows, relative to their mean, in each fit and the mean of its gradients.
+        target : {"auto", "classes", "continuous"}, default="auto"
+            What y holds, as in `FrobMetric.fit`.
+
+        Returns
+        -------
+        self
+        """
+        X, y = validate_labelled_points(self, X, y)
+        blocks = self._blocks()
+        weights = check_weights(sample_weight, len(X), "rows of X")
+        check_range(weights, X.dtype)
+        if not weights.all():
+            X, y, weights = take(X, np.flatnonzero(weights)), y[weights > 0], weights[weights > 0]
+        labels, Y = _targets(y, target)
+        rows = np.flatnonzero(labels >= 0)
+        for name, coincide in (("X", rows_coincide(take(X, rows))), ("y", rows_coincide(Y[rows]))):
+            if coincide:
+                which = f"all {len(rows)} rows that have a label and a weight"
+                raise ValueError(f"{name} is the same in {which}; give rows that differ.")
+        warn_if_unscaled(self, X)
+        most = MAX_ROWS_ON_GPU if on_device(X) else MAX_ROWS
+        if len(rows) > most:
+            rng = check_random_state(self.random_state)
+            ordered = rows[canonical_order(take(X, rows), labels[rows])]
+            rows = evenly_by_class(rng.permutation(ordered), labels)[:most]
+        options = {name: getattr(self, name) for name in ("kernel", "n_rounds", "ridge", "width")}
+        factorisation = float(len(rows)) ** 3 / 3
+        with blas_threads_for(factorisation):
+            given = float64(take(X, rows)), Y[rows], weights[rows] / weights[rows].mean()
+            rounds = list(gradient_rounds(*given, diagonal=blocks, **options))
+        if self.verbose:
+            for number, each in enumerate(rounds, 1):
+                print(f"[GradientMetric] round {number}: objective {each.certificate.primal:.6e}")
+        L, certificate = rounds[-1]
+        L = namespace(L).diag(L) if L.ndim == 1 else spectral.canonical_factor(L)
+        self.components_, self.certificate_ = transposed(like(L, X)), certificate
+        self.objective_, self.n_iter_ = certificate.primal, self.n_rounds
+        return self
+
+    def _blocks(self):
+        """``diagonal``, as a bool or a checked array."""
+        if isinstance(self.diagonal, bool | np.bool_):
+            return bool(self.diagonal)
+        blocks = np.asarray(self.diagonal)
+        if blocks.shape != (self.n_features_in_,) or blocks.dtype.kind not in "iu":
+            raise ValueError(
+                f"diagonal has shape {blocks.shape} and {blocks.dtype}; give True, False or the "
+                f"number of the block of each of the {self.n_features_in_} columns."
+            )
+        return blocks
+
+
+def _targets(y, target):
+    """Class numbers (-1: no label; one class for numbers), and targets to fit (n, k)."""
+    if is_continuous(y, target):
+        values = y.astype(np.float64)
+        spread = abs(values - values.mean()).max() or 1.0
+        return np.zeros(len(y), int), ((values - values.mean()) / spread)[:, None]
+    labels = check_labels(y, 0)
+    indicators = (labels[:, None] == np.arange(labels.max() + 1)).astype(np.float64)
+    # the indicator of one of two classes says all
+    return labels, indicators[:, 1:] if indicators.shape[1] == 2 else indicators

@@ -1,0 +1,1 @@
+"""NuMax: linear embeddings that keep the lengths of secants (Hegde et al., 2015)."""

@@ -1,0 +1,1 @@
+"""RelativeComparisons: metrics from comparisons of relative distance by FastQP."""

@@ -1,0 +1,1 @@
+"""MaximumVarianceUnfolding: unfolding of a graph of neighbours by its dual."""

@@ -1,0 +1,163 @@
+"""The numbers a report shows, computed from a `Study`; the templates draw them."""
+
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+from sklearn.metrics import confusion_matrix
+
+from ..core import spectral
+from ..plotting import class_colours, on_principal_axes
+from ..studies import Study
+
+SHOWN = 400  # rows drawn in the two-dimensional views: more overlap
+JUDGED = 2000  # rows the suggested dimension is judged on: a standard error below 1.2 %
+MOST_CLASSES = 30  # legible in a confusion table
+MOST_FEATURES = 25  # bars
+TINY = np.finfo(float).tiny
+WIDTH, HEIGHT, MARGIN = 396, 274, 6  # of a picture
+BINS = 48  # of a histogram
+TITLES = ("Euclidean", "learned")
+SIMILAR, DISSIMILAR = "#12a594", "#7a5fd0"  # distinguishable for the colour-blind
+
+
+class Picture(NamedTuple):
+    """Panels, each a title and its marks, and a legend of colours and names."""
+
+    panels: list[tuple[str, list[tuple]]]
+    legend: list[tuple[str, str]]
+
+
+def shown_rows(study: Study) -> tuple[np.ndarray, np.ndarray]:
+    """Held-out rows, or rows of constraints, to show, and the name of the group of each."""
+    task, rng = study.task, np.random.default_rng(study.options.seed)
+    if task.kind not in ("labels", "quantity"):
+        rows = np.sort(rng.permutation(np.unique(task.indices))[:SHOWN])
+        return rows, np.full(len(rows), "rows")
+    rows = task.sample(task.test, SHOWN, rng)
+    y = task.y[rows]
+    if task.kind == "labels":
+        return rows, y.astype(str)
+    names = np.array(["1: lowest quarter", "2", "3", "4: highest quarter"])
+    return rows, names[np.searchsorted(np.quantile(y, (0.25, 0.5, 0.75)), y)]
+
+
+def projection(study: Study) -> Picture:
+    """The same rows before and after on their principal axes, as (x, y, colour)."""
+    rows, groups = shown_rows(study)
+    names, colour_of = np.unique(groups, return_inverse=True)
+    colours = class_colours(len(names))
+    panels = []
+    X = study.task.X[rows]
+    for title, Z in zip(TITLES, (X, study.estimator.transform(X)), strict=True):
+        flat = on_principal_axes(Z)
+        share = np.nan_to_num((flat - flat.min(0)) / (np.ptp(flat, axis=0) + TINY))
+        places = MARGIN + share * (WIDTH - 2 * MARGIN, HEIGHT - 2 * MARGIN)
+        marks = zip(*places.round(1).T.tolist(), (colours[i] for i in colour_of), strict=True)
+        panels.append((title, list(marks)))
+    legend = list(zip(colours, map(str, names), strict=True))
+    return Picture(panels, legend if len(names) > 1 else [])
+
+
+class Confusion(NamedTuple):
+    """Counts, true by predicted class; of many classes those with most mistakes."""
+
+    names: list[str]
+    tables: dict[str, np.ndarray]  # by the row of the study's table
+    left_out: int
+
+
+def confusion(study: Study, titles: dict[str, str]) -> Confusion | None:
+    """The counts of every row of the table, under its title; None without classes."""
+    if study.task.kind != "labels":
+        return None
+    names, true = (each.astype(str) for each in (study.task.classes, study.task.y[study.task.test]))
+    tables = {}
+    for row, title in titles.items():
+        predicted = study.judged[0][row].detail["predicted"].astype(str)
+        tables[title] = confusion_matrix(true, predicted, labels=names)
+    keep = np.arange(len(names))
+    if len(names) > MOST_CLASSES:
+        total = sum(tables.values())
+        off = total - np.diag(np.diag(total))
+        keep = np.sort(np.argsort(-(off.sum(0) + off.sum(1)), kind="stable")[:MOST_CLASSES])
+    kept = {title: table[np.ix_(keep, keep)] for title, table in tables.items()}
+    return Confusion(names[keep].tolist(), kept, len(names) - len(keep))
+
+
+class Dimensions(NamedTuple):
+    """Eigenvalues of the learned metric, and the validation error using only the leading
+    directions; ``suggested`` is the fewest within one standard error of the best.
+    """
+
+    eigenvalues: np.ndarray
+    tried: np.ndarray
+    errors: np.ndarray
+    suggested: int
+
+
+def dimensions(study: Study) -> Dimensions:
+    """Judge the leading directions of the metric on a part of the training items."""
+    components, task = study.estimator.components_, study.task
+    n = len(components)
+    steps = np.round(2 ** np.arange(0, np.log2(n), 0.5))
+    tried = np.unique(np.append(steps[steps < n], n)).astype(int)
+    held_out = task.validation(JUDGED, np.random.default_rng(study.options.seed))
+    mapped = held_out.prepared(study.estimator)
+    leading = (replace(mapped, X=mapped.X[:, :d]) for d in tried)
+    errors = np.array([trial.judge(None, study.options).rate for trial in leading])
+    best, n_judged = errors.min(), len(mapped.test)
+    slack = np.sqrt(max(best * (1 - best), 1 / n_judged) / n_judged)
+    suggested = int(tried[np.argmax(errors <= best + slack)])
+    return Dimensions(spectral.eigenvalues_of(components), tried, errors, suggested)
+
+
+def feature_shares(study: Study) -> np.ndarray:
+    """Share of each column in the mean squared learned distance: M_jj times its variance."""
+    components = study.estimator.components_
+    if study.options.n_pca is None:
+        variance = study.task.training_rows().var(axis=0)
+    else:  # back through the principal axes; what they left out counts as noise, evenly spread
+        pca = study.prepare[-1]
+        components = components @ pca.components_
+        variance = pca.explained_variance_ @ pca.components_**2 + pca.noise_variance_
+    weight = np.asarray((components**2).sum(axis=0) * variance, float)
+    if study.metric.encoder is not None:  # the features of a column together
+        weight = study.metric.encoder.by_column(weight)
+    return weight / weight.sum() if weight.sum() > 0 else weight
+
+
+def main_features(study: Study, names: list[str]) -> list[tuple[str, float]]:
+    """The columns with the largest shares."""
+    shares = feature_shares(study)
+    return [(names[i], shares[i]) for i in np.argsort(-shares, kind="stable")[:MOST_FEATURES]]
+
+
+def distances(study: Study) -> Picture | None:
+    """Histograms of the distances of held-out pairs before and after, in units of their threshold,
+    as (x, y, width, height, colour); None for other tasks.
+    """
+    task, scaled = study.task, []
+    if task.kind != "pairs":
+        return None
+    for judgement in (study.before, study.after):
+        distance, threshold = judgement.detail["distance"], judgement.detail["threshold"]
+        usable = 0 < threshold < np.inf
+        scaled.append(distance / (threshold if usable else np.median(distance) or 1.0))
+    top, panels = float(np.quantile(np.concatenate(scaled), 0.995)), []
+    similar, wide = task.similar[task.test], WIDTH / BINS
+    for title, values in zip(TITLES, scaled, strict=True):
+        threshold = round(min(1 / top, 1) * WIDTH, 1)
+        marks: list[tuple] = [(threshold, 0, 1, HEIGHT, "#888888")]
+        kinds = {SIMILAR: values[similar], DISSIMILAR: values[~similar]}
+        # those beyond the top count at the end
+        counts = {c: np.histogram(np.minimum(v, top), BINS, (0, top))[0] for c, v in kinds.items()}
+        most = max(map(np.max, counts.values()))
+        for colour, count in counts.items():
+            tall = (count / most * (HEIGHT - 20)).round(1)
+            marks += [
+                (round(i * wide, 1), HEIGHT - t, round(wide, 1), t, colour)
+                for i, t in enumerate(tall.tolist())
+            ]
+        panels.append((title, marks))
+    return Picture(panels, [(SIMILAR, "similar"), (DISSIMILAR, "dissimilar")])

@@ -1,0 +1,156 @@
+"""The report of a study: what a learned metric gained, what it looks at, how far it is proven."""
+
+from collections.abc import Sequence
+from os import PathLike
+from typing import Any
+
+from .. import __version__
+from ..core.extras import require
+from ..engine.certificate import Certificate
+from ..storage import atomic_path
+from ..studies import Study
+from . import content
+from .reasons import ShownRows, reasons
+from .table import cards, row_titles, table_headings, table_rows
+
+
+def write_report(
+    path: str | PathLike,
+    study: Study,
+    *,
+    name: str = "data",
+    image_shape: tuple[int, int] | None = None,
+    ids: Any = None,
+    row_numbers: Any = None,
+    notes: Sequence[str] = (),
+) -> None:
+    """Write the report of a study as one HTML file that needs no network.
+
+    Parameters
+    ----------
+    path : str or path
+    study : Study
+    name : str
+        What to call the data.
+    image_shape : (int, int), default=None
+        Height and width if the rows are grey images.
+    ids : array, default=None
+        Names of the rows.
+    row_numbers : array, default=None
+        Numbers of the rows in their file; None: rows are numbered as in the study.
+    notes : sequence of str
+        What was done with the columns, in words.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> from sklearn.datasets import load_iris
+    >>> from conemetric.report.metric import write_report
+    >>> from conemetric.studies import Options, run_study
+    >>> from conemetric.studies.supervision import Labelled
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     page = os.path.join(folder, "report.html")
+    ...     write_report(page, run_study(Labelled(*load_iris(return_X_y=True)), Options(method="frob")), name="iris")
+    ...     print(open(page, encoding="utf-8").read()[:15])
+    <!DOCTYPE html>
+    """
+    rows = ShownRows(study.task.kind, ids, image_shape, row_numbers)
+    n_columns = study.task.raw.shape[1]
+    if image_shape is not None and image_shape[0] * image_shape[1] != n_columns:
+        size = "x".join(map(str, image_shape))
+        raise ValueError(f"images of {size} do not have the {n_columns} columns of the data.")
+    fields = {
+        "name": name,
+        "study": study,
+        "headline": headline(study),
+        "projection": content.projection(study),
+        "distances": content.distances(study),
+        "cards_of_rows": cards(study),
+        "confusion": content.confusion(study, row_titles(study)),
+        "features": content.main_features(study, _column_names(study)),
+        "features_image": rows.image([content.feature_shares(study)], 0),
+        "dimensions": content.dimensions(study),
+        "images": image_shape is not None,
+        "decided": study.decided,
+        "reasons": study.decided and reasons(study, study.decided, _column_names(study), rows),
+        "table_headings": table_headings(study),
+        "table": table_rows(study),
+        "candidates": candidates(study),
+        "facts": facts(study),
+        "notes": [*notes, *study.notes],
+    }
+    write_page(path, "metric.html", fields)
+
+
+def _column_names(study):
+    """The columns of the data; those that an encoder left out in this split included."""
+    return study.names or [f"column {i}" for i in range(study.task.raw.shape[1])]
+
+
+# ---- words
+
+
+def headline(study: Study) -> str:
+    """What the table shows, and first of all whether the metric has collapsed."""
+    return f"{study.alarm} {study.verdict_in_words}".strip()
+
+
+def candidates(study: Study) -> list[tuple[str, ...]]:
+    """Name, weight, error and proven gap of the candidates of a blend, the heaviest first."""
+    if study.evidence is None:
+        return []
+    estimator, judged = study.estimator, study.evidence
+    heaviest_first = sorted(estimator.weights_, key=lambda name: -estimator.weights_[name])
+    rows: list[tuple[str, ...]] = []
+    for name in ("blend", *heaviest_first):
+        weight = f"{estimator.weights_[name]:.1%}" if name in estimator.weights_ else ""
+        error = f"{100 * judged.error[name]:.2f} ± {100 * judged.standard_error[name]:.2f}"
+        gaps = [abs(proof.relative_gap) for proof in estimator.certificates_.get(name, ())]
+        gap = (f"{max(gaps):.1e}" if max(gaps) < float("inf") else "no bound") if gaps else ""
+        rows.append((name, weight, error, gap))
+    return rows
+
+
+def facts(study: Study) -> list[tuple[str, str]]:
+    """Certificate, parameters and timings, by name."""
+    metric, promise = study.metric, study.metric.threshold_promise_
+    columns = ", ".join(study.names or ()) or "all, by position"
+    parameters = (f"{name}={value}" for name, value in (metric.parameters or {}).items())
+    return [
+        ("Data", f"{study.task.n_rows:,} rows, id {(metric.notes or {})['data_id']}"),
+        (f"Columns used ({study.task.raw.shape[1]:,})", columns),
+        ("Method", str(metric.method)),
+        ("Parameters", ", ".join(parameters)),
+        ("Preprocessing", ", ".join(metric.preprocessing) or "none"),
+        *proof_facts("metric", metric.certificate),
+        *([("Threshold of pairs", f"{metric.threshold_:.4g}: {promise}")] if promise else []),
+        *((f"Time, {stage}", f"{seconds:.2f} s") for stage, seconds in study.seconds.items()),
+    ]
+
+
+def proof_facts(what: str, certificate: Certificate | None) -> list[tuple[str, str]]:
+    """A certificate in figures, by name."""
+    if certificate is None:
+        return []
+    return [
+        (f"Objective of the {what}", f"{certificate.primal:.6g}"),
+        ("Proven bound on the optimum", f"{certificate.dual:.6g}"),
+        ("Relative gap", f"{certificate.relative_gap:.3g}"),
+        ("Constraint violation", f"{certificate.violation:.3g}"),
+        ("Status", str(certificate.status)),
+    ]
+
+
+def write_page(path: str | PathLike, template: str, fields: dict[str, Any]) -> None:
+    """Fill the template, which escapes every field, and write the page whole or not at all."""
+    jinja2 = require("jinja2", "cli")
+    templates = jinja2.Environment(
+        loader=jinja2.PackageLoader(__package__),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    page = templates.get_template(template).render(version=__version__, **fields)
+    with atomic_path(path) as temporary:
+        temporary.write_text(page, encoding="utf-8")

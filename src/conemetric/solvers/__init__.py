@@ -1,1 +1,0 @@
-"""First-order algorithms, one per file, under one outer loop (`base`)."""

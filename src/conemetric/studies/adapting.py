@@ -1,0 +1,245 @@
+"""Adapt a frozen embedding to judged queries, and measure the gain on others, score by score."""
+
+import time
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from ..core.progress import emit
+from ..core.warn import collected_warnings
+from ..evaluation.statistics import SIGNIFICANT, PairedDifference, paired_difference
+from ..ranking import measures
+from ..ranking.adapter import QueryAdapter, RelevanceMetric
+from ..ranking.base import RankingEstimator
+from ..ranking.engines import ENGINES, check_target
+from ..ranking.fusion import Fusion, reciprocal_ranks
+from ..ranking.judgements import check_relevance
+from ..ranking.top_k import unit_rows
+from .advice import in_options
+from .options import AdaptOptions
+
+DEPTH = 100  # of the rankings: the deepest of the measures
+MEASURES = {
+    "nDCG@10": lambda ranking, judged: measures.ndcg(ranking, judged, 10),
+    "MRR@10": lambda ranking, judged: measures.reciprocal_rank(ranking, judged, 10),
+    "AP@100": lambda ranking, judged: measures.average_precision(ranking, judged, 100),
+    "recall@100": lambda ranking, judged: measures.recall(ranking, judged, 100),
+    "hit@10": lambda ranking, judged: measures.hit_rate(ranking, judged, 10),
+}
+MAIN = "nDCG@10"  # the measure that decides
+MAPS = ("queries", "both")
+RRF = "reciprocal rank fusion"
+EMBEDDED = "embedding before"  # its ranking as a column: no column may be called "embedding"
+SHOWN_FIRST = 10  # documents that a user looks at
+
+
+@dataclass(frozen=True)
+class Collection:
+    """Embedded queries and documents, and judgements by their row numbers."""
+
+    queries: np.ndarray  # (n_queries, n_features)
+    documents: np.ndarray  # (n_documents, n_features)
+    relevance: np.ndarray  # integers (r, 3): query, document, grade
+    test: np.ndarray | None = None  # which queries the collection itself holds out
+    query_names: list[str] | None = None  # None: rows go by their number
+    document_names: list[str] | None = None
+    query_texts: list[str] | None = None
+    document_texts: list[str] | None = None
+    # columns of other scores to learn with, each a sparse matrix (n_queries, n_documents)
+    scores: dict[str, Any] | None = None
+
+
+class Contribution(NamedTuple):
+    """What one of the scores adds to the others."""
+
+    name: str  # of the column, or "embedding"
+    weight: float
+    # held-out queries, by their place, with a relevant document among the first 10 only with this
+    # score, and only without it
+    rescued: np.ndarray
+    lost: np.ndarray
+
+
+@dataclass
+class Adaptation:
+    """The fitted maps, and how they rank held-out queries."""
+
+    collection: Collection
+    options: AdaptOptions
+    fitted: dict[str, RankingEstimator]  # by the side they map, "queries" or "both"
+    chosen: str  # one of these
+    held_out: np.ndarray  # queries to judge on
+    # "before", by each of ``fitted``, and with columns of scores by each alone and by reciprocal
+    # rank fusion: arrays (n_held_out, depth)
+    rankings: dict[str, np.ndarray]
+    values: dict[str, dict[str, np.ndarray]]  # measures of each ranking, by query
+    seconds: dict[str, float]
+    n_training: int
+    notes: list[str]
+    # to the chosen ranking, that of the embedding first; empty without columns
+    contributions: list[Contribution]
+
+    @property
+    def estimator(self) -> RankingEstimator:
+        """The chosen map."""
+        return self.fitted[self.chosen]
+
+    @property
+    def unchanged(self) -> bool:
+        """Whether nothing was better than the embedding as it is."""
+        return self.estimator.setting_ == self.estimator.candidates_[0].setting
+
+    @property
+    def helps(self) -> bool:
+        """Whether the map ranks held-out queries better, beyond chance."""
+        change = self.difference(MAIN)
+        return not self.unchanged and change.p_value <= SIGNIFICANT and change.difference > 0
+
+    @property
+    def uses_scores(self) -> bool:
+        """Whether a column of scores has a weight."""
+        return any(score.weight for score in self.contributions[1:])
+
+    def mean(self, measure: str, name: str | None = None) -> float:
+        """The mean of a measure over the held-out queries after, or of another ranking, in points."""
+        return 100 * float(self.values[name or self.chosen][measure].mean())
+
+    def difference(self, measure: str, against: str = "before") -> PairedDifference:
+        """Of a measure over the held-out queries, from before, or another ranking, to after."""
+        before, after = (self.values[name][measure] for name in (against, self.chosen))
+        return paired_difference(before, after, random_state=self.options.seed)
+
+
+def adapt(collection: Collection, options: AdaptOptions | None = None) -> Adaptation:
+    """Hold queries out, learn from the others, and judge before and after."""
+    options = options or AdaptOptions()
+    maps = check_options(options)
+    if options.similarity == "cosine":  # unit rows, so that both estimators see the same data
+        both = collection.queries, collection.documents
+        queries, documents = (unit_rows(np.asarray(X)) for X in both)
+        collection = replace(collection, queries=queries, documents=documents)
+    train, test = _split(collection, options)
+    notes: list[str] = []
+    fitted, seconds = {}, {}
+    for name in maps:
+        sides = "queries" if name == "queries" else "both sides"
+        emit("stage", stage=f"learning a map of {sides}")
+        began = time.perf_counter()
+        with collected_warnings() as collected:
+            own = {key: getattr(options, key) for key in ("n_components", "tol", "normalization")}
+            own["random_state"] = options.seed
+            if name == "queries":
+                own |= {"similarity": options.similarity, "target": options.target}
+            estimator = QueryAdapter if name == "queries" else RelevanceMetric
+            fitted[name] = estimator(**own).fit(*_part(collection, train))
+        seconds[name] = time.perf_counter() - began
+        notes += [f"Map of {name}: {in_options(warning)}" for warning in collected]
+    chosen, *others = fitted  # queries first: a map of both has to be surely better
+    for name in others:
+        if fitted[name].chosen_.beats(fitted[chosen].chosen_):
+            chosen = name
+    emit("stage", stage="judging")
+    queries, documents, relevance, scores = _part(collection, test)
+    judged = check_relevance(relevance, len(queries), len(documents))
+    rankings = {"before": measures.rank(queries, documents, DEPTH, options.similarity)}
+    for name, estimator in fitted.items():
+        rankings[name] = estimator.rank(queries, documents, scores, DEPTH)[0]
+    added: list[Contribution] = []
+    if scores is not None:
+        rankings |= _rankings_beside(rankings["before"], scores)
+        added = _contributions(fitted[chosen], queries, documents, scores, judged)
+    values = {
+        name: {measure: of(ranking, judged) for measure, of in MEASURES.items()}
+        for name, ranking in rankings.items()
+    }
+    learned = (collection, options, fitted, chosen)
+    return Adaptation(*learned, test, rankings, values, seconds, len(train), notes, added)
+
+
+def check_options(options: AdaptOptions) -> tuple[str, ...]:
+    """Which maps to try; an error if the options do not go together."""
+    if options.map not in ("auto", *MAPS):
+        raise ValueError(f"map={options.map!r} is not known; use auto, {' or '.join(MAPS)}.")
+    if options.similarity not in ("cosine", "inner"):
+        raise ValueError(f"similarity={options.similarity!r} is not known; use cosine or inner.")
+    if options.map == "both" and options.similarity == "inner":
+        raise ValueError(
+            "map='both' learns a distance, which ranks as a cosine does; for an index by inner "
+            "product use map='queries'."
+        )
+    if options.target is not None:
+        if options.target not in ENGINES:
+            known = ", ".join(ENGINES)
+            raise ValueError(f"target={options.target!r} is not known; use one of {known}.")
+        if options.map == "both":
+            raise ValueError(
+                f"map='both' is not learned for target={options.target!r}; use map='queries', which "
+                "leaves the engine's index as it is."
+            )
+        check_target(options.target, options.normalization, options.similarity)
+        return ("queries",)
+    if options.map != "auto":
+        return (options.map,)
+    return MAPS if options.similarity == "cosine" else ("queries",)
+
+
+def _split(collection, options):
+    """Judged queries to learn from and to judge on."""
+    shape = len(collection.queries), len(collection.documents)
+    judged = np.flatnonzero(check_relevance(collection.relevance, *shape).n_relevant > 0)
+    if collection.test is not None:
+        test = collection.test[judged]
+    else:
+        drawn = np.random.default_rng(options.seed).permutation(len(judged))
+        test = drawn < max(1, round(options.test_size * len(judged)))
+    if test.all() or test.sum() < 2:
+        raise ValueError(
+            f"{len(judged)} queries have a relevant document, {int(test.sum())} of them held out; "
+            "at least 2 must be, and some must remain to learn from."
+        )
+    return judged[~test], judged[test]
+
+
+def _part(collection, queries):
+    """Some of the queries, the documents, and the judgements and columns renumbered to match."""
+    new = np.full(len(collection.queries), -1)
+    new[queries] = np.arange(len(queries))
+    kept = collection.relevance[new[collection.relevance[:, 0]] >= 0]
+    relevance = np.column_stack([new[kept[:, 0]], kept[:, 1:]])
+    scores = collection.scores and {
+        name: sparse.csr_array(column)[queries] for name, column in collection.scores.items()
+    }
+    return collection.queries[queries], collection.documents, relevance, scores
+
+
+def _rankings_beside(before, scores):
+    """Rankings of every column alone, and of reciprocal rank fusion of all with ``before``."""
+
+    def fused(columns):
+        ranks = {name: reciprocal_ranks(column) for name, column in columns.items()}
+        return Fusion(dict.fromkeys(columns, 1.0), "raw", []).rank(ranks, DEPTH)[0]
+
+    alone = {f"{name} alone": fused({name: column}) for name, column in scores.items()}
+    query, place = np.nonzero(before >= 0)
+    entries = -place.astype(np.float64), (query, before[query, place])
+    embedding = sparse.csr_array(entries, next(iter(scores.values())).shape)
+    return alone | {RRF: fused({**scores, EMBEDDED: embedding})}
+
+
+def _contributions(estimator, queries, documents, scores, judged):
+    """What every score with a weight adds: the ranking with it against that without it."""
+
+    def hits(weights):
+        changed = replace(estimator.model_, weights=weights)
+        ranking = changed.rank(queries, documents, scores, SHOWN_FIRST)[0]
+        return measures.hit_rate(ranking, judged, SHOWN_FIRST) > 0
+
+    weights = estimator.score_weights_
+    found, contributed = hits(weights), []
+    for name, weight in weights.items():
+        without = hits(weights | {name: 0.0})
+        rescued, lost = (np.flatnonzero(x) for x in (found & ~without, without & ~found))
+        contributed.append(Contribution(name, weight, rescued, lost))
+    return contributed

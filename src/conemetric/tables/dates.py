@@ -1,0 +1,232 @@
+"""Dates as people write them, with one order of day and month for a whole column."""
+
+import math
+import re
+from collections.abc import Collection, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta, timezone
+from typing import Annotated, ClassVar, Self
+
+from ..core.fields import Each, State, Text
+from ..core.warn import warn_user
+from .spelling import MOST_SLIPS, Spelling, is_missing
+
+MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+MONTH_NAME = (
+    "(?P<name>jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?"
+    "|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)\\.?"
+)
+WEEKDAY = r"(?:(?:mon|tues?|wed(?:nes)?|thu(?:rs)?|fri|sat(?:ur)?|sun)(?:day)?\.?,?\s+)?"
+OF_DAY = (
+    r"(?:[\sT,:]+(?:at\s+)?(?P<hour>\d{1,2}):(?P<minute>\d{2})(?::(?P<second>\d{2})(?:[.,](?P<fraction>\d+))?)?"
+    r"\s*(?P<half>[ap]\.?m\.?)?\s*(?P<zone>Z|UTC|GMT|[+-]\d{2}:?\d{2})?)?"
+)
+DAY = r"(?P<day>\d{1,2})"
+MONTH = r"(?P<month>\d{1,2})"
+LONG_YEAR = r"(?P<year>\d{4})"
+SHORT_YEAR = r"'?(?P<short>\d{2})"
+NAMED_DAY = rf"{DAY}(?:st|nd|rd|th)?"
+GAP = r"[\s,./-]*"  # between the parts of a date with the name of a month
+# of the last century; earlier ones are of this one: the window of Windows, so of most files with such
+# years. That of POSIX, from 69, puts births of 1963 into 2063
+FIRST_SHORT_YEAR = 50
+
+# by the name that is stored; where one text fits several, the first is taken
+PATTERNS = {
+    "iso": rf"{LONG_YEAR}-{MONTH}-{DAY}",
+    "%m/%d/%Y": rf"{MONTH}\s?/\s?{DAY}\s?/\s?{LONG_YEAR}",
+    "%d/%m/%Y": rf"{DAY}\s?/\s?{MONTH}\s?/\s?{LONG_YEAR}",
+    "%d.%m.%Y": rf"{DAY}\.\s?{MONTH}\.\s?{LONG_YEAR}",
+    "%Y/%m/%d": rf"{LONG_YEAR}[/.]{MONTH}[/.]{DAY}",
+    "%d-%m-%Y": rf"{DAY}-{MONTH}-{LONG_YEAR}",
+    "%m-%d-%Y": rf"{MONTH}-{DAY}-{LONG_YEAR}",
+    "%m/%d/%y": rf"{MONTH}/{DAY}/{SHORT_YEAR}",
+    "%d/%m/%y": rf"{DAY}/{MONTH}/{SHORT_YEAR}",
+    "%d.%m.%y": rf"{DAY}\.{MONTH}\.{SHORT_YEAR}",
+    "%d-%m-%y": rf"{DAY}-{MONTH}-{SHORT_YEAR}",
+    "%m-%d-%y": rf"{MONTH}-{DAY}-{SHORT_YEAR}",
+    "%d %b %Y": rf"{WEEKDAY}{NAMED_DAY}{GAP}(?:of\s)?{MONTH_NAME}{GAP}{LONG_YEAR}",
+    "%d %b %y": rf"{NAMED_DAY}[\s-]?{MONTH_NAME}[\s-]?{SHORT_YEAR}",
+    "%b %d %Y": rf"{WEEKDAY}{MONTH_NAME}{GAP}{NAMED_DAY}[\s,-]+{LONG_YEAR}",
+    "%b %d %y": rf"{MONTH_NAME}{GAP}{NAMED_DAY}\s?,\s?{SHORT_YEAR}",
+    "%Y %b %d": rf"{LONG_YEAR}{GAP}{MONTH_NAME}{GAP}{NAMED_DAY}",
+    "%b %Y": rf"{MONTH_NAME}{GAP}{LONG_YEAR}",
+    "%b-%y": rf"{MONTH_NAME}(?:-|\s?')(?P<short>\d{{2}})",
+    "%Y-%m": rf"{LONG_YEAR}[-/M]{MONTH}",
+    "%m/%Y": rf"{MONTH}/{LONG_YEAR}",
+    "%Y Q%q": rf"{LONG_YEAR}\s?-?Q(?P<quarter>[1-4])",
+    "Q%q %Y": rf"Q(?P<quarter>[1-4])[\s/-]?{LONG_YEAR}",
+    "%Y%m%d": r"(?P<year>(?:19|20)\d{2})(?P<month>\d{2})(?P<day>\d{2})",
+    "%m%d%Y": r"(?P<month>\d{2})(?P<day>\d{2})(?P<year>(?:19|20)\d{2})",
+    "%d%m%Y": r"(?P<day>\d{2})(?P<month>\d{2})(?P<year>(?:19|20)\d{2})",
+}
+COMPILED = {
+    name: re.compile(pattern + OF_DAY, re.ASCII | re.IGNORECASE)
+    for name, pattern in PATTERNS.items()
+}
+DATE_FORMATS = tuple(PATTERNS)
+# formats with the month first, and those that differ by the day being first
+TURNED = {
+    "%m/%d/%Y": "%d/%m/%Y",
+    "%m/%d/%y": "%d/%m/%y",
+    "%m-%d-%Y": "%d-%m-%Y",
+    "%m-%d-%y": "%d-%m-%y",
+    "%m%d%Y": "%d%m%Y",
+}
+MONTH_FIRST, DAY_FIRST = frozenset(TURNED), frozenset(TURNED.values())
+LIKE_ISO = re.compile(r"\d{8}|\d{4}-?W|\d{4}-\d\d-\d\d", re.ASCII)
+COMPACT = ("%Y%m%d", "%m%d%Y", "%d%m%Y")  # of whole numbers that are dates
+# of text; eight digits in a row are a number, unless a file or `fromisoformat` says otherwise
+TEXT_FORMATS = tuple(form for form in DATE_FORMATS if form not in COMPACT)
+
+
+@dataclass(frozen=True)
+class DateSpelling(Spelling):
+    """Dates in any of these formats, in seconds since 1970."""
+
+    formats: Annotated[Sequence[str], Each(Text(DATE_FORMATS), distinct=True)]
+
+    name: ClassVar = "date"
+    kind: ClassVar = "date"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "formats", tuple(self.formats))  # lists in files
+
+    @classmethod
+    def found_in(cls, words: Sequence[str], decimal: str) -> Self | None:
+        if all(word.isdigit() for word in words):
+            return None  # numbers; `compact_format` is for those that are known to be dates
+        formats = date_formats(words, 0.5)
+        return cls(formats) if formats else None
+
+    def value_of(self, word: str) -> float | None:
+        return seconds_of_word(word, self.formats)
+
+    def state(self) -> State:
+        return super().state() | {"formats": list(self.formats)}
+
+    @property
+    def title(self) -> str:
+        return "Dates"
+
+
+def seconds_of_word(word: str, formats: Iterable[str] = TEXT_FORMATS) -> float | None:
+    """The seconds since 1970 of a date in one of these formats; NaN for a missing value, None for no
+    date.
+    """
+    word = word.strip()
+    if is_missing(word):
+        return math.nan
+    for form in formats:
+        if form == "iso" and LIKE_ISO.match(word):
+            with suppress(ValueError):
+                at = datetime.fromisoformat(word)
+                return (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()
+        found = COMPILED[form].fullmatch(word)
+        if found is not None:
+            seconds = _seconds(found.groupdict())
+            if seconds is not None:
+                return seconds
+    return None
+
+
+def _seconds(parts: dict[str, str | None]) -> float | None:
+    """The seconds since 1970 of the parts of a date; None if there is no such day."""
+    year = int(parts.get("year") or 0)
+    if not year:
+        short = int(parts["short"] or 0)
+        year = short + (1900 if short >= FIRST_SHORT_YEAR else 2000)
+    if parts.get("name"):
+        month = 1 + MONTHS.index(str(parts["name"])[:3].casefold())
+    elif parts.get("quarter"):
+        month = 3 * int(str(parts["quarter"])) - 2
+    else:
+        month = int(str(parts["month"]))
+    hour = int(parts["hour"] or 0)
+    half = (parts["half"] or "").casefold()[:1]
+    if half and not 1 <= hour <= 12:
+        return None
+    if half:
+        hour = hour % 12 + (12 if half == "p" else 0)
+    fraction = float(f"0.{parts['fraction'] or 0}")
+    clock = (hour, int(parts["minute"] or 0), int(parts["second"] or 0))
+    with suppress(ValueError):
+        at = datetime(year, month, int(parts.get("day") or 1), *clock, tzinfo=_zone(parts["zone"]))
+        return at.timestamp() + fraction
+    return None
+
+
+def _zone(text: str | None) -> timezone:
+    if not text or not text[-1].isdigit():
+        return UTC
+    sign = -1 if text[0] == "-" else 1
+    return timezone(sign * timedelta(hours=int(text[1:3]), minutes=int(text[-2:])))
+
+
+def date_formats(words: Iterable[str], others: float = 0.0) -> tuple[str, ...]:
+    """The formats of words that are dates, but for a share of ``others``; one if one reads all."""
+    present = [word for word in words if not is_missing(word)]
+    if not present:
+        return ()
+    read = {form: _n_read(present, [form]) for form in TEXT_FORMATS}
+    best = max(read, key=lambda form: read[form])
+    if read[best] == len(present):
+        return (best,)
+    n_month_first = sum(read[form] for form in MONTH_FIRST & read.keys())
+    n_day_first = sum(read[form] for form in DAY_FIRST & read.keys())
+    tied = n_day_first == n_month_first
+    day_first = n_day_first > n_month_first or (tied and best in DAY_FIRST)
+    other_order = MONTH_FIRST if day_first else DAY_FIRST
+    mixed = tuple(form for form in TEXT_FORMATS if read[form] and form not in other_order)
+    missed = len(present) - _n_read(present, mixed)
+    return mixed if missed <= others * len(present) else ()
+
+
+def compact_format(numbers: Collection[int]) -> str | None:
+    """The format in which all these whole numbers are dates, such as 20141107 or 11072014."""
+    words = [f"{number:08d}" for number in numbers]
+    return next((form for form in COMPACT if _n_read(words, [form]) == len(words)), None)
+
+
+def _n_read(words, formats):
+    return sum(seconds_of_word(word, formats) is not None for word in words)
+
+
+def formats_of(name: str, words: Iterable[str], known: Sequence[str] = ()) -> list[str]:
+    """The formats to read the dates of a column in: the known ones if they read all, else its own, with
+    one order of day and month. If any would do, that is an error beside known ones, else a warning,
+    as is an order unlike the known one.
+    """
+    words = list(words)
+    if known and _n_read(words, known) == len(words):
+        return list(known)
+    formats = list(date_formats(words) or date_formats(words, MOST_SLIPS) or TEXT_FORMATS)
+    order = order_of(formats)
+    either = is_ambiguous(words, formats)
+    turned = {order, order_of(known)} == {"day", "month"}
+    if not (either or turned):
+        return formats
+    first = min(word for word in words if seconds_of_word(word, known) is None)
+    dates = f"column {name!r}: dates such as {first!r}"
+    if known and either:
+        raise ValueError(f"{dates} were not in fit; write them as 2021-12-31.")
+    unlike = ", unlike in fit" if known else ""
+    warn_user(f"{dates} are read with the {order} first{unlike}; write them as 2021-12-31.")
+    return formats
+
+
+def order_of(formats: Collection[str]) -> str:
+    """Which of day and month is first in these formats: "day" or "month"; "" if they leave no choice."""
+    first = {"month": MONTH_FIRST.intersection(formats), "day": DAY_FIRST.intersection(formats)}
+    orders = [order for order, found in first.items() if found]
+    return orders[0] if len(orders) == 1 else ""
+
+
+def is_ambiguous(words: Iterable[str], formats: Collection[str]) -> bool:
+    """Whether dates in these formats could as well have the other order of day and month."""
+    if not order_of(formats):
+        return False
+    other = {**TURNED, **{day: month for month, day in TURNED.items()}}
+    turned = [other.get(form, form) for form in formats]
+    return all(seconds_of_word(word, turned) is not None for word in words)

@@ -1,0 +1,108 @@
+"""What the words of a column spell: recognised once, from a sample first, then from all of them."""
+
+from collections.abc import Collection, Sequence
+from typing import Any, NamedTuple
+
+from ..core.fields import expect
+from ..core.warn import warn_user
+from ..core.wording import listed
+from .dates import DateSpelling
+from .numerals import NumberSpelling, mixed_units
+from .spelling import FEWEST_VALUES, MOST_SLIPS, Spelling, is_missing
+from .times import DurationSpelling, HeightSpelling, TimeSpelling
+
+# in the order in which they are tried
+CLASSES: tuple[type[Spelling], ...] = (
+    DateSpelling,
+    TimeSpelling,
+    NumberSpelling,
+    DurationSpelling,
+    HeightSpelling,
+)
+NUMBER_CLASSES = tuple(each for each in CLASSES if each.kind == "number")
+BY_NAME = {each.name: each for each in CLASSES}
+SAMPLED = 200  # words that show whether it is worth while to read all of them
+SLACK = 0.1  # more slips than are allowed: that many in a sample are no chance
+WHAT = {"number": "a number", "date": "a date", "time": "a time of day"}  # by kind
+Value = float | None
+
+
+class Recognised(NamedTuple):
+    """A spelling, and what each different word of the column spells by it: NaN for a missing value, None
+    for a slip.
+    """
+
+    spelling: Spelling
+    values: dict[str, Value]
+
+    @property
+    def slips(self) -> list[str]:
+        """The words that spell nothing."""
+        return [word for word, value in self.values.items() if value is None]
+
+
+def recognise(
+    words: Collection[str],
+    others: float = 0.0,
+    decimal: str = ".",
+    classes: Sequence[type[Spelling]] = CLASSES,
+) -> Recognised | None:
+    """The first spelling by which all of the different words but a share of ``others`` spell values.
+    None if there is none, or if all words mean missing values. ``decimal`` is the decimal mark where
+    words leave it open.
+    """
+    present = [word for word in words if not is_missing(word)]
+    if not present:
+        return None
+    sample = present[:: -(-len(present) // SAMPLED)]
+    allowed = others * len(present)
+    for each in classes:
+        spelling = each.found_in(sample, decimal)
+        if spelling is None:
+            continue
+        n_unread = sum(spelling.value_of(word) is None for word in sample)
+        if n_unread > (others + SLACK if others else 0.0) * len(sample):
+            continue
+        found = Recognised(spelling, {word: spelling.value_of(word) for word in words})
+        if len(found.slips) > allowed:
+            # the rest may show the decimal mark, or dates in further formats
+            spelling = each.found_in(present, decimal) or spelling
+            found = Recognised(spelling, {word: spelling.value_of(word) for word in words})
+        if len(found.slips) <= allowed:
+            return found
+    return None
+
+
+def spelling_of(name: str, words: Collection[str]) -> Spelling | None:
+    """The spelling of the words of a column; None if they are categories. A warning names a slip but for
+    which they would be something else.
+    """
+    found = recognise(words)
+    if found is not None:
+        return found.spelling
+    fault = ""
+    if len(words) >= FEWEST_VALUES:
+        nearly = recognise(words, MOST_SLIPS)
+        units = mixed_units(list(words))
+        if nearly is not None:
+            what = WHAT[nearly.spelling.kind]
+            fault = f"{nearly.slips[0][:80]!r} is not {what}, as nearly all others are; correct it, empty it"
+        elif units:
+            fault = f"its numbers are in {listed(units)}; convert them to one unit"
+    if fault:
+        warn_user(
+            f"column {name!r} is read as words: {fault}, or declare the column as words "
+            "(categorical_features, --words)."
+        )
+    return None
+
+
+def spelling_from_state(state: Any, within: str) -> Spelling | None:
+    """The spelling of a state, checked; None for None."""
+    if state is None:
+        return None
+    name = state.get("name") if isinstance(state, dict) else None
+    known = isinstance(name, str) and name in BY_NAME
+    expect(known, f"{within}.name", name, f"one of {', '.join(BY_NAME)}")
+    fields = {field: value for field, value in state.items() if field != "name"}
+    return BY_NAME[str(name)].from_state(fields, within)

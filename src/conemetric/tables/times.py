@@ -1,0 +1,117 @@
+"""Times of day, durations, and heights in feet and inches, as people write them."""
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Self
+
+from .spelling import Spelling, is_missing
+
+HOUR, MINUTE, DAY = 3600.0, 60.0, 86400.0
+INCHES = 12.0  # in a foot
+HALF_OF_DAY = r"(?P<half>[ap])\.?m\.?"
+CLOCK = re.compile(
+    rf"(?P<hour>[01]?\d|2[0-3]):(?P<minute>[0-5]\d)(?::(?P<second>[0-5]\d(?:\.\d+)?))?(?:\s*{HALF_OF_DAY})?"
+    rf"|(?P<whole>1[0-2]|0?[1-9])\s*{HALF_OF_DAY.replace('half', 'side')}",
+    re.ASCII | re.IGNORECASE,
+)
+# minutes and seconds, with hours or days before them
+STOPPED = re.compile(
+    r"(?P<sign>-)?(?:(?P<days>\d+)\s*d(?:ays?)?,?\s*\+?)?"
+    r"(?:(?P<hours>\d+):(?P<minutes>[0-5]\d)|(?P<first>\d+)):(?P<seconds>[0-5]\d(?:\.\d+)?)",
+    re.ASCII | re.IGNORECASE,
+)
+COUNTED = re.compile(
+    r"(?:(?P<days>\d+(?:\.\d+)?)\s*d(?:ays?)?)?,?\s*(?:(?P<hours>\d+(?:\.\d+)?)\s*h(?:(?:ou)?rs?)?)?,?\s*"
+    r"(?:(?P<minutes>\d+(?:\.\d+)?)\s*m(?:in(?:ute)?s?)?)?,?\s*"
+    r"(?:(?P<seconds>\d+(?:\.\d+)?)\s*s(?:ec(?:ond)?s?)?)?",
+    re.ASCII | re.IGNORECASE,
+)
+FEET = re.compile(
+    "(?P<feet>[0-9])\\s?(?:ft\\.?|['\N{PRIME}\N{RIGHT SINGLE QUOTATION MARK}])"
+    "\\s?(?:(?P<inches>1[01]|[0-9])(?:\\.[0-9]+)?\\s?"
+    "(?:in\\.?|''|[\"\N{DOUBLE PRIME}\N{RIGHT DOUBLE QUOTATION MARK}])?)?",
+    re.IGNORECASE,
+)
+
+
+class _Fixed(Spelling):
+    """A spelling without fields: all its words look alike."""
+
+    @classmethod
+    def found_in(cls, words: Sequence[str], decimal: str) -> Self | None:
+        spelling = cls()
+        n_read = sum(spelling.value_of(word) is not None for word in words)
+        return spelling if n_read > len(words) / 2 else None
+
+    def value_of(self, word: str) -> float | None:
+        return math.nan if is_missing(word) else self.read(word.strip())
+
+    def read(self, word: str) -> float | None:
+        """The value of a word that is none for a missing value."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class TimeSpelling(_Fixed):
+    """A time of day: 13:08, 13:08:30, 1:08 PM, 1 pm; in seconds since midnight."""
+
+    name: ClassVar = "time"
+    kind: ClassVar = "time"
+
+    def read(self, word: str) -> float | None:
+        found = CLOCK.fullmatch(word)
+        if found is None:
+            return None
+        half = (found["half"] or found["side"] or "").casefold()
+        hour = int(found["hour"] or found["whole"])
+        if half and hour > 12:
+            return None
+        if half:
+            hour = hour % 12 + (12 if half == "p" else 0)
+        return hour * HOUR + int(found["minute"] or 0) * MINUTE + float(found["second"] or 0)
+
+    @property
+    def title(self) -> str:
+        return "Times of day"
+
+
+@dataclass(frozen=True)
+class DurationSpelling(_Fixed):
+    """A duration: 27:15:00, 95:30 (minutes and seconds), 2 days 03:00:00, 2h 50m; in seconds."""
+
+    name: ClassVar = "duration"
+    kind: ClassVar = "number"
+
+    def read(self, word: str) -> float | None:
+        found = STOPPED.fullmatch(word) or COUNTED.fullmatch(word)
+        if found is None or not word:
+            return None
+        parts = {name: text for name, text in found.groupdict().items() if text is not None}
+        seconds = float(parts.get("days", 0)) * DAY + float(parts.get("hours", 0)) * HOUR
+        minutes = parts.get("minutes", parts.get("first", 0))
+        seconds += float(minutes) * MINUTE + float(parts.get("seconds", 0))
+        return -seconds if "sign" in parts else seconds
+
+    @property
+    def title(self) -> str:
+        return "Durations in seconds"
+
+
+@dataclass(frozen=True)
+class HeightSpelling(_Fixed):
+    """Feet and inches: 5'11", 5 ft 11 in; in inches."""
+
+    name: ClassVar = "height"
+    kind: ClassVar = "number"
+
+    def read(self, word: str) -> float | None:
+        found = FEET.fullmatch(word)
+        if found is None:
+            return None
+        return int(found["feet"]) * INCHES + int(found["inches"] or 0)
+
+    @property
+    def title(self) -> str:
+        return "Heights in inches"
