@@ -27,7 +27,7 @@ from ..core.warn import warn_user
 from ..core.weights import check_range, check_weights, class_factors
 from ..neighbours.precomputed import precomputed_neighbours
 from ..neighbours.search import neighbours_by_label, sample_rows, sample_size
-from ..operators import from_pairs
+from ..engine.operators import from_pairs
 from .base import SOLVER_PARAMETERS, MahalanobisMetric, Seed
 from .checks import WEIGHTS, because
 from .fit_warnings import warn_if_unscaled
