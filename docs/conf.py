@@ -5,8 +5,11 @@
 Gallery examples run again only when they change; ``-D plot_gallery=0`` skips them all.
 """
 
+import inspect
 import os
+from importlib import import_module
 from importlib.util import find_spec
+from pathlib import Path
 
 import matplotlib
 from docutils import nodes
@@ -49,7 +52,6 @@ myst_enable_extensions = ["deflist", "dollarmath"]
 myst_heading_anchors = 3
 autosummary_generate = True
 toc_object_entries_show_parents = "hide"
-autodoc_member_order = "bysource"
 numpydoc_show_class_members = False  # each class page documents its methods in full
 default_role = "autolink"
 sphinx_gallery_conf = {
@@ -76,12 +78,71 @@ sphinx_gallery_conf = {
 suppress_warnings = ["config.cache"]
 
 
-def skip_inherited(app, what, name, member, skip, options):
-    """Leave out the methods that scikit-learn gives every estimator; they are documented there."""
-    module = getattr(member, "__module__", None) or ""
-    routing = name.startswith("set_") and name.endswith("_request")
-    foreign = module.startswith("sklearn.") and name != "fit_transform"
-    return True if routing or foreign else skip
+# methods and properties that the library uses on its own objects; users need none of them
+INTERNAL = {
+    *("state", "from_state", "held_out_for", "as_kind", "declared", "fill_missing", "for_vectors"),
+    *("replaced", "from_bounds", "unseen_words", "by_column", "n_kept_", "n_held_out_"),
+    *("columns", "model_", "in_options"),
+}
+
+
+def documented_members(path):
+    """[(directive, name)] of what a class page documents: ``fit`` first, properties last."""
+    module, _, name = path.rpartition(".")
+    kind = getattr(import_module(module), name)
+    methods = []
+    properties = []
+    for owner in reversed(kind.__mro__):
+        if not owner.__module__.startswith("conemetric"):
+            continue  # what scikit-learn gives every estimator is documented there
+        for member, value in vars(owner).items():
+            known = member in methods or member in properties
+            if member.startswith("_") or member in INTERNAL or known:
+                continue
+            if member.startswith("set_") and member.endswith("_request"):
+                continue
+            # a conditional method of scikit-learn holds its function as ``fn``
+            function = getattr(value, "fn", getattr(value, "__func__", value))
+            if not inspect.getdoc(function):
+                continue
+            if isinstance(value, property):
+                properties.append(member)
+            elif inspect.isfunction(function):
+                methods.append(member)
+    methods.sort(key=lambda member: member != "fit")
+    pairs = [("method", member) for member in methods]
+    return pairs + [("property", member) for member in properties]
+
+
+autosummary_context = {"documented_members": documented_members}
+
+
+def unlink_measures(app, doctree):
+    """Measures such as nDCG@10 look like mail addresses to docutils, which links them."""
+    for link in list(doctree.findall(nodes.reference)):
+        if link.get("refuri") == f"mailto:{link.astext()}":
+            link.replace_self(nodes.Text(link.astext()))
+
+
+# pages that were split or renamed, and where their readers find it now
+RENAMED = {
+    "guide": "choosing",
+    "decisions": "predicting",
+    "retrieval": "search",
+    "scale": "large_data",
+    "neighbours": "large_data",
+    "benchmarks": "results",
+    "mathematics": "mathematics/index",
+}
+
+
+def redirect_renamed_pages(app, exception):
+    if exception is not None or app.builder.name != "html":
+        return
+    for old, new in RENAMED.items():
+        target = app.builder.get_relative_uri(old, new)
+        page = f'<!doctype html><meta http-equiv="refresh" content="0; url={target}">'
+        Path(app.outdir, f"{old}.html").write_text(page)
 
 
 def link_public_names(app, doctree):
@@ -99,5 +160,6 @@ def link_public_names(app, doctree):
 
 
 def setup(app):
-    app.connect("autodoc-skip-member", skip_inherited)
+    app.connect("doctree-read", unlink_measures)
     app.connect("doctree-read", link_public_names)
+    app.connect("build-finished", redirect_renamed_pages)

@@ -35,7 +35,7 @@ from conemetric import (
     expected_failed_checks,
 )
 
-GUIDE = (Path(__file__).parents[1] / "docs" / "guide.md").read_text()
+PAGE = (Path(__file__).parents[1] / "docs" / "scikit_learn.md").read_text()
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")  # of tiny data
 
 
@@ -120,10 +120,10 @@ def test_what_is_declared_does_fail(estimator):
 
 
 @pytest.mark.parametrize("kind", public_classes())
-def test_the_guide_has_every_reason_and_number(kind):
+def test_the_page_has_every_reason_and_number(kind):
     declared = expected_failed_checks(kind)
     for reason in set(declared.values()):
-        (row,) = [line for line in GUIDE.splitlines() if f"| {reason} |" in line]
+        (row,) = [line for line in PAGE.splitlines() if f"| {reason} |" in line]
         names, numbers, _ = row.strip("| ").split(" | ")
         assert f"`{kind.__name__}`" in names
         assert re.search(rf"\b{len(declared)}\b", numbers)

@@ -57,9 +57,7 @@ BOOSTMETRIC_TOY = HiddenPlane(
             "sklearn.discriminant_analysis:LinearDiscriminantAnalysis", {"solver": "eigen"}
         ),
     },
-    published={
-        ("circles", "BoostMetric"): Published(100 * (0.542 + 0.414) / (0.542 + 0.414 + 0.007))
-    },
+    published={},  # the paper prints four of ten eigenvalues, which give no share
     runs=3,
     lower_is_better=False,
 )

@@ -184,7 +184,7 @@ def draw_peers(peers, path):
                 legend["Euclidean distance"] = axes.axhline(
                     row["error"], color="0.6", linestyle=":", linewidth=1
                 )
-            elif row["splits"]:
+            elif row["splits"] and "," not in method:  # variants would crowd the panel
                 library, _, short = method.partition(" ")
                 marker, colour = looks.get(library, ("D", "0.4"))
                 style = {"fontsize": 7, "color": colour}
@@ -241,7 +241,10 @@ def fill(page, folder, peers):
             source = folder / f"{name}.csv"
             lines = experiment_table(source) if source.exists() else None
             figure = source.with_suffix(".png")
-            if lines and figure.exists():
+            shown = (
+                f"]({figure.name})" in old
+            )  # a page shows few of the figures: tables say as much
+            if lines and shown and figure.exists():
                 copy = shutil.copy(figure, RECORDS / figure.name)
                 lines += ["", f"![{name}]({copy.relative_to(page.parent)})"]
         body = "\n" + "\n".join(lines) + "\n" if lines else old

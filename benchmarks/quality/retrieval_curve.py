@@ -66,6 +66,7 @@ RECIPES = {
 }
 METHODS = ("frozen", *ESTIMATORS, *RECIPES)
 COLOURS = dict(zip(METHODS, ("#888", "#1763a6", "#d95f02", "#c9a", "#7a7", "#a77"), strict=True))
+LABELS = {"metric": "RelevanceMetric", "adapter": "QueryAdapter"}
 
 
 def debian(seed):
@@ -222,18 +223,28 @@ def table(records):
 
 
 def draw(records, path):
+    """What each method gains over the frozen embedding, a panel per collection."""
     from matplotlib.figure import Figure
 
     names = list(dict.fromkeys(record["collection"] for record in records))
     figure = Figure(figsize=(4 * len(names), 3.6), layout="constrained")
-    for axes, name in zip(figure.subplots(1, len(names), squeeze=False)[0], names, strict=True):
+    panels = figure.subplots(1, len(names), squeeze=False)[0]
+    for axes, name in zip(panels, names, strict=True):
+        frozen = means(records, name, "frozen")
+        axes.axhline(0, color=COLOURS["frozen"], linestyle="--", label="frozen")
         for method in METHODS:
-            curve = means(records, name, method)
-            if curve:
-                style = "--" if method == "frozen" else "o-" if method in ESTIMATORS else ".:"
+            gains = {
+                judgements: value - frozen[judgements]
+                for judgements, value in means(records, name, method).items()
+                if method != "frozen" and judgements in frozen
+            }
+            if gains:
+                style = "o-" if method in ESTIMATORS else ".:"
+                label = LABELS.get(method, method)
                 axes.plot(
-                    *zip(*curve.items(), strict=True), style, color=COLOURS[method], label=method
+                    *zip(*gains.items(), strict=True), style, color=COLOURS[method], label=label
                 )
-        axes.set(title=name, xscale="log", xlabel="relevant judgements", ylabel="nDCG@10")
-    axes.legend(fontsize=7)
+        axes.set(title=name, xscale="log", xlabel="relevant judgements")
+    panels[0].set_ylabel("gain in nDCG@10 over the embedding, points")
+    panels[-1].legend(fontsize=7)
     figure.savefig(path, dpi=150)

@@ -1,6 +1,6 @@
 """AutoMetric: the metrics of several methods blended into one, weighted by held-out error.
 
-    M = sum over methods k and folds f of a_k M_kf / s_kf        (docs/mathematics.md)
+    M = sum over methods k and folds f of a_k M_kf / s_kf        (docs/mathematics)
 
 Method k learns M_kf without the rows of fold f, which then judge it and give its scale s_kf. The best
 alone would follow noise on small data; equal weights would let a bad one spoil the mean. Nothing is

@@ -1,4 +1,4 @@
-"""A blend of decisions, weighted by held-out rows (docs/mathematics.md).
+"""A blend of decisions, weighted by held-out rows (docs/mathematics).
 
 The settings of each kind and the weights were chosen on the same rows, so the scores that a blend is
 judged by are crossed: those of each fold come from settings and weights chosen on the other folds.

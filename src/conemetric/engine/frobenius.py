@@ -13,7 +13,7 @@ evaluated from M - M0, and D from S = A*(u) and K_- = [M0 + S]_+ - (M0 + S) if S
     1/2 ||M0||^2 - 1/2 ||[M0 + S]_+||^2 = 1/2 ||K_-||^2 - 1/2 ||S||^2 - <M0, S>
 
 With some multipliers fixed at f, the rest have a program of the same kind, of their constraints
-alone, about the prior M0 + A*(f) (docs/mathematics.md).
+alone, about the prior M0 + A*(f) (docs/mathematics).
 """
 
 import math

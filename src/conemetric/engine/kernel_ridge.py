@@ -1,4 +1,4 @@
-"""Kernel ridge regression in a learned distance, with a certificate (docs/mathematics.md).
+"""Kernel ridge regression in a learned distance, with a certificate (docs/mathematics).
 
     f(x) = c + sum_i a_i k(x, x_i),    (K + ridge W^-1) a = y - c
 

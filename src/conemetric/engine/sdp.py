@@ -23,7 +23,7 @@ from .program import Evaluation, Primal, SpectralProgram
 from .repairs import ACTIVE, repaired_from_few
 
 # what missing constraints gains, in units of its price sum |u r|, while a solver is on its way: 2^d for
-# a degree of singularity d, here four (docs/mathematics.md)
+# a degree of singularity d, here four (docs/mathematics)
 GAIN_PER_PRICE = 16.0
 ROUNDING = 1e-12  # error of a constraint that is rounding, relative to the largest
 OUT_OF_REACH = 1e8  # size of a feasible point, relative to the data, that counts as infinite

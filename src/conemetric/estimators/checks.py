@@ -1,5 +1,5 @@
-"""Checks of scikit-learn that an estimator is expected to fail, and why; docs/guide.md has the
-reasons. A class lists its own as ``_expected_failed_checks``.
+"""Checks of scikit-learn that an estimator is expected to fail, and why; docs/scikit_learn.md
+has the reasons. A class lists its own as ``_expected_failed_checks``.
 """
 
 from collections.abc import Iterable

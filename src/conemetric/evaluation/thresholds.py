@@ -2,7 +2,7 @@
 misses, that holds for new pairs with a given confidence.
 
 Any threshold keeps the promise that has at most as many errors among n independent pairs as the
-Clopper-Pearson bound allows at rate alpha, however it was chosen among these (docs/certificates.md).
+Clopper-Pearson bound allows at rate alpha, however it was chosen among these (docs/mathematics/thresholds.md).
 
 C. J. Clopper and E. S. Pearson, The use of confidence or fiducial limits illustrated in the
 case of the binomial, Biometrika 26 (1934), 404-413.

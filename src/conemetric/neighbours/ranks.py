@@ -2,7 +2,7 @@
 
 Points z are those of X about a centre, in a unit of length that is a power of two. The square that a
 search computes in low precision for a reference at distance d from query i is at most d^2 + gamma (2
-|z_i| + d)^2: looking at all below that misses none as near (docs/neighbours.md). The ties of the nearest
+|z_i| + d)^2: looking at all below that misses none as near (docs/mathematics/neighbours.md). The ties of the nearest
 reference are those whose distances differ from its by no more than a few roundings, the nearest of the
 rest has its own, and so on; `ties` decides which comes first.
 """

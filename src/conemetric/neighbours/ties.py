@@ -1,7 +1,7 @@
 """Which of several neighbours at the same distance comes first.
 
 Every row has a key, a hash of its values, and the lower key comes first; of equal rows the class that
-most of them are of. The order of rows and the names of classes do not affect it (docs/neighbours.md).
+most of them are of. The order of rows and the names of classes do not affect it (docs/mathematics/neighbours.md).
 The hash is of the position of each value between the minimum and the maximum of its column, on a grid.
 On it rows are whole numbers, whose products with whole numbers are exact in float64, in any library and
 any order of summation.

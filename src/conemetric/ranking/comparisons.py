@@ -14,7 +14,7 @@ from .judgements import Judgements
 from .top_k import tie_ranks
 
 SAMPLED_DOCUMENTS = 1 << 16  # bounds the time for the covariance
-SPREAD_POWER = -0.25  # T = covariance**SPREAD_POWER (docs/mathematics.md)
+SPREAD_POWER = -0.25  # T = covariance**SPREAD_POWER (docs/mathematics)
 FORGOTTEN = 1e-3  # weight of a query, one when it is new, below which it is dropped
 LEAST_SPREAD = 1e-3  # variances are raised to this fraction of the largest
 # mapping by T and back, on both sides, amplifies rounding by its condition number squared

@@ -7,7 +7,7 @@ trials: the promise counts queries. A query is *missed* at k if more than the sh
 query then misses at most the share alpha of its relevant documents on average.
 
 Fewer queries are missed as k grows, so the smallest k is returned with at most as many missed as the
-exact binomial bound allows, and trying many k needs no correction (docs/certificates.md, thresholds).
+exact binomial bound allows, and trying many k needs no correction (docs/mathematics/thresholds.md).
 """
 
 from dataclasses import dataclass

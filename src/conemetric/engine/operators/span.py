@@ -3,7 +3,7 @@
 Constraints see differences of rows of X, and these lie in the span of the centred rows: a program that
 is regularised by trace or Frobenius norm has its optimum at Q N Q', with Q (D x r) an orthonormal basis
 of the span and N the optimum over the coordinates z, x - mean = Q z, for the same multipliers and bounds
-(docs/mathematics.md). Nothing here is D x D unless X has more rows than features.
+(docs/mathematics). Nothing here is D x D unless X has more rows than features.
 """
 
 from dataclasses import dataclass, replace

@@ -1,5 +1,5 @@
 """Smooth loss plus trace: the BoostMetric programs (Shen et al. 2012, eqs. 11, 18, 25, 26;
-docs/mathematics.md).
+docs/mathematics).
 
     P(M) = loss(A(M)) + v Tr M,   M psd        D(u) = -loss*(-u),   A*(u) <= v I        u(rho) = -grad loss(rho)
 

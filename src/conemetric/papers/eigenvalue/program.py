@@ -4,7 +4,7 @@
     D(u) = b'u,                                       0 <= u_r <= c_r,  A*(u) <= w I
     any u >= 0, times min(1 / max_r u_r / c_r, w / lambda_max(A*(u))), is dual feasible
 
-For b = 1 and all c_r = c a point of value delta of the paper's program (Lemma 2; docs/mathematics.md),
+For b = 1 and all c_r = c a point of value delta of the paper's program (Lemma 2; docs/mathematics),
 divided by delta, is one of value 1/delta here, and so for bounds. The proximal subproblem
 
     min P(S) + ||S - S_k||_F^2 / (2 sigma)

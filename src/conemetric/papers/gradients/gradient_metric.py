@@ -3,7 +3,7 @@
     f = the kernel ridge fit of the targets in the metric M        (`engine.kernel_ridge`)
     M <- mean over rows, sum over targets, of grad f(x_i) grad f(x_i)',    scaled to trace one
 
-from the Euclidean distance on (docs/mathematics.md): two matrix products per target, and one Cholesky
+from the Euclidean distance on (docs/mathematics): two matrix products per target, and one Cholesky
 decomposition per round, each a convex program with a certificate. The iteration over M minimises
 nothing, so nothing is proven about it; held-out rows must judge it.
 """

@@ -9,7 +9,7 @@ with L = (A'A) o (A'A), z_i = (A'x_i - A'x_k)^2 - (A'x_i - A'x_j)^2 for triplet 
 metric M = A diag(w) A', and c_i = C times the weight of the triplet.
 
 L is never inverted and may be singular: y = L^-1 (Z'lam + t) takes the place of t, and becomes feasible
-by adding max(0, Z'lam - Ly) / diag(L) to it (docs/mathematics.md). At the solution y = w.
+by adding max(0, Z'lam - Ly) / diag(L) to it (docs/mathematics). At the solution y = w.
 """
 
 from functools import cached_property

@@ -2,7 +2,7 @@
 
     phi(w) = 1/2 w'Lw + sum_i max over 0 <= lam <= c_i of (lam s_i - (lam - a_i)^2 / (2 sigma)),   w >= 0
 
-with multipliers a for the margins s = 1 - Zw. The steps are numbered as in docs/mathematics.md:
+with multipliers a for the margins s = 1 - Zw. The steps are numbered as in docs/mathematics:
 
     1.  lam = clip(a + sigma s, 0, c) attains phi(w), whose gradient is g = Lw - Z'lam.
     2.  P(w) and D(lam, y) are bounds, with y = w raised until Ly >= Z'lam.

@@ -16,7 +16,7 @@ Where they do not, an error of 1e-7 can be worth a thousandth of the objective: 
 it has gained at most (`engine.sdp`).
 With equalities and flat cliques no kernel of full rank is feasible:
 `UnfoldingOnFace` is the program on the face that holds all feasible kernels (`papers.unfolding.rigidity`).
-What is certified is still D, at multipliers of the original program (docs/mathematics.md).
+What is certified is still D, at multipliers of the original program (docs/mathematics).
 """
 
 from collections.abc import Callable

@@ -2,7 +2,7 @@
 
 Cliques of points that span fewer dimensions than their size allows (four points in a plane, three on a
 line) are rigid, and give weights w of edges with A*(w) psd and b'w = 0: every feasible kernel is U Z U',
-U a basis of the null space of A*(w) (docs/mathematics.md; facial reduction, Krislock & Wolkowicz 2010).
+U a basis of the null space of A*(w) (docs/mathematics; facial reduction, Krislock & Wolkowicz 2010).
 The ends of an edge far shorter than the others count as a flat clique too: b'w is then next to nothing.
 
 A graph can be more rigid than its cliques. Then no kernel on this face is definite either,
