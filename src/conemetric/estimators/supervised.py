@@ -25,9 +25,9 @@ from ..core.atomic import atomic_fit
 from ..core.sklearn_private import Interval, StrOptions
 from ..core.warn import warn_user
 from ..core.weights import check_range, check_weights, class_factors
+from ..engine.operators import from_pairs
 from ..neighbours.precomputed import precomputed_neighbours
 from ..neighbours.search import neighbours_by_label, sample_rows, sample_size
-from ..operators import from_pairs
 from .base import SOLVER_PARAMETERS, MahalanobisMetric, Seed
 from .checks import WEIGHTS, because
 from .fit_warnings import warn_if_unscaled
