@@ -15,7 +15,9 @@ from conemetric.ranking import choice
 from conemetric.ranking.candidates import Setting, crossed_mix, tuned_mix
 from conemetric.ranking.choice import Choice
 from conemetric.ranking.forms import BilinearForm
+from conemetric.ranking.model import RankingModel
 from conemetric.ranking.program import RankingProgram
+from conemetric.ranking.top_k import search
 
 BOTH = pytest.mark.parametrize("kind", [QueryAdapter, RelevanceMetric])
 D = 40  # more than twice the queries of a fold
@@ -209,3 +211,57 @@ def test_the_program_in_single_precision_does_not_depend_on_the_origin():
     size = abs(here.T).max()
     assert_allclose(here.T, there.T, atol=1e-9 * size)
     assert_allclose(here.prior, there.prior, atol=1e-6 * abs(here.prior).max())
+
+
+FAR = 2.0**13  # where float32 holds multiples of 1 / 256 too
+
+
+def rows_on_a_grid(seed, n_queries, n_documents):
+    rng = np.random.default_rng(seed)
+    return [rng.integers(-512, 512, size=(n, 6)) / 256 for n in (n_queries, n_documents)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "options"), [(QueryAdapter, {"similarity": "inner"}), (RelevanceMetric, {})]
+)
+def test_hard_negatives_in_single_precision_do_not_depend_on_the_origin(kind, options):
+    Q, X = rows_on_a_grid(1, 40, 3000)
+    relevance = [[query, query, 1] for query in range(len(Q))]
+    learned_from = []
+    for shift in (0.0, FAR):
+        documents = (X + shift).astype(np.float32)
+        queries = (Q + (shift if kind is RelevanceMetric else 0.0)).astype(np.float32)
+        model = kind(0.5, n_hard=3, n_random=0, random_state=0, **options)
+        learned_from.append(model.fit(queries, documents, relevance).comparisons_)
+    assert_array_equal(*learned_from)
+
+
+@pytest.mark.parametrize("shortened", [False, True])
+@pytest.mark.parametrize("similarity", ["inner", "euclidean"])
+def test_ranks_in_single_precision_do_not_depend_on_the_origin(similarity, shortened, asarray):
+    Q, X = rows_on_a_grid(2, 40, 3000)
+    map_ = np.linalg.qr(np.random.default_rng(0).normal(size=(6, 6)))[0][: 3 if shortened else 6]
+    document_map = map_ if shortened or similarity == "euclidean" else None
+    model = RankingModel(map_, document_map, similarity, {"embedding": 1.0})
+    found = []
+    for shift in (0.0, FAR):
+        documents = asarray((X + shift).astype(np.float32))
+        moved = shift if similarity == "euclidean" else 0.0
+        found.append(model.rank(asarray((Q + moved).astype(np.float32)), documents, k=20))
+    (here, scores), (there, scores_there) = found
+    assert_array_equal(here, there)
+    shifts = scores_there - scores  # one number for each query
+    if similarity == "inner":
+        mapped = map_ if document_map is None else map_.T @ map_
+        shifts = shifts - (Q @ (map_.T if document_map is None else mapped)).sum(1)[:, None] * FAR
+    assert_allclose(shifts, 0, atol=0.02)
+
+
+def test_products_of_documents_far_from_the_origin_tie_as_near_it(asarray):
+    rng = np.random.default_rng(3)
+    documents = rng.integers(-3, 4, size=(200, 4)).astype(np.float32)
+    queries = rng.integers(-3, 4, size=(10, 4)).astype(np.float32)
+    ties = np.arange(200)
+    near = search(asarray(queries), asarray(documents), 50, "inner", ties=ties)
+    far = search(asarray(queries), asarray(documents + 1000), 50, "inner", ties=ties)
+    assert_array_equal(to_numpy(near.documents), to_numpy(far.documents))

@@ -12,7 +12,7 @@ import tracemalloc
 import numpy as np
 import pandas
 import pytest
-from safetensors.numpy import save
+from safetensors.numpy import load_file, save
 from sklearn.base import clone
 from sklearn.datasets import load_iris
 from sklearn.decomposition import PCA
@@ -52,6 +52,16 @@ def file(tmp_path, fitted):
     path = tmp_path / "metric.safetensors"
     save_metric(path, fitted, feature_names=NAMES, notes={"rows": 150})
     return path
+
+
+def test_one_metric_gives_one_file(tmp_path, fitted):
+    """Safetensors alone writes its metadata in an order that changes from call to call."""
+    contents = set()
+    for number in range(20):
+        save_metric(tmp_path / f"{number}.safetensors", fitted, feature_names=NAMES)
+        contents.add((tmp_path / f"{number}.safetensors").read_bytes())
+    assert len(contents) == 1
+    assert load_file(tmp_path / "0.safetensors").keys() == {"components", "offset"}
 
 
 def test_what_is_saved_comes_back(file, fitted):

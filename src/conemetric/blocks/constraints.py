@@ -13,7 +13,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..constraints.in_memory import ConstraintsInMemory, check_pairs, check_similar, check_triplets
+from ..constraints.in_memory import (
+    ConstraintsInMemory,
+    check_pairs,
+    check_similar,
+    check_triplets,
+    unmarked,
+)
 from ..core.arrays import float64, is_dask, like
 from ..core.extras import require
 from ..core.vectors import same
@@ -80,6 +86,10 @@ class ConstraintsInBlocks:
         index = self.over(function)
         if not self.space.sum(len, index):
             return None
+        return _without_empty_blocks(replace(self, index=index, similar=None, weights=None))
+
+    def without(self, marked: BlockVector) -> "ConstraintsInBlocks":
+        index = self.space.map(unmarked, self.index, marked)
         return _without_empty_blocks(replace(self, index=index, similar=None, weights=None))
 
     def operator(self, make: Callable, coordinates: Coordinates) -> BlockOperator:

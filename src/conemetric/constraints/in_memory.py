@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from ..core.arrays import arange, like, namespace, refuse_masked, to_numpy, unique_rows
+from ..core.arrays import arange, like, namespace, refuse_masked, to_index, to_numpy, unique_rows
 from ..core.sparse_rows import SparseRows
 from ..core.vectors import ARRAYS, VectorSpace
 from ..engine.operators.base import Operator
@@ -88,9 +88,18 @@ class ConstraintsInMemory:
         index = self.over(function)
         return replace(self, index=index, similar=None, weights=None) if len(index) else None
 
+    def without(self, marked: Any) -> "ConstraintsInMemory":
+        """The same points without the constraints ``marked`` by a number above 0, without weights."""
+        return replace(self, index=unmarked(self.index, marked), similar=None, weights=None)
+
     def operator(self, make: Callable, coordinates: Coordinates) -> Operator:
         """The operator ``make(points, index)`` over the points in these coordinates."""
         return make(coordinates.points, self.index)
+
+
+def unmarked(index: Any, marked: Any) -> Any:
+    """The rows of ``index`` that are not ``marked`` by a number above 0."""
+    return index[like(to_index(marked <= 0), index)]
 
 
 def triplets_from_labels(X: Any, y: Any, n_targets: int = 3, n_impostors: int | str = 3) -> Any:

@@ -142,8 +142,6 @@ class RankingEstimator(CertifiedEstimator, metaclass=ABCMeta):
         names = self._column_names if self._later.normalization else ()
         scores = picked(scores, names, self._column_names) or None
         data = self._validate(queries, documents, relevance, scores)
-        if data.columns:
-            data.columns.tried(self._later.normalization)  # refuses columns that it does not suit
         known, program = self._remembered.comparisons, RankingProgram(self._form)
         made = program.comparisons(data, self._later, self._draw(), known)
         later = Remembered.of(data, made, np.zeros(len(made.triplets)))
@@ -298,7 +296,8 @@ class RankingEstimator(CertifiedEstimator, metaclass=ABCMeta):
         if scores is not None:
             columns = check_scores(scores, len(queries), len(documents)).select(answered)
             columns = columns.listed_by(target, None if reset else self.model_.window)
-            columns.tried(self.normalization)
+            if reset:  # feedback, like serving, takes whatever scores come
+                columns.tried(self.normalization)
         judged = judgements.select(answered)
         return TrainingData(queries[answered], documents, judged, columns, self._form.prepared)
 

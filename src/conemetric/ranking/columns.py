@@ -2,7 +2,8 @@
 
 A column lists the documents it has scores for, for each query; 0 if not listed. Its normalisation:
 
-    raw       the score itself
+    raw       the score itself; columns with negative scores are not learned in it, because a
+              document that is not listed counts 0, but a model learned in it ranks by those too
     range     (score - least) / (largest - least) of the query's list
     spread    (score - least) / standard deviation of the query's list
 
@@ -25,6 +26,7 @@ from .judgements import Judgements, ListedDocuments, check_shape
 from .top_k import Found, Ranking, best_of
 
 AUTO = "auto"  # the best of them on held-out queries
+LARGEST = np.finfo(np.float64).max
 EMBEDDING = "embedding"  # the name of the embedding's own scores among the weights
 
 
@@ -91,6 +93,8 @@ class Columns(ListedDocuments):
         for c, column in enumerate(self.raw.T):
             listed = ~np.isnan(column)
             query, score, n = self.query[listed], column[listed], self.n_queries
+            if abs(score).max(initial=0.0) > LARGEST / 2:  # differences would overflow
+                score = score / 4
             least, largest = np.full(n, np.inf), np.full(n, -np.inf)
             np.minimum.at(least, query, score)
             np.maximum.at(largest, query, score)
@@ -182,7 +186,10 @@ class Pool:
         if how is not None and self.columns is not None:
             rows = self.columns.rows(how)
             weights = np.broadcast_to(weights, (len(rows), rows.shape[2]))
-            scores[:, : rows.shape[1]] += (rows @ weights[..., None])[..., 0]
+            bound = np.finfo(scores.dtype).max / 2
+            with np.errstate(over="ignore"):  # a score of -1e308 is the last, not missing
+                counted = (rows @ weights[..., None])[..., 0]
+                scores[:, : rows.shape[1]] += np.clip(counted, -bound, bound)
         if excluded is not None:
             none |= excluded.holds(self.documents)
         return best_of(np.where(none, -np.inf, scores), self.documents, self.ties, k)

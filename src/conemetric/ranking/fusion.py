@@ -52,8 +52,8 @@ class Fusion:
         """
         check_depth(k)
         used = {name: weight for name, weight in self.weights.items() if weight}
-        columns, (how,) = _prepared(picked(scores, used, self.weights), self.normalization)
-        return _pool(columns).rank(how, np.array([*used.values()]), k)
+        columns = _checked_columns(picked(scores, used, self.weights))
+        return _pool(columns).rank(self.normalization, np.array([*used.values()]), k)
 
 
 def fuse(scores: Mapping[str, Any], relevance: Any, *, normalization: str = AUTO) -> Fusion:
@@ -91,7 +91,8 @@ def fuse(scores: Mapping[str, Any], relevance: Any, *, normalization: str = AUTO
     >>> sorted(fusion.weights), fusion.rank(columns, k=3)[0].shape
     (['bm25', 'dense'], (30, 3))
     """
-    columns, kinds = _prepared(scores, normalization)
+    columns = _checked_columns(scores)
+    kinds = columns.tried(normalization)
     judgements = check_relevance(relevance, columns.n_queries, columns.n_documents)
     answered = np.flatnonzero(judgements.n_relevant > 0)
     columns, judgements = columns.select(answered), judgements.select(answered)
@@ -151,11 +152,13 @@ def reciprocal_ranks(column: Any, shift: float = RANK_SHIFT) -> sparse.csr_array
     return sparse.csr_array((1 / (shift + ranks), column.indices, column.indptr), column.shape)
 
 
-def _prepared(scores, normalization):
-    """Columns, all of them sparse matrices of one shape, and the normalisations to try."""
-    first = next(iter(scores.values()), None) if isinstance(scores, Mapping) else None
-    columns = check_scores(scores, *getattr(first, "shape", (0, 0)))
-    return columns, columns.tried(normalization)
+def _checked_columns(scores):
+    """Validated columns, all of them sparse matrices of the shape of the first."""
+    shape = (0, 0)
+    if isinstance(scores, Mapping):
+        first = next(iter(scores.values()), None)
+        shape = getattr(first, "shape", shape)
+    return check_scores(scores, *shape)
 
 
 def _pool(columns):

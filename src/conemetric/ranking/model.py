@@ -6,12 +6,12 @@ from typing import Annotated, Any, Self
 import numpy as np
 from sklearn.utils.validation import check_array
 
-from ..core.arrays import is_torch, like, namespace, refuse_masked, to_numpy
+from ..core.arrays import float64, is_torch, like, namespace, refuse_masked, to_numpy
 from ..core.fields import ArrayField, Named, Number, Stored, Text, expect
 from ..estimators.validation import FLOATS, check_tensor
 from .columns import EMBEDDING, Pool, check_scores, picked
 from .engines import ENGINES, NORMALIZATIONS, SIMILARITIES
-from .top_k import Ranking, check_depth, search, tie_ranks, unit_rows
+from .top_k import Ranking, centred_if_far, check_depth, search, tie_ranks, unit_rows
 
 
 @dataclass(frozen=True)
@@ -96,22 +96,41 @@ class RankingModel(Stored):
         if used and self.normalization is not None:
             columns = check_scores(scores, len(queries), len(documents))
             columns = columns.listed_by(self.target, self.window)
-            columns.tried(self.normalization)  # refuses columns that it does not suit
         ties = tie_ranks(documents)
-        if self.similarity == "cosine":
-            queries, documents = unit_rows(queries), unit_rows(documents)
-        queries = _mapped(queries, self.query_map, "queries")
-        documents = _mapped(documents, self.document_map, "documents")
+        queries, documents, centre = self._mapped_points(queries, documents)
         if queries.shape[1] != documents.shape[1]:
             raise ValueError(
                 f"documents has {documents.shape[1]} features, but mapped queries have "
                 f"{queries.shape[1]}; map the documents as when the ranking was learned."
             )
         listed, depth = (columns.listed, columns.depth(k)) if columns else (None, k)
-        found = search(queries, documents, depth, self.similarity, listed=listed, ties=ties)
+        found = search(
+            queries, documents, depth, self.similarity, listed=listed, ties=ties, centre=centre
+        )
         weights = np.array([self.weights[name] for name in (columns.names if columns else ())])
         pool, k = Pool.of(columns, [found], ties), min(k, len(documents))
         return pool.rank(self.normalization, weights, k, self.weights[EMBEDDING])
+
+    def _mapped_points(self, queries, documents):
+        """Queries and documents after their maps; and, of inner products, what was subtracted from
+        the mapped documents, or None.
+
+        Rows far from the origin are centred before the map, which would round away what differs
+        among them, unless the order of the documents depends on the origin.
+        """
+        if self.similarity == "cosine":
+            queries, documents = unit_rows(queries), unit_rows(documents)
+        centre = None
+        if self.similarity == "inner":
+            documents, centre = centred_if_far(documents)
+        elif self.similarity == "euclidean" and self.query_map is self.document_map:
+            documents, moved = centred_if_far(documents)
+            queries = queries if moved is None else queries - moved
+        queries = _mapped(queries, self.query_map, "queries")
+        documents = _mapped(documents, self.document_map, "documents")
+        if centre is not None:
+            centre = _mapped(float64(centre)[None], self.document_map, "documents")[0]
+        return queries, documents, centre
 
     def state(self) -> dict[str, Any]:
         """JSON values and arrays that hold it; `from_state` inverts it."""

@@ -5,7 +5,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..core.arrays import is_torch, like, namespace, on_device, to_index, to_numpy, zeros
+from ..core.arrays import (
+    float64,
+    is_torch,
+    like,
+    namespace,
+    on_device,
+    to_index,
+    to_numpy,
+    zeros,
+)
 from ..core.compiled import jit
 from ..core.slices import slices
 from ..core.threads import threaded
@@ -13,6 +22,11 @@ from ..neighbours.ties import row_keys
 from .engines import SIMILARITIES
 
 AT_ONCE_ON_DEVICE = 1 << 27  # scores held there: all documents are read again for each part
+# documents whose mean is this many times as far from the origin as they spread are centred before
+# they are multiplied: products would lose a decimal digit or more. Nearer ones are not, which saves
+# a copy of them.
+FAR = 10.0
+SAMPLED_FOR_CENTRE = 1 << 16  # documents, evenly spaced, from which mean and spread are estimated
 Ranking = tuple[np.ndarray, np.ndarray]  # documents (n, k), best first, and their scores
 
 
@@ -33,6 +47,7 @@ def search(
     excluded: tuple[np.ndarray, np.ndarray] | None = None,
     listed: np.ndarray | None = None,
     ties: np.ndarray | None = None,
+    centre: Any = None,
 ) -> Found:
     """The ``k`` nearest documents of every query, nearest first, in the library of the queries,
     and their scores: products, or minus squared distances. Ties are decided by `neighbours.ties`.
@@ -40,13 +55,21 @@ def search(
     ``excluded = (start, document)`` leaves out ``document[start[i]:start[i + 1]]`` for query i
     (integer arrays on the host). ``listed`` (n, L; -1 for none) are documents of which the scores
     are wanted and which are not searched; ``ties`` are `tie_ranks` computed before.
+
+    Where documents lie far from the origin, products are those of centred documents, and the
+    scores are in float64: the order does not depend on where the origin of the documents lies.
+    ``centre`` is what a caller has subtracted from all documents already.
     """
     xp, shape = namespace(queries, documents), (len(queries), min(k, len(documents)))
+    if similarity == "inner" and centre is None:
+        documents, centre = centred_if_far(documents)
+    left, right, shift = _as_products(queries, documents, similarity)
+    if centre is not None:
+        shift = shift + float64(queries) @ float64(centre)
     found = xp.empty(shape, dtype=xp.int64, device=queries.device)
-    values = xp.empty(shape, dtype=documents.dtype, device=queries.device)
+    values = xp.empty(shape, dtype=shift.dtype, device=queries.device)
     ties = like(tie_ranks(documents) if ties is None else ties, found)
     order = ties.argsort() if is_torch(found) else None  # the host compares ranks
-    left, right, shift = _as_products(queries, documents, similarity)
     scored = np.full((len(queries), 0) if listed is None else listed.shape, -np.inf)
     for rows in slices(len(left), len(right), AT_ONCE_ON_DEVICE if on_device(left) else None):
         scores = left[rows] @ right.T
@@ -100,6 +123,24 @@ def centre_of(X: Any) -> Any:
     than the rows spread, and they would not be centred. Rows less it lose nothing by rounding.
     """
     return like(X.mean(0, dtype=namespace(X).float64), X)
+
+
+def centred_if_far(documents: Any) -> tuple[Any, Any]:
+    """The documents less a point near their mean, and that point, if their mean is far from the
+    origin (`FAR`); else the documents as they are, and None.
+
+    The point is a multiple of a power of two below the spread, so that subtracting it is exact and
+    scores that were equal stay equal.
+    """
+    sample = documents[:: -(-len(documents) // SAMPLED_FOR_CENTRE)]
+    mean = float64(centre_of(sample))
+    spread = float(((sample - like(mean, sample)) ** 2).sum(1).mean()) ** 0.5
+    length = float((mean**2).sum()) ** 0.5
+    if not 0 < FAR * spread < length:
+        return documents, None
+    step = 2.0 ** np.floor(np.log2(spread / len(mean) ** 0.5))
+    centre = like((mean / step).round() * step, documents)
+    return documents - centre, centre
 
 
 def unit_rows(X: Any) -> Any:

@@ -25,6 +25,7 @@ from ..engine.certificate import Certificate, Status
 
 MAX_BYTES = 4 << 30  # of a file: enough for 20,000 x 20,000 in float64
 MAX_HEADER = 32 << 20  # characters
+LENGTH_BYTES = 8  # of a safetensors header's length, and of its alignment
 READ = 1 << 20  # numbers read at a time for the checksum
 NUMBERS = ("F32", "F64", "I64", "U64", "I32", "U8", "BOOL")  # types of the arrays of a state
 TENSOR, FLOAT, ORDER = "$tensor", "$float", "order"  # keys of what stands for a value
@@ -71,8 +72,25 @@ def write_state(path: AnyPath, kind: str, version: int, state: dict[str, Any]) -
         ) from error
     _parse(text, path)  # an error now rather than at loading
     metadata = {"conemetric": text, "sha256": digest(text, arrays)}
-    with atomic_path(path) as temporary:
-        temporary.write_bytes(to_safetensors(arrays, metadata))
+    header, rest = _in_fixed_order(to_safetensors(arrays, metadata))
+    with atomic_path(path) as temporary, temporary.open("wb") as file:
+        file.write(header)
+        file.write(rest)
+
+
+def _in_fixed_order(file):
+    """A safetensors ``file`` as its header, with sorted keys, and the bytes after it.
+
+    Safetensors writes the metadata in random order, so that one metric gave two different files. A
+    file is the length of the header in 8 bytes, the header padded with spaces, and the arrays,
+    whose places are counted from the end of the header.
+    """
+    start = LENGTH_BYTES + int.from_bytes(file[:LENGTH_BYTES], "little")
+    values = json.loads(file[LENGTH_BYTES:start])
+    text = json.dumps(values, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    header = text.encode()
+    header += b" " * (-len(header) % LENGTH_BYTES)  # arrays begin at a multiple of 8
+    return len(header).to_bytes(LENGTH_BYTES, "little") + header, memoryview(file)[start:]
 
 
 def read_state(path: AnyPath, kind: str, newest: int) -> Any:

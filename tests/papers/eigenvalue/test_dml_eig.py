@@ -61,6 +61,39 @@ def test_bad_pairs_are_refused(arguments, message):
         DMLEig().fit(IRIS, **arguments)
 
 
+@pytest.mark.parametrize("apart", [1e-15, 1e-12, 1e-10, 1e-9, 1e-8])
+@pytest.mark.parametrize("units", [1.0, 1e-9])
+@pytest.mark.parametrize("partitions", [0, 2])
+def test_rows_of_different_classes_that_coincide_up_to_rounding_decide_nothing(
+    apart, units, partitions
+):
+    """Before, the metric was zero. Units of a feature do not matter: rows that differ in a small one
+    alone are no copies.
+    """
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(40, 4)), np.arange(40) % 2
+    X[:, 0] *= units
+    X[1] = X[0] + apart * rng.normal(size=4) * [units, 1, 1, 1]
+    X[3] = X[2] + [0.5 * units, 0, 0, 0]
+    if partitions:
+        array = pytest.importorskip("dask.array")
+        rows = [array.from_array(part, chunks=40 // partitions) for part in (X, y)]
+    else:
+        rows = X, y
+    with pytest.warns(UserWarning, match="of the .* dissimilar pairs coincide up to rounding"):
+        metric = DMLEig(n_impostors=1).fit(*rows)
+    known = DMLEig(n_impostors=1).fit(X, y)
+    distances = known.pair_distance(X[known.pairs_[~known.similar_]])
+    assert np.sort(distances)[2] > 1e-2 * np.median(distances)  # the others are kept apart
+    certificate = metric.certificate_
+    d = X[1] - X[0]
+    optimum = d @ np.linalg.solve(known.similar_scatter_, d)
+    assert certificate.primal >= -optimum * (1 + 1e-3)
+    assert optimum * (1 - 1e-6) <= -certificate.dual <= 2 * optimum + 1e-28
+    assert certificate.relative_gap <= 1
+    assert metric.objective_ == -certificate.primal
+
+
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize("apart", [1e-3, 1e-5, 1e-7, 1e-8, 1e-9])
 @pytest.mark.parametrize("shift", [0.0, 100.0])

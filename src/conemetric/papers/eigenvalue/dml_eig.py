@@ -4,7 +4,7 @@ from dataclasses import KW_ONLY, dataclass, replace
 from numbers import Real
 from typing import Any, ClassVar, Self
 
-from ...core.arrays import is_dask, like, to_index
+from ...core.arrays import is_dask, like
 from ...core.atomic import atomic_fit
 from ...core.sklearn_private import Interval
 from ...core.warn import warn_user
@@ -88,7 +88,9 @@ class DMLEig(EigenvalueMetric):
         ``transform(X) = X @ components_.T``; M = ``components_.T @ components_``.
     objective_ : float
         The smallest squared distance of a dissimilar pair. 0 if one such pair coincides:
-        every metric is then optimal, and the learned one is that of the other pairs.
+        every metric is then optimal, and the learned one is that of the other pairs. So it is
+        if a pair coincides up to rounding, which a warning says; `certificate_` then has the
+        gap of that metric, and a bound from the closest pair.
     certificate_ : Certificate
         Of a maximisation, so both signs are changed: ``primal = -objective_``, and ``-dual``
         is a proven upper bound on the optimum.
@@ -190,20 +192,31 @@ class DMLEig(EigenvalueMetric):
             )
         whitened, self.similar_scatter_ = given.whitened(_similar_pairs, self.ridge)
         problem = DMLEigProgram(dissimilar.operator(from_pairs, whitened), given.dtype)
-        if not n_coinciding:
+        near = problem.nearly_coinciding()
+        n_near = int(dissimilar.space.sum(weighted_sum, near))
+        apart = dissimilar.without(near) if 0 < n_near < n_pairs else None
+        if apart is None:
             result = self._solve(problem, whitened, given.dtype)
         else:
+            rest = DMLEigProgram(apart.operator(from_pairs, whitened), given.dtype)
+            result = self._solve(rest, whitened, given.dtype)
+        if n_coinciding:
             warn_user(
                 f"{n_coinciding} of the {n_pairs} dissimilar pairs join coinciding points, so the "
                 "optimum is 0 for any metric; the one returned is that of the other pairs. Drop "
                 "contradicting duplicates from X to certify it."
             )
-            apart = dissimilar.narrowed(_apart)
-            assert apart is not None
-            rest = DMLEigProgram(apart.operator(from_pairs, whitened), given.dtype)
-            result = self._solve(rest, whitened, given.dtype)
             zero = Certificate.from_bounds(Bounds(0.0, 0.0), result.status)
             result = replace(result, dual_point=coincide, certificate=zero)
+        elif apart is not None:
+            warn_user(
+                f"{n_near} of the {n_pairs} dissimilar pairs coincide up to rounding, so the optimum "
+                "is that of the closest of them, nearly 0; the metric returned is that of the other "
+                "pairs. Drop such pairs, or rows that are nearly copies, to certify it."
+            )
+            bounds, closest = problem.certify_by_closest(result.primal_point)
+            certificate = Certificate.from_bounds(bounds, result.status).judged(self.tol)
+            result = replace(result, dual_point=closest, certificate=certificate)
         if given.row_numbers is not None:
             self.pairs_, self.similar_ = given.row_numbers, given.similar
             self.multipliers_ = result.dual_point
@@ -237,7 +250,3 @@ def _coincide(points, index, similar):
     """1 for each pair of coinciding points, else 0."""
     operator = from_pairs(points, index)
     return like(operator.combine(operator.pair_lengths) == 0, operator.reference)
-
-
-def _apart(points, index, similar):
-    return index[like(to_index(_coincide(points, index, similar) == 0), index)]

@@ -19,7 +19,7 @@ from typing import Self
 import numpy as np
 
 from ...core import spectral
-from ...core.arrays import Array, Arrays, DType, Values, float64, identity, zeros
+from ...core.arrays import Array, Arrays, DType, Values, float64, identity, like, zeros
 from ...core.vectors import Reduction, clipped, greatest, minus_least, total
 from ...engine.certificate import Bounds
 from ...engine.losses import weighted_sum
@@ -187,6 +187,36 @@ class DMLEigProgram(EigenvalueProgram):
     def scaled(self, primal_point: Array) -> Array:
         return primal_point / (primal_point * primal_point).sum() ** 0.5
 
+    def _largest_square(self) -> float:
+        """The largest squared length of a whitened point, in float64."""
+        A = self.exact_operator
+        return A.space.max(largest_square, A.blocks)
+
+    def nearly_coinciding(self) -> Array:
+        """1 for each pair whose length is lost in sums over all pairs even in float64, else 0.
+
+        Lengths are whitened ones: those of features, by a fixed threshold, would count pairs that
+        differ in small units only.
+        """
+        lengths = self.exact._squared_lengths()
+        limit = NEAR * self.exact_operator.eps * self._largest_square()
+        return self.exact_operator.space.map(at_most, lengths, limit=limit)
+
+    def certify_by_closest(self, primal_point: Array) -> tuple[Bounds, Array]:
+        """Bounds of a point, the lower one from the closest pair alone; and its multipliers.
+
+        No metric keeps that pair farther apart than the one made for it, whose value is the square
+        of its length. Rounding of the whitened points, which may be all that the length is, is added.
+        """
+        exact = self.exact
+        lengths = exact._squared_lengths()
+        least = -exact.operator.space.max(minus_least, lengths)
+        closest = exact.operator.space.map(at_most, lengths, limit=least)
+        value, _, violation = self.certify(primal_point, closest)
+        rounding = exact.operator.eps * self._largest_square() ** 0.5  # of either end of the pair
+        longest = least**0.5 + 2 * rounding
+        return Bounds(value, -(longest**2), violation), closest
+
     def certify(self, primal_point: Array, dual_point: Point) -> Bounds:
         """Of the point as it is, whose trace t may be rounded: a, not a / t."""
         L = float64(primal_point)
@@ -244,6 +274,11 @@ class MMMFProgram(EigenvalueProgram):
 def largest_ratio(u: Array, slack_penalty: Values) -> Array:
     """max_r u_r / c_r."""
     return (u / slack_penalty).max()
+
+
+def at_most(lengths: Array, limit: float) -> Array:
+    """1 for each length up to ``limit``, else 0."""
+    return like(lengths <= limit, lengths)
 
 
 def largest_square(operator: DifferenceOperator) -> Array:
