@@ -38,9 +38,10 @@ from ..tables.encoder import TableEncoder
 from .blend import Blended
 from .candidates import PLAIN, families
 from .choice import choose, draw_landmarks
+from .explaining import reasons
 from .kernel import KernelRule
-from .parts import Blend, Explanation, Part
-from .rule import Judge, Training, Trial, mapped
+from .parts import Blend, Decided, Explanation, Part
+from .rule import WAYS_TO_EXPLAIN, Judge, Training, Trial, mapped
 from .rules import RULES
 
 # rows up to which one BLAS thread is fastest: 1,500 x 20 takes 3.0 s with one and 6.0 with two on two
@@ -370,7 +371,9 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
 
     def _scores(self, X: Rows) -> np.ndarray:
         """Scores (n, n_targets) of new rows, on the host."""
-        X = self._scaled(X)
+        return self._scores_of_scaled(self._scaled(X))
+
+    def _scores_of_scaled(self, X: Array) -> np.ndarray:
         parts = self.blend_.parts
         return np.sum([p.weight * p.fitted.scores(mapped(X, p.L)) for p in parts], axis=0)
 
@@ -399,10 +402,14 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
         return n
 
     @abstractmethod
-    def _direction(self, X: Rows) -> np.ndarray:
-        """What an explanation is of: (n_queries, n_targets), or one for all queries."""
+    def _direction(self, scores: np.ndarray) -> np.ndarray:
+        """What an explanation of these scores is of: (n_queries, n_targets)."""
 
-    def explain(self, X: Rows, n: int = 5) -> Explanation:
+    @abstractmethod
+    def _answers(self, scores: np.ndarray, alpha: float) -> dict[str, np.ndarray]:
+        """What scores (n, n_targets) of new rows say, by the attribute of `Decided`."""
+
+    def explain(self, X: Rows, n: int = 5, *, by: str = "terms") -> Explanation:
         """The training rows that decided for the predicted class against the next, or that moved the
         predicted number away from the mean of y.
 
@@ -411,27 +418,56 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
         X : array-like, sparse matrix or tensor (n_queries, n_features)
         n : int, default=5
             Training rows per query.
+        by : {"terms", "targets"}, default="terms"
+            The score of a kernel fit is a sum over training rows: each adds its coefficient times
+            its similarity to the query. "terms" names the rows with the largest terms, in the time
+            that predictions take. "targets" names the rows whose class or number counts most: the
+            score is also a sum of targets, with weights that are large for the nearest rows. They
+            take a decomposition of the kernel matrix of all training rows (some seconds and
+            200 MB for 5,000, time by their cube), which must not be landmarks. The two are the same
+            for votes of neighbours.
 
         Returns
         -------
         Explanation
         """
-        if not isinstance(n, Integral) or n < 1:
-            raise ValueError(f"n={n!r} must be an integer, at least 1: the training rows to name.")
-        direction = self._direction(X)
-        X, known = self._scaled(X), arrays.to_numpy(self._kept.Z)
-        moved = np.zeros((len(X), len(known)))
-        with _threads_for(len(known)):
-            for part in self.blend_.parts:
-                contributions = part.fitted.contributions(mapped(X, part.L), direction)
-                moved[:, part.places] += part.weight * contributions
-        top = np.argsort(-abs(moved), axis=1, kind="stable")[:, : min(n, len(known))]
-        total = abs(moved).sum(1, keepdims=True)
-        shares = np.take_along_axis(moved, top, axis=1) / np.where(total > 0, total, 1)
-        difference = arrays.to_numpy(X)[:, None, :] - known[top]
-        near = np.sum([p.weight * p.nearness(difference, known) for p in self.blend_.parts], axis=0)
-        by_column = near if self.encoder_ is None else self.encoder_.by_column(near)
-        return Explanation(self._given[top], shares, by_column)
+        _check_explanation("n", n, by, least=1)
+        X = self._scaled(X)
+        return self._explained(X, self._scores_of_scaled(X), n, by)
+
+    def decide(self, X: Rows, *, alpha: float = 0.1, n_rows: int = 0, by: str = "terms") -> Decided:
+        """Everything about new rows at once, from scores that are computed once: what ``predict``,
+        ``predict_proba``, ``predict_set`` or ``predict_interval``, and ``explain`` return.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or tensor (n, n_features)
+        alpha : float, default=0.1
+            Fraction of rows whose set or interval may miss the true value. There are neither if too
+            few rows were held out in ``fit`` to promise anything (``n_held_out_`` is 0).
+        n_rows : int, default=0
+            Training rows to name for each row; 0 explains nothing.
+        by : {"terms", "targets"}, default="terms"
+            How they are chosen, as in ``explain``.
+
+        Returns
+        -------
+        Decided
+        """
+        _check_explanation("n_rows", n_rows, by, least=0)
+        X = self._scaled(X)
+        scores = self._scores_of_scaled(X)
+        explanation = self._explained(X, scores, n_rows, by) if n_rows else None
+        return Decided(explanation=explanation, **self._answers(scores, alpha))
+
+    def _explained(self, X: Array, scores: np.ndarray, n: int, by: str) -> Explanation:
+        """`Explanation` of scaled rows with these scores."""
+        with _threads_for(len(self._kept.Y)):
+            found = reasons(self.blend_.parts, self._kept, X, self._direction(scores), n=n, by=by)
+        nearness = found.nearness
+        if self.encoder_ is not None:
+            nearness = self.encoder_.by_column(nearness)
+        return Explanation(self._given[found.rows], found.shares, nearness)
 
     def _is_auto(self) -> bool:
         return isinstance(self.metric, str) and self.metric == "auto"
@@ -530,6 +566,16 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
             restored = fields.labels_from_state if isinstance(declared, fields.Labels) else float
             setattr(estimator, name, restored(state[name.strip("_")]))
         return estimator
+
+
+def _check_explanation(name: str, n: int, by: str, least: int) -> None:
+    """Refuse a number of rows, or a way to choose them, that cannot be explained by."""
+    if not isinstance(n, Integral) or n < least:
+        raise ValueError(
+            f"{name}={n!r} must be an integer, at least {least}: the training rows to name."
+        )
+    if by not in WAYS_TO_EXPLAIN:
+        raise ValueError(f"by={by!r} must be one of {', '.join(map(repr, WAYS_TO_EXPLAIN))}.")
 
 
 def _threads_for(n_rows: int) -> AbstractContextManager[None]:

@@ -312,7 +312,7 @@ class MetricClassifier(ClassifierMixin, MetricDecision):
     def predict_proba(self, X: Rows) -> np.ndarray:
         """Probabilities (n, n_classes), calibrated on held-out rows."""
         check_is_fitted(self)
-        return softmax(self.temperature_ * self._scores(X), axis=1)
+        return self._probabilities(self._scores(X))
 
     def predict_set(self, X: Rows, alpha: float = 0.1) -> np.ndarray:
         """Sets of classes that hold the true one with probability 1 - alpha.
@@ -336,6 +336,11 @@ class MetricClassifier(ClassifierMixin, MetricDecision):
         -------
         array of bool (n, n_classes)
         """
+        self.held_out_for(alpha)
+        return self._sets(self.predict_proba(X), alpha)
+
+    def _sets(self, probability: np.ndarray, alpha: float) -> np.ndarray:
+        """The sets of rows with these probabilities; a warning where unseen classes are common."""
         n = self.held_out_for(alpha)
         if self.unseen_ > alpha:
             warn_user(
@@ -344,11 +349,20 @@ class MetricClassifier(ClassifierMixin, MetricDecision):
                 f"sets cannot hold the true class with probability {1 - alpha:g}: give more rows, or "
                 "pool rare classes."
             )
-        probability = self.predict_proba(X)
         as_low = np.searchsorted(self._held_out, probability, side="right")
         included = (1 + as_low) / (n + 1) > alpha
         included[np.arange(len(probability)), probability.argmax(1)] = True
         return included
+
+    def _answers(self, scores: np.ndarray, alpha: float) -> dict[str, np.ndarray]:
+        probabilities = self._probabilities(scores)
+        answers = {"values": self.classes_[scores.argmax(1)], "probabilities": probabilities}
+        if self.n_held_out_:
+            answers["sets"] = self._sets(probabilities, alpha)
+        return answers
+
+    def _probabilities(self, scores: np.ndarray) -> np.ndarray:
+        return softmax(self.temperature_ * scores, axis=1)
 
     _evidence = DecisionEvidence
     _own_fields = {
@@ -357,8 +371,8 @@ class MetricClassifier(ClassifierMixin, MetricDecision):
         "unseen_": fields.Number(0, 1),
     }
 
-    def _direction(self, X: Rows) -> np.ndarray:
-        first, second = np.argsort(-self._scores(X), axis=1, kind="stable")[:, :2].T
+    def _direction(self, scores: np.ndarray) -> np.ndarray:
+        first, second = np.argsort(-scores, axis=1, kind="stable")[:, :2].T
         units = np.eye(len(self.classes_))
         return units[first] - units[second]
 

@@ -97,17 +97,30 @@ class FittedKernel:
         """The sum at each row."""
         return to_numpy(self.model(like(Z, self.model.points)))
 
-    def contributions(self, Z: Array, direction: np.ndarray) -> np.ndarray:
-        """Weight of each row in the smoother times its target; of landmarks, their terms."""
-        model = self.model
-        across = model.kernel(like(Z, model.points))
-        if model.landmarks:
-            return to_numpy(across) * (direction @ to_numpy(model.coefficients).T)
-        # f(x) - c = k(x)'(K + ridge W^-1)^-1 (y - c): the weights of the smoother are large for
-        # near rows, the coefficients of the kernels for rows with a large residual
-        ridge = like(self.rule.ridge / self.rows.weights, across)
-        influence = kernel_ridge.ridge_solve(model.kernel(model.points), ridge, across.T)
-        return to_numpy(influence).T * (direction @ (self.rows.Y - to_numpy(model.offset)).T)
+    def contributions(self, Z: Array, direction: np.ndarray, by: str) -> np.ndarray:
+        """The term of each row, or the weight of its target in the score times that target."""
+        kernel = self.model.kernel(like(Z, self.model.points))
+        if by == "terms":
+            return to_numpy(kernel) * (direction @ to_numpy(self.model.coefficients).T)
+        return self._target_weights(kernel) * (
+            direction @ (self.rows.Y - to_numpy(self.model.offset)).T
+        )
+
+    def _target_weights(self, kernel: Array) -> np.ndarray:
+        """How much each target counts in the score of new rows with these kernel values (n, n_kept).
+
+        The score is f(x) = c + k(x)'(K + ridge W^-1)^-1 (y - c), so the weights of the targets are
+        k(x)'(K + ridge W^-1)^-1: large for rows near x, while terms are large for rows that are both
+        near x and hard to fit. They take a decomposition of the kernel matrix.
+        """
+        if self.model.landmarks:
+            raise ValueError(
+                "by='targets' needs a kernel sum over all training rows, and this one is over "
+                f"{len(self.model.points):,} landmarks; pass by='terms'."
+            )
+        ridges = like(self.rule.ridge / self.rows.weights, kernel)
+        solved = kernel_ridge.ridge_solve(self.model.kernel(self.model.points), ridges, kernel.T)
+        return to_numpy(solved).T
 
     def state(self) -> fields.State:
         """The sum without its points, which are training rows."""

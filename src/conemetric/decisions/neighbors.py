@@ -100,8 +100,8 @@ class FittedVote:
         near, distances = self._nearest(Z)
         return self.rule.mean(distances, self.rows.Y[near], self.rows.weights[near])
 
-    def contributions(self, Z: Array, direction: np.ndarray) -> np.ndarray:
-        """Share of each row in the vote, times its target."""
+    def contributions(self, Z: Array, direction: np.ndarray, by: str) -> np.ndarray:
+        """Share of each row in the vote, times its target: the terms of a vote are its targets."""
         near, distances = self._nearest(Z)
         influence = np.zeros((len(Z), len(self.rows.Y)))
         shares = self.rule.shares(distances, self.rows.weights[near])

@@ -20,6 +20,10 @@ from ..solvers.base import Certificate
 if TYPE_CHECKING:
     from .held_out import HeldOut
 
+# What `explain` names of each training row: its term in the sum that is the score, or how much its
+# target counts in the score.
+WAYS_TO_EXPLAIN = ("terms", "targets")
+
 
 class Training(NamedTuple):
     """Rows in a metric, with what a rule learns from them."""
@@ -61,9 +65,9 @@ class FittedRule(Protocol):
     def scores(self, Z: Array) -> np.ndarray:
         """Scores (n, n_targets) of new rows in the same metric, on the host."""
 
-    def contributions(self, Z: Array, direction: np.ndarray) -> np.ndarray:
+    def contributions(self, Z: Array, direction: np.ndarray, by: str) -> np.ndarray:
         """How much each row that it keeps moves the scores of each new row in its ``direction``
-        (n, n_targets): (n, n_kept).
+        (n, n_targets): (n, n_kept). ``by`` is one of `WAYS_TO_EXPLAIN`.
         """
 
     def state(self) -> State:
