@@ -3,7 +3,7 @@ and blended by held-out rows, and fitted to all rows.
 """
 
 from abc import ABCMeta, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import KW_ONLY, dataclass, replace
 from numbers import Integral
@@ -35,13 +35,15 @@ from ..neighbours.ties import symmetric_keys
 from ..solvers.base import Certificate
 from ..tables.columns import frame_of
 from ..tables.encoder import TableEncoder
+from .apart import Coefficients, KeptApart, judged_apart, keep_apart
 from .blend import Blended
 from .candidates import PLAIN, families
-from .choice import choose, draw_landmarks
+from .choice import choose, draw_landmarks, judged_in_folds
 from .explaining import reasons
+from .held_out import MAX_ROWS_COMPARED, Candidate
 from .kernel import KernelRule
 from .parts import Blend, Decided, Explanation, Part
-from .rule import WAYS_TO_EXPLAIN, Judge, Training, Trial, mapped
+from .rule import WAYS_TO_EXPLAIN, Judge, Rule, Training, Trial, mapped
 from .rules import RULES
 
 # rows up to which one BLAS thread is fastest: 1,500 x 20 takes 3.0 s with one and 6.0 with two on two
@@ -50,7 +52,10 @@ MOST_ROWS_SINGLE_THREADED = 2000
 # rows up to which the kernel system is solved exactly: 2.7 TFLOP; 1.6 GB, on a GPU 3.2 GB
 MOST_EXACT = 20_000
 LEAST_WEIGHT = 1e-12  # relative to the largest: float32 holds what a ridge is divided by
-MOST_FOR_METRIC = 20_000  # rows that metric and choice are learned from; the rule takes all
+# Rows up to which all are divided into folds. Beyond, some are kept apart (`apart`), and metrics and
+# settings are chosen on so many of the others.
+MAX_ROWS_IN_FOLDS = 8000
+MAX_ROWS_TO_CHOOSE = 6000
 # beyond that; see benchmarks/quality/landmarks.py for what they cost in error
 N_LANDMARKS, N_LANDMARKS_ON_GPU = 2000, 10_000
 OF_RULES = [StrOptions({"auto", *RULES})]  # which rules to choose from
@@ -182,6 +187,10 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
         """All rows in a random order whose leading part represents the rest."""
 
     @abstractmethod
+    def _strata(self, y: np.ndarray) -> np.ndarray:
+        """A number of each row: rows kept apart represent all by it."""
+
+    @abstractmethod
     def _targets(self, y: np.ndarray) -> np.ndarray:
         """What the rules are fitted to (n, n_targets), scaled as in ``fit``."""
 
@@ -218,7 +227,8 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
         self.trials_: list[Trial] = []
         rows = Training(X, Y, weights, symmetric_keys(X))
         with _threads_for(len(y)), self._ctrl_c_hands_on_the_metric():
-            fitted = self._cross_fit_some(X, y, rng, groups)
+            apart = self._kept_apart(X, y, rng, groups)
+            fitted = self._cross_fit_some(X, y, rng, groups, apart)
             if fitted is None:
                 self._judged = np.empty(0, int)
                 rule = RULES["kernel" if rules == "auto" else rules].default()
@@ -227,28 +237,57 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
                 return None
             searched = list(RULES.values()) if rules == "auto" else [RULES[rules]]
             gradients = self._is_auto() and KernelRule in searched
-            blocks = None  # the number of the block of each feature
-            if self.encoder_ is not None:
-                blocks = np.empty(X.shape[1], int)
-                for number, each in enumerate(self.encoder_.blocks_):
-                    blocks[each.features] = number
-            tried = families(rows, fitted, self._linear_map, blocks, gradients)
+            tried = families(rows, fitted, self._linear_map, self._blocks(X), gradients)
             judge = Judge(Y[fitted.judged], weights[fitted.judged], self._row_losses)
-            trials, blends, metrics = choose(
-                rows, fitted.folds, tried, searched, judge, self._n_landmarks(len(y)), rng
-            )
-            # of several partitions into folds the first gives evidence and promises: each row once
-            self._judged = fitted.judged[: len(np.unique(fitted.judged))]
+            trials, blends, metrics = choose(rows, fitted.folds, tried, searched, judge)
+            starts: Coefficients = {}
+            if apart is None:
+                n_landmarks = self._n_landmarks(len(y))
+                largest = max(len(fold.train) for fold in fitted.folds)
+                if largest > min(MAX_ROWS_COMPARED, n_landmarks):
+                    again, blends = judged_in_folds(
+                        rows, fitted.folds, blends, metrics, judge, n_landmarks, rng
+                    )
+                    trials += again
+                # of several partitions into folds the first gives evidence and promises: each row once
+                self._judged = fitted.judged[: len(np.unique(fitted.judged))]
+                maps = _final_maps(blends, metrics, X)
+            else:
+                maps = _final_maps(blends, metrics, X)
+                trials, blends, starts = judged_apart(
+                    rows,
+                    apart,
+                    usual=trials[0],
+                    blends=blends,
+                    maps=maps,
+                    row_losses=self._row_losses,
+                    n_landmarks=self._n_landmarks(len(y)),
+                    rng=rng,
+                )
+                self._judged = apart.judged
+                judge = Judge(Y[apart.judged], weights[apart.judged], self._row_losses)
             once = slice(len(self._judged))
             self.trials_ = [replace(trial, scores=trial.scores[once]) for trial in trials]
             if self.verbose:
                 for trial in self.trials_:
                     print(f"[{type(self).__name__}] {trial}: held-out loss {trial.loss:.4f}")
-            blended = blends[0] if len(blends) == 1 else self._better(blends, judge)
-            maps = side_by_side(lambda trial: metrics[trial.metric].final(), blended.trials, X)
-            parts = list(zip(blended.trials, blended.weights, maps, strict=True))
-            self._fit_parts(parts, rows, rng, blended.certificate)
+            of_rules = list(blends.values())
+            blended = of_rules[0] if len(of_rules) == 1 else self._better(of_rules, judge)
+            parts = [
+                (trial, weight, maps[trial.metric])
+                for trial, weight in zip(blended.trials, blended.weights, strict=True)
+            ]
+            self._fit_parts(parts, rows, rng, blended.certificate, starts)
         return replace(blended, scores=blended.scores[once])
+
+    def _blocks(self, X: Array) -> np.ndarray | None:
+        """The number of the block of each feature, if a table was encoded."""
+        if self.encoder_ is None:
+            return None
+        blocks = np.empty(X.shape[1], int)
+        for number, each in enumerate(self.encoder_.blocks_):
+            blocks[each.features] = number
+        return blocks
 
     @contextmanager
     def _ctrl_c_hands_on_the_metric(self) -> Iterator[None]:
@@ -261,13 +300,27 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
             interrupt.metric = self.metric_  # type: ignore[attr-defined]
             raise
 
-    def _cross_fit_some(
+    def _kept_apart(
         self, X: Array, y: np.ndarray, rng: RandomState, groups: np.ndarray | None
+    ) -> KeptApart | None:
+        """The rows that a choice on some of many rows must not see; None: all are divided into folds."""
+        if len(y) <= MAX_ROWS_IN_FOLDS:
+            return None
+        return keep_apart(self._drawn(X, y, rng), self._strata(y), groups)
+
+    def _cross_fit_some(
+        self,
+        X: Array,
+        y: np.ndarray,
+        rng: RandomState,
+        groups: np.ndarray | None,
+        apart: KeptApart | None,
     ) -> CrossFitted | None:
-        """`_cross_fit` with at most `MOST_FOR_METRIC` rows; its folds number all rows."""
-        if len(y) <= MOST_FOR_METRIC:
+        """`_cross_fit` with some of many rows, none of them kept apart; its folds number all rows."""
+        if len(y) <= MAX_ROWS_IN_FOLDS:
             return self._cross_fit(X, y, rng, groups)
-        drawn = self._drawn(X, y, rng)[:MOST_FOR_METRIC]
+        drawn = self._drawn(X, y, rng) if apart is None else apart.learn
+        drawn = drawn[:MAX_ROWS_TO_CHOOSE]
         of_drawn = None if groups is None else groups[drawn]
         fitted = self._cross_fit(arrays.take(X, drawn), y[drawn], rng, of_drawn)
         if fitted is None:
@@ -296,9 +349,15 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
         return min(blends, key=lambda each: judge(each.scores))
 
     def _fit_parts(
-        self, parts: Parts, rows: Training, rng: RandomState, certificate: Certificate | None = None
+        self,
+        parts: Parts,
+        rows: Training,
+        rng: RandomState,
+        certificate: Certificate | None = None,
+        starts: Coefficients | None = None,
     ) -> None:
         """Fit the rules of the parts to all rows, and keep the rows that they need."""
+        starts = starts or {}
         landmarks = draw_landmarks(rows.keys, self._n_landmarks(len(rows.Y)), rng)
         every = np.arange(len(rows.Y))
         kept = every if any(trial.rule.many for trial, _, _ in parts) else landmarks
@@ -307,7 +366,8 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
             if L is not None:
                 L = np.ascontiguousarray(arrays.to_numpy(L))
             emit("stage", stage=f"learning from all rows, {trial}")
-            rule = trial.rule.fit(rows.mapped(L), landmarks)
+            start = starts.get((trial.metric, trial.rule))
+            rule = trial.rule.fit(rows.mapped(L), landmarks, start=start)
             places = np.searchsorted(kept, every if trial.rule.many else landmarks)
             fitted.append(Part(trial, weight, rule, L, places))
         self._given = self._given[kept]
@@ -566,6 +626,18 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
             restored = fields.labels_from_state if isinstance(declared, fields.Labels) else float
             setattr(estimator, name, restored(state[name.strip("_")]))
         return estimator
+
+
+def _final_maps(
+    blends: Mapping[type[Rule], Blended], metrics: Mapping[str, Candidate], X: Array
+) -> dict[str, Array | None]:
+    """The maps that the parts of the blends decide by, learned from the rows of all folds, by metric."""
+    trials = [trial for blended in blends.values() for trial in blended.trials]
+    names = list(dict.fromkeys(trial.metric for trial in trials))
+    # the metric that the usual vote is judged in is the plain one
+    names += [PLAIN] if PLAIN not in names else []
+    maps = side_by_side(lambda name: metrics[name].final(), names, X)
+    return dict(zip(names, maps, strict=True))
 
 
 def _check_explanation(name: str, n: int, by: str, least: int) -> None:

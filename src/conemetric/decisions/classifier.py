@@ -28,7 +28,7 @@ from ..evaluation.statistics import mcnemar
 from ..neighbours.ties import canonical_order
 from .base import DECISION_PARAMETERS, OF_RULES, MetricDecision
 from .blend import Blended
-from .candidates import MOST_LEARNED_FROM
+from .candidates import MAX_ROWS_FOR_METRIC
 from .rule import Judge
 
 SQUARES = 0.5  # weight of the mean squared error beside the error rate, which alone is coarse
@@ -227,7 +227,7 @@ class MetricClassifier(ClassifierMixin, MetricDecision):
             # warnings name labels as the user wrote them, unless a metric would read -1 as "none"
             labels = y if first_means_none(self.classes_) else self.classes_[y]
             self.metric_ = AutoMetric(
-                max_rows=MOST_LEARNED_FROM,
+                max_rows=MAX_ROWS_FOR_METRIC,
                 random_state=rng.randint(2**31 - 1),
                 n_jobs=self.n_jobs,
                 verbose=self.verbose,
@@ -241,6 +241,9 @@ class MetricClassifier(ClassifierMixin, MetricDecision):
 
     def _drawn(self, X: Array, y: np.ndarray, rng: RandomState) -> np.ndarray:
         return evenly_by_class(rng.permutation(canonical_order(X, y)), y)
+
+    def _strata(self, y: np.ndarray) -> np.ndarray:
+        return y  # the code of the class
 
     def _row_losses(self, scores: np.ndarray, Y: np.ndarray) -> np.ndarray:
         wrong = scores.argmax(1) != Y.argmax(1)

@@ -182,6 +182,9 @@ class MetricRegressor(RegressorMixin, MetricDecision):
     def _drawn(self, X: Array, y: np.ndarray, rng: RandomState) -> np.ndarray:
         return rng.permutation(canonical_order(X, np.zeros(len(y))))
 
+    def _strata(self, y: np.ndarray) -> np.ndarray:
+        return np.zeros(len(y), int)
+
     def _row_losses(self, scores: np.ndarray, Y: np.ndarray) -> np.ndarray:
         return ((scores - Y) ** 2).mean(1)
 
