@@ -92,6 +92,18 @@ def test_predict_agrees_with_python(run, learned, csv, frame, tmp_path, kind, id
     assert "decided by" not in shown and str(names[0]) in shown
 
 
+def test_rows_are_chosen_by_their_targets_where_asked(run, learned, csv, frame):
+    _, out = learned(*QUICK["labels"], "--method", "frob")
+    estimator = load_decision(out / "decision.safetensors")
+    rows = frame.select(f"f{i}" for i in range(13)).to_numpy()
+    command = ("predict", csv, "--decision", out / "decision.safetensors", "--json")
+    for options, by in (((), "terms"), (("--explain", "targets"), "targets")):
+        why = estimator.explain(rows, 3, by=by)
+        found = run(*command, *options).json["predictions"]
+        shares = [[each["share"] for each in row["decided_by"]] for row in found]
+        np.testing.assert_allclose(shares, why.shares)
+
+
 @pytest.fixture
 def ours_is_level(monkeypatch):
     """The verdict calls no row worse, so that learn ends with the command that predicts."""

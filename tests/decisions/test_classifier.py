@@ -20,7 +20,7 @@ from conemetric import AutoMetric, FrobMetric, MetricClassifier, MetricRegressor
 from conemetric.automatic.automatic import PooledDiscriminant
 from conemetric.automatic.folds import CrossFitted, stratified_folds
 from conemetric.core.arrays import to_numpy
-from conemetric.decisions import candidates
+from conemetric.decisions import candidates, explaining
 from conemetric.decisions.neighbors import NeighborVote
 from conemetric.decisions.rule import Training
 from conemetric.decisions.rules import RULES
@@ -372,28 +372,102 @@ def in_metric(model, part, X):
 
 
 @every_metric
-def test_shares_of_kernels_are_the_decision(metric, seed):
-    """By scikit-learn's kernel ridge regression in the metric of each part."""
+@pytest.mark.parametrize("by", ["terms", "targets"])
+def test_shares_of_kernels_are_the_decision(metric, by, seed):
+    """By scikit-learn's kernel ridge regression in the metric of each part: a score is a sum of terms,
+    each the coefficient of a row times its kernel, and also a sum of targets with the weights of the
+    smoother.
+    """
     X, y = labelled(seed)
     model = of_labelled(seed, metric, "kernel")
     queries, Y = X + 0.1, 2.0 * np.eye(3)[y] - 1
-    scores, influences = 0.0, []
+    scores, terms = 0.0, []
     for part in model.blend_.parts:
         Z, new = (in_metric(model, part, rows) for rows in (X, queries))
         rule = part.trial.rule
         K, across = (rule.values(relative(rule, A, Z)) for A in (Z, new))
         peer = KernelRidge(alpha=rule.ridge, kernel="precomputed").fit(K, Y - Y.mean(0))
         scores = scores + part.weight * (across @ peer.dual_coef_ + Y.mean(0))
-        influence = np.linalg.solve(K + rule.ridge * np.eye(len(K)), across.T).T
-        influences.append(part.weight * influence)
+        if by == "terms":
+            term = across[:, :, None] * peer.dual_coef_
+        else:
+            influence = np.linalg.solve(K + rule.ridge * np.eye(len(K)), across.T).T
+            term = influence[:, :, None] * (Y - Y.mean(0))
+        terms.append(part.weight * term)
     np.testing.assert_allclose(model.decision_function(queries), scores, atol=1e-6)
     first, second = np.argsort(-scores, axis=1)[:, :2].T
-    parts = sum(influences) * ((Y - Y.mean(0))[:, first] - (Y - Y.mean(0))[:, second]).T
+    of_first, of_second = (
+        np.take_along_axis(sum(terms), each[:, None, None], axis=2)[:, :, 0]
+        for each in (first, second)
+    )
+    parts = of_first - of_second
+    centred = scores - Y.mean(0)
+    expected = np.take_along_axis(centred, first[:, None], 1) - np.take_along_axis(
+        centred, second[:, None], 1
+    )
+    np.testing.assert_allclose(parts.sum(1, keepdims=True), expected, atol=1e-6)
     parts /= abs(parts).sum(1, keepdims=True)
-    every = model.explain(queries, n=len(X))
+    every = model.explain(queries, n=len(X), by=by)
     found = np.zeros_like(parts)
     np.put_along_axis(found, every.rows, every.shares, axis=1)
     np.testing.assert_allclose(found, parts, atol=1e-6)
+
+
+def test_naming_terms_takes_no_decomposition(monkeypatch):
+    X, _ = labelled(0)
+    model = of_labelled(0, None, "kernel")
+    expected = model.explain(X + 0.1)
+
+    def refuse(*args):
+        raise AssertionError("a kernel matrix is decomposed")
+
+    monkeypatch.setattr(kernel_ridge, "ridge_solver", refuse)
+    found = model.explain(X + 0.1)
+    np.testing.assert_array_equal(found.rows, expected.rows)
+    with pytest.raises(AssertionError, match="decomposed"):
+        model.explain(X + 0.1, by="targets")
+
+
+def test_targets_of_landmarks_are_refused():
+    X, y = labelled(0)
+    model = fitted(X, y, rule="kernel", n_landmarks=20)
+    assert model.explain(X).rows.shape == (len(X), 5)
+    with pytest.raises(ValueError, match=r"by='targets' .* 20 landmarks; pass by='terms'"):
+        model.explain(X, by="targets")
+
+
+def test_explanations_come_in_blocks(monkeypatch):
+    X, _ = labelled(0)
+    model = of_labelled(0)
+    whole = model.explain(X + 0.1)
+    monkeypatch.setattr(explaining, "MAX_HELD", 7 * explaining.N_ARRAYS * len(X))
+    parts = model.explain(X + 0.1)
+    np.testing.assert_array_equal(parts.rows, whole.rows)
+    np.testing.assert_allclose(parts.shares, whole.shares)
+    np.testing.assert_allclose(parts.nearness, whole.nearness)
+
+
+@pytest.mark.parametrize("n", [1, 3, 8, 20])
+def test_the_largest_numbers_come_as_a_stable_sort_has_them(n, seed):
+    sizes = np.random.default_rng(seed).integers(0, 5, (30, 20)).astype(float)
+    expected = np.argsort(-sizes, axis=1, kind="stable")[:, :n]
+    np.testing.assert_array_equal(explaining.largest(sizes, n), expected)
+
+
+@every_rule
+def test_decide_says_what_each_method_says(rule):
+    X, _ = labelled(0)
+    model = of_labelled(0, None, rule)
+    found = model.decide(X + 0.1, alpha=0.2, n_rows=3)
+    np.testing.assert_array_equal(found.values, model.predict(X + 0.1))
+    np.testing.assert_array_equal(found.probabilities, model.predict_proba(X + 0.1))
+    np.testing.assert_array_equal(found.sets, model.predict_set(X + 0.1, 0.2))
+    np.testing.assert_array_equal(found.explanation.shares, model.explain(X + 0.1, 3).shares)
+    assert found.intervals is None and model.decide(X).explanation is None
+    with pytest.raises(ValueError, match="by='words' must be one of 'terms', 'targets'"):
+        model.decide(X, n_rows=3, by="words")
+    with pytest.raises(ValueError, match="n_rows=-1 must be an integer, at least 0"):
+        model.decide(X, n_rows=-1)
 
 
 def test_shares_of_a_vote_are_the_decision(seed):

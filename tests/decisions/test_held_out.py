@@ -10,9 +10,11 @@ from sklearn.kernel_ridge import KernelRidge
 from sklearn.neighbors import KNeighborsRegressor
 
 from conemetric.automatic.folds import CrossFitted, Fold
+from conemetric.decisions import choice
+from conemetric.decisions import kernel as kernel_rule
 from conemetric.decisions.choice import _best_metrics
 from conemetric.decisions.held_out import Candidate, HeldOut
-from conemetric.decisions.kernel import KernelRule, _scorer
+from conemetric.decisions.kernel import KernelRule, _scorer, _search_kernel
 from conemetric.decisions.neighbors import NeighborVote
 from conemetric.decisions.rule import Judge, Training
 from conemetric.engine.kernel_ridge import KERNELS, KernelSetting
@@ -60,7 +62,7 @@ def test_kernels(kernel, width, ridge, asarray, seed):
         peer = KernelRidge(alpha=ridge, kernel="precomputed")
         peer.fit(K, Y[fold.train] - offset, sample_weight=weights[fold.train])
         expected.append(peer.predict(across) + offset)
-    (found,) = _scorer(rows, None)([KernelRule(kernel, width, ridge)])
+    (found,) = _scorer(rows, None).scores([KernelRule(kernel, width, ridge)])
     # kernels of held-out rows are in float32
     np.testing.assert_allclose(found, np.concatenate(expected), atol=2e-3)
 
@@ -128,8 +130,9 @@ def test_searches_return_the_least_loss_they_report(seed):
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
-def test_rounds_of_a_candidate_are_tried_until_one_is_no_better(kernel, seed):
+def test_rounds_of_a_candidate_are_tried_until_one_is_no_better(kernel, monkeypatch, seed):
     """Each gives another weight to three columns that say nothing; what is not tried is not made."""
+    monkeypatch.setattr(choice, "FALLEN_BEHIND", np.inf)
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(90, D))
     folds = [Fold(np.flatnonzero(np.arange(90) % 3 != f), np.arange(f, 90, 3)) for f in range(3)]
@@ -163,6 +166,42 @@ def test_rounds_of_a_candidate_are_tried_until_one_is_no_better(kernel, seed):
     assert tried(stops, equal, falls, alone) == expected
     assert tried(alone, falls, equal, stops) == expected[::-1]
     assert tried(stops) == expected[:1]
+    # a family that is far behind after its first round learns no more
+    monkeypatch.setattr(choice, "FALLEN_BEHIND", 1.25)
+    assert tried(stops, falls[::-1]) == [(1.0, 1), (0.0, 2)]
+
+
+def test_settings_that_clearly_lose_the_first_fold_are_not_tried_in_the_others(monkeypatch, seed):
+    """And what is left is tried in all: no setting of a search without this rule is much better."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(300, D))
+    folds = [Fold(np.flatnonzero(np.arange(300) % 3 != f), np.arange(f, 300, 3)) for f in range(3)]
+    Y = np.sin(2 * X[:, :1]) + 0.1 * rng.normal(size=(300, 1))
+    rows = Training(X, Y, np.ones(300), row_keys(X))
+    truth = np.concatenate([Y[fold.held_out] for fold in folds])
+    judge = Judge(truth, np.ones(300), lambda scores, Y: ((scores - Y) ** 2).mean(1))
+
+    def searched(standard_errors):
+        by_fold = [0, 0, 0]
+        scorer = _scorer(HeldOut(rows, folds, candidate), None)
+
+        def counted(rule, f):
+            by_fold[f] += 1
+            return scorer.in_fold(rule, f)
+
+        replaced = scorer._replace(in_fold=counted)
+        with monkeypatch.context() as patch:
+            patch.setattr(kernel_rule, "CLEARLY", standard_errors)
+            patch.setattr(kernel_rule, "_scorer", lambda rows, n: replaced)
+            found = _search_kernel(HeldOut(rows, folds, candidate), "gaussian", judge)
+        return found[0].loss, by_fold
+
+    candidate = Candidate("drawn", [None] * 3, lambda: None, ("gaussian",))
+    every, of_every = searched(np.inf)
+    some, of_some = searched(3.0)
+    assert every <= some <= (1 + kernel_rule.FAR) * every
+    assert of_every[0] == of_every[1] == of_every[2]
+    assert of_some[1] == of_some[2] < of_some[0] <= of_every[0]
 
 
 def test_what_is_searched_is_let_go_at_once(seed):
@@ -179,13 +218,13 @@ def test_what_is_searched_is_let_go_at_once(seed):
 
 
 def _scored(rule, rows):
-    return _scorer(rows, None)([rule])[0]
+    return _scorer(rows, None).scores([rule])[0]
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_a_singular_system_gives_no_scores(kernel, seed):
     *_, rows = drawn(seed)
-    assert np.isnan(_scorer(rows, None)([KernelRule(kernel, 1.0, -2.0 * N)])).all()
+    assert np.isnan(_scorer(rows, None).scores([KernelRule(kernel, 1.0, -2.0 * N)])).all()
 
 
 def test_equal_rows_vote_by_the_classes_of_the_other_folds_only(seed):

@@ -115,6 +115,16 @@ def test_explanations(rule, seed):
     np.testing.assert_allclose(why.nearness.sum(2), expected, atol=1e-8)
 
 
+def test_decide_says_what_each_method_says():
+    X, y = curve(0)
+    model = fitted(X, y)
+    found = model.decide(X + 0.1, alpha=0.2, n_rows=3)
+    np.testing.assert_array_equal(found.values, model.predict(X + 0.1))
+    np.testing.assert_array_equal(found.intervals, model.predict_interval(X + 0.1, 0.2))
+    np.testing.assert_array_equal(found.explanation.rows, model.explain(X + 0.1, 3).rows)
+    assert found.probabilities is None and found.sets is None
+
+
 @pytest.mark.full_search
 @pytest.mark.parametrize("n", [19, 20, 60])
 @pytest.mark.parametrize("alpha", [0.1, 0.25])

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -23,8 +24,19 @@ NO_PROMISE = (
     "No sets or intervals, and uncalibrated probabilities: the decision was learned from too few "
     "rows to hold any out."
 )
-# numbers held at a time to explain predictions, 256 MB in float64: each block decomposes the kernels
-BLOCK = 1 << 25
+EXPLAIN = (
+    "How deciding rows are chosen: by their terms in the score; or by the weights of their targets, "
+    "which takes a decomposition of the kernel matrix of all training rows."
+)
+# rows predicted at a time, between which the progress bar moves
+ROWS_AT_A_TIME = 1000
+
+
+class Explained(StrEnum):
+    """What deciding rows are chosen by; the values are those of `MetricClassifier.explain`."""
+
+    TERMS = "terms"
+    TARGETS = "targets"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +49,7 @@ class Predict(Command, Dialect):
     drop_missing: DropMissing = False
     alpha: Annotated[float, option("SHARE", ALPHA)] = 0.1
     explained: Annotated[int, option("N", "Deciding training rows to list.", "--rows", min=0)] = 3
+    explain: Annotated[Explained, option("WAY", EXPLAIN)] = Explained.TERMS
     out: Out = None
     overwrite: Overwrite = False
 
@@ -64,7 +77,7 @@ def predict(given: Predict) -> None:
         estimator.held_out_for(alpha)  # an error before any row is read
     table, _ = load_rows(given.data, given, estimator.encoder_ or _columns(estimator))
     with progress_bar("predicting"):
-        found = predicted_rows(estimator, table.X, alpha, given.explained)
+        found = predicted_rows(estimator, table.X, alpha, given.explained, str(given.explain))
         named = zip(table.row_names.tolist(), found, strict=True)
         rows = [{"row": name, **values} for name, values in named]
     values = {
@@ -107,36 +120,59 @@ def _columns(estimator):
     return LearnedMetric(components, np.zeros(len(components)), feature_names=names)
 
 
-def predicted_rows(estimator: Any, X: Any, alpha: float, n: int) -> Iterator[dict[str, Any]]:
+def predicted_rows(
+    estimator: Any, X: Any, alpha: float, n: int, by: str
+) -> Iterator[dict[str, Any]]:
     """For each row class, probability and set, or number and interval, and n deciding rows."""
     import numpy as np
     import polars as pl
 
     names = estimator.notes_.get("row_names") or {}
-    for part in slices(len(X), estimator.n_kept_ + n * X.shape[1], BLOCK):
+    # each block of these would decompose the kernel matrix of all training rows again
+    rows_at_a_time = len(X) if by == Explained.TARGETS else ROWS_AT_A_TIME
+    for part in slices(len(X), 1, max(1, rows_at_a_time)):
         block = X[part]
         if isinstance(block, np.ndarray) and hasattr(estimator, "feature_names_in_"):
             block = pl.DataFrame(block, schema=list(estimator.feature_names_in_))
-        why = estimator.explain(block, n) if n else None
-        for i, values in enumerate(_predicted(estimator, block, alpha)):
-            decided = zip(why.rows[i].tolist(), why.shares[i].tolist(), strict=True) if why else ()
-            named = [{"row": names.get(str(row), row), "share": share} for row, share in decided]
-            yield {**values, "decided_by": named}
+        decided = estimator.decide(block, alpha=alpha, n_rows=n, by=by)
+        rows = as_rows(_columns_of(decided, estimator))
+        for values, deciding in zip(rows, _deciding_rows(decided, names), strict=True):
+            yield {**values, "decided_by": deciding}
 
 
-def _predicted(estimator, X, alpha):
-    classes, promises = getattr(estimator, "classes_", None), _promises(estimator)
-    columns = {"value" if classes is None else "class": estimator.predict(X).tolist()}
-    if classes is not None:
-        known, shares = classes.tolist(), estimator.predict_proba(X).tolist()
-        columns["probability"] = [max(each) for each in shares]
-        columns["probabilities"] = [dict(zip(known, each, strict=True)) for each in shares]
-        if promises:
-            sets = estimator.predict_set(X, alpha)
-            columns["set"] = [classes[included].tolist() for included in sets]
-    elif promises:
-        columns["low"], columns["high"] = estimator.predict_interval(X, alpha).T.tolist()
-    return as_rows(columns)
+def _columns_of(decided, estimator):
+    """The columns of the answer."""
+    if decided.probabilities is None:
+        columns = {"value": decided.values.tolist()}
+        if decided.intervals is not None:
+            columns["low"], columns["high"] = decided.intervals.T.tolist()
+        return columns
+    classes = estimator.classes_
+    known = classes.tolist()
+    probabilities = decided.probabilities.tolist()
+    columns = {
+        "class": decided.values.tolist(),
+        "probability": [max(each) for each in probabilities],
+        "probabilities": [dict(zip(known, each, strict=True)) for each in probabilities],
+    }
+    if decided.sets is not None:
+        columns["set"] = [classes[included].tolist() for included in decided.sets]
+    return columns
+
+
+def _deciding_rows(decided, names):
+    """The training rows that decided each row, by name, with their shares."""
+    if decided.explanation is None:
+        return [[] for _ in decided.values]
+    numbers = decided.explanation.rows.tolist()
+    shares = decided.explanation.shares.tolist()
+    return [
+        [
+            {"row": names.get(str(row), row), "share": share}
+            for row, share in zip(rows, of_rows, strict=True)
+        ]
+        for rows, of_rows in zip(numbers, shares, strict=True)
+    ]
 
 
 def _promises(estimator):

@@ -36,12 +36,15 @@ from ..neighbours.ties import symmetric_keys
 from ..tables.columns import frame_of
 from ..tables.encoder import TableEncoder
 from ..tables.spelling import Spelling
+from .apart import Coefficients, KeptApart, judged_apart, keep_apart
 from .blend import Blended
 from .candidates import PLAIN, candidates_for
-from .choice import choose, draw_landmarks
+from .choice import choose, draw_landmarks, judged_in_folds
+from .explaining import reasons
+from .held_out import MAX_ROWS_COMPARED, Candidate
 from .kernel import KernelRule
-from .parts import Blend, Explanation, Part
-from .rule import Judge, Training, Trial, mapped
+from .parts import Blend, Decided, Explanation, Part
+from .rule import WAYS_TO_EXPLAIN, Judge, Rule, Training, Trial, mapped
 from .rules import RULES
 
 # rows up to which one BLAS thread is fastest: 1,500 x 20 takes 3.0 s with one and 6.0 with two on two
@@ -50,7 +53,10 @@ MOST_ROWS_SINGLE_THREADED = 2000
 # rows up to which the kernel system is solved exactly: 2.7 TFLOP; 1.6 GB, on a GPU 3.2 GB
 MOST_EXACT = 20_000
 LEAST_WEIGHT = 1e-12  # relative to the largest: float32 holds what a ridge is divided by
-MOST_FOR_METRIC = 20_000  # rows that metric and choice are learned from; the rule takes all
+# Rows up to which all are divided into folds. Beyond, some are kept apart (`apart`), and metrics and
+# settings are chosen on so many of the others.
+MAX_ROWS_IN_FOLDS = 8000
+MAX_ROWS_TO_CHOOSE = 6000
 # beyond that; see benchmarks/quality/landmarks.py for what they cost in error
 N_LANDMARKS, N_LANDMARKS_ON_GPU = 2000, 10_000
 OF_RULES = [StrOptions({"auto", *RULES})]  # which rules to choose from
@@ -184,6 +190,10 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
         """All rows in a random order whose leading part represents the rest."""
 
     @abstractmethod
+    def _strata(self, y: np.ndarray) -> np.ndarray:
+        """A number of each row: rows kept apart represent all by it."""
+
+    @abstractmethod
     def _targets(self, y: np.ndarray) -> np.ndarray:
         """What the rules are fitted to (n, n_targets), scaled as in ``fit``."""
 
@@ -220,7 +230,8 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
         self.trials_: list[Trial] = []
         rows = Training(X, Y, weights, symmetric_keys(X))
         with _threads_for(len(y)), self._ctrl_c_hands_on_the_metric():
-            fitted = self._cross_fit_some(X, y, rng, groups)
+            apart = self._kept_apart(X, y, rng, groups)
+            fitted = self._cross_fit_some(X, y, rng, groups, apart)
             if fitted is None:
                 self._judged = np.empty(0, int)
                 rule = RULES["kernel" if rules == "auto" else rules].default()
@@ -229,28 +240,57 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
                 return None
             searched = list(RULES.values()) if rules == "auto" else [RULES[rules]]
             gradients = self._is_auto() and KernelRule in searched
-            blocks = None  # the number of the block of each feature
-            if self.encoder_ is not None:
-                blocks = np.empty(X.shape[1], int)
-                for number, each in enumerate(self.encoder_.blocks_):
-                    blocks[each.features] = number
-            tried = candidates_for(rows, fitted, self._linear_map, blocks, gradients)
+            tried = candidates_for(rows, fitted, self._linear_map, self._blocks(X), gradients)
             judge = Judge(Y[fitted.judged], weights[fitted.judged], self._row_losses)
-            trials, blends, metrics = choose(
-                rows, fitted.folds, tried, searched, judge, self._n_landmarks(len(y)), rng
-            )
-            # of several partitions into folds the first gives evidence and promises: each row once
-            self._judged = fitted.judged[: len(np.unique(fitted.judged))]
+            trials, blends, metrics = choose(rows, fitted.folds, tried, searched, judge)
+            starts: Coefficients = {}
+            if apart is None:
+                n_landmarks = self._n_landmarks(len(y))
+                largest = max(len(fold.train) for fold in fitted.folds)
+                if largest > min(MAX_ROWS_COMPARED, n_landmarks):
+                    again, blends = judged_in_folds(
+                        rows, fitted.folds, blends, metrics, judge, n_landmarks, rng
+                    )
+                    trials += again
+                # of several partitions into folds the first gives evidence and promises: each row once
+                self._judged = fitted.judged[: len(np.unique(fitted.judged))]
+                maps = _final_maps(blends, metrics, X)
+            else:
+                maps = _final_maps(blends, metrics, X)
+                trials, blends, starts = judged_apart(
+                    rows,
+                    apart,
+                    usual=trials[0],
+                    blends=blends,
+                    maps=maps,
+                    row_losses=self._row_losses,
+                    n_landmarks=self._n_landmarks(len(y)),
+                    rng=rng,
+                )
+                self._judged = apart.judged
+                judge = Judge(Y[apart.judged], weights[apart.judged], self._row_losses)
             once = slice(len(self._judged))
             self.trials_ = [replace(trial, scores=trial.scores[once]) for trial in trials]
             if self.verbose:
                 for trial in self.trials_:
                     print(f"[{type(self).__name__}] {trial}: held-out loss {trial.loss:.4f}")
-            blended = blends[0] if len(blends) == 1 else self._better(blends, judge)
-            maps = side_by_side(lambda trial: metrics[trial.metric].final(), blended.trials, X)
-            parts = list(zip(blended.trials, blended.weights, maps, strict=True))
-            self._fit_parts(parts, rows, rng, blended.certificate)
+            of_rules = list(blends.values())
+            blended = of_rules[0] if len(of_rules) == 1 else self._better(of_rules, judge)
+            parts = [
+                (trial, weight, maps[trial.metric])
+                for trial, weight in zip(blended.trials, blended.weights, strict=True)
+            ]
+            self._fit_parts(parts, rows, rng, blended.certificate, starts)
         return replace(blended, scores=blended.scores[once])
+
+    def _blocks(self, X: Array) -> np.ndarray | None:
+        """The number of the block of each feature, if a table was encoded."""
+        if self.encoder_ is None:
+            return None
+        blocks = np.empty(X.shape[1], int)
+        for number, each in enumerate(self.encoder_.blocks_):
+            blocks[each.features] = number
+        return blocks
 
     @contextmanager
     def _ctrl_c_hands_on_the_metric(self) -> Iterator[None]:
@@ -263,13 +303,27 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
             interrupt.metric = self.metric_  # type: ignore[attr-defined]
             raise
 
-    def _cross_fit_some(
+    def _kept_apart(
         self, X: Array, y: np.ndarray, rng: RandomState, groups: np.ndarray | None
+    ) -> KeptApart | None:
+        """The rows that a choice on some of many rows must not see; None: all are divided into folds."""
+        if len(y) <= MAX_ROWS_IN_FOLDS:
+            return None
+        return keep_apart(self._drawn(X, y, rng), self._strata(y), groups)
+
+    def _cross_fit_some(
+        self,
+        X: Array,
+        y: np.ndarray,
+        rng: RandomState,
+        groups: np.ndarray | None,
+        apart: KeptApart | None,
     ) -> CrossFitted | None:
-        """`_cross_fit` with at most `MOST_FOR_METRIC` rows; its folds number all rows."""
-        if len(y) <= MOST_FOR_METRIC:
+        """`_cross_fit` with some of many rows, none of them kept apart; its folds number all rows."""
+        if len(y) <= MAX_ROWS_IN_FOLDS:
             return self._cross_fit(X, y, rng, groups)
-        drawn = self._drawn(X, y, rng)[:MOST_FOR_METRIC]
+        drawn = self._drawn(X, y, rng) if apart is None else apart.learn
+        drawn = drawn[:MAX_ROWS_TO_CHOOSE]
         of_drawn = None if groups is None else groups[drawn]
         fitted = self._cross_fit(arrays.take(X, drawn), y[drawn], rng, of_drawn)
         if fitted is None:
@@ -298,9 +352,15 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
         return min(blends, key=lambda each: judge(each.scores))
 
     def _fit_parts(
-        self, parts: Parts, rows: Training, rng: RandomState, certificate: Certificate | None = None
+        self,
+        parts: Parts,
+        rows: Training,
+        rng: RandomState,
+        certificate: Certificate | None = None,
+        starts: Coefficients | None = None,
     ) -> None:
         """Fit the rules of the parts to all rows, and keep the rows that they need."""
+        starts = starts or {}
         landmarks = draw_landmarks(rows.keys, self._n_landmarks(len(rows.Y)), rng)
         every = np.arange(len(rows.Y))
         kept = every if any(trial.rule.many for trial, _, _ in parts) else landmarks
@@ -309,7 +369,8 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
             if L is not None:
                 L = np.ascontiguousarray(arrays.to_numpy(L))
             emit("stage", stage=f"learning from all rows, {trial}")
-            rule = trial.rule.fit(rows.mapped(L), landmarks)
+            start = starts.get((trial.metric, trial.rule))
+            rule = trial.rule.fit(rows.mapped(L), landmarks, start=start)
             places = np.searchsorted(kept, every if trial.rule.many else landmarks)
             fitted.append(Part(trial, weight, rule, L, places))
         self._given = self._given[kept]
@@ -373,7 +434,9 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
 
     def _scores(self, X: Rows) -> np.ndarray:
         """Scores (n, n_targets) of new rows, on the host."""
-        X = self._scaled(X)
+        return self._scores_of_scaled(self._scaled(X))
+
+    def _scores_of_scaled(self, X: Array) -> np.ndarray:
         parts = self.blend_.parts
         return np.sum([p.weight * p.fitted.scores(mapped(X, p.L)) for p in parts], axis=0)
 
@@ -402,10 +465,14 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
         return n
 
     @abstractmethod
-    def _direction(self, X: Rows) -> np.ndarray:
-        """What an explanation is of: (n_queries, n_targets), or one for all queries."""
+    def _direction(self, scores: np.ndarray) -> np.ndarray:
+        """What an explanation of these scores is of: (n_queries, n_targets)."""
 
-    def explain(self, X: Rows, n: int = 5) -> Explanation:
+    @abstractmethod
+    def _answers(self, scores: np.ndarray, alpha: float) -> dict[str, np.ndarray]:
+        """What scores (n, n_targets) of new rows say, by the attribute of `Decided`."""
+
+    def explain(self, X: Rows, n: int = 5, *, by: str = "terms") -> Explanation:
         """The training rows that decided for the predicted class against the next, or that moved the
         predicted number away from the mean of y.
 
@@ -414,29 +481,58 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
         X : array-like, sparse matrix or tensor (n_queries, n_features)
         n : int, default=5
             Training rows per query.
+        by : {"terms", "targets"}, default="terms"
+            The score of a kernel fit is a sum over training rows: each adds its coefficient times
+            its similarity to the query. "terms" names the rows with the largest terms, in the time
+            that predictions take. "targets" names the rows whose class or number counts most: the
+            score is also a sum of targets, with weights that are large for the nearest rows. They
+            take a decomposition of the kernel matrix of all training rows (some seconds and
+            200 MB for 5,000, time by their cube), which must not be landmarks. The two are the same
+            for votes of neighbours.
 
         Returns
         -------
         Explanation
         """
-        if not isinstance(n, Integral) or n < 1:
-            raise ValueError(f"n={n!r} must be an integer, at least 1: the training rows to name.")
-        direction = self._direction(X)
-        X, known = self._scaled(X), arrays.to_numpy(self._kept.Z)
-        moved = np.zeros((len(X), len(known)))
-        with _threads_for(len(known)):
-            for part in self.blend_.parts:
-                contributions = part.fitted.contributions(mapped(X, part.L), direction)
-                moved[:, part.places] += part.weight * contributions
-        top = np.argsort(-abs(moved), axis=1, kind="stable")[:, : min(n, len(known))]
-        total = abs(moved).sum(1, keepdims=True)
-        shares = np.take_along_axis(moved, top, axis=1) / np.where(total > 0, total, 1)
-        difference = arrays.to_numpy(X)[:, None, :] - known[top]
-        near = np.sum([p.weight * p.nearness(difference, known) for p in self.blend_.parts], axis=0)
-        by_column = near if self.encoder_ is None else self.encoder_.by_column(near)
+        _check_explanation("n", n, by, least=1)
+        X = self._scaled(X)
+        return self._explained(X, self._scores_of_scaled(X), n, by)
+
+    def decide(self, X: Rows, *, alpha: float = 0.1, n_rows: int = 0, by: str = "terms") -> Decided:
+        """Everything about new rows at once, from scores that are computed once: what ``predict``,
+        ``predict_proba``, ``predict_set`` or ``predict_interval``, and ``explain`` return.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or tensor (n, n_features)
+        alpha : float, default=0.1
+            Fraction of rows whose set or interval may miss the true value. There are neither if too
+            few rows were held out in ``fit`` to promise anything (``n_held_out_`` is 0).
+        n_rows : int, default=0
+            Training rows to name for each row; 0 explains nothing.
+        by : {"terms", "targets"}, default="terms"
+            How they are chosen, as in ``explain``.
+
+        Returns
+        -------
+        Decided
+        """
+        _check_explanation("n_rows", n_rows, by, least=0)
+        X = self._scaled(X)
+        scores = self._scores_of_scaled(X)
+        explanation = self._explained(X, scores, n_rows, by) if n_rows else None
+        return Decided(explanation=explanation, **self._answers(scores, alpha))
+
+    def _explained(self, X: Array, scores: np.ndarray, n: int, by: str) -> Explanation:
+        """`Explanation` of scaled rows with these scores."""
+        with _threads_for(len(self._kept.Y)):
+            found = reasons(self.blend_.parts, self._kept, X, self._direction(scores), n=n, by=by)
+        nearness = found.nearness
+        if self.encoder_ is not None:
+            nearness = self.encoder_.by_column(nearness)
         names = getattr(self, "feature_names_in_", None)
         columns = None if names is None else tuple(str(name) for name in names)
-        return Explanation(self._given[top], shares, by_column, columns)
+        return Explanation(self._given[found.rows], found.shares, nearness, columns)
 
     def _is_auto(self) -> bool:
         return isinstance(self.metric, str) and self.metric == "auto"
@@ -535,6 +631,28 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
             restored = fields.labels_from_state if isinstance(declared, fields.Labels) else float
             setattr(estimator, name, restored(state[name.strip("_")]))
         return estimator
+
+
+def _final_maps(
+    blends: Mapping[type[Rule], Blended], metrics: Mapping[str, Candidate], X: Array
+) -> dict[str, Array | None]:
+    """The maps that the parts of the blends decide by, learned from the rows of all folds, by metric."""
+    trials = [trial for blended in blends.values() for trial in blended.trials]
+    names = list(dict.fromkeys(trial.metric for trial in trials))
+    # the metric that the usual vote is judged in is the plain one
+    names += [PLAIN] if PLAIN not in names else []
+    maps = side_by_side(lambda name: metrics[name].final(), names, X)
+    return dict(zip(names, maps, strict=True))
+
+
+def _check_explanation(name: str, n: int, by: str, least: int) -> None:
+    """Refuse a number of rows, or a way to choose them, that cannot be explained by."""
+    if not isinstance(n, Integral) or n < least:
+        raise ValueError(
+            f"{name}={n!r} must be an integer, at least {least}: the training rows to name."
+        )
+    if by not in WAYS_TO_EXPLAIN:
+        raise ValueError(f"by={by!r} must be one of {', '.join(map(repr, WAYS_TO_EXPLAIN))}.")
 
 
 def _threads_for(n_rows: int) -> AbstractContextManager[None]:

@@ -23,8 +23,8 @@ MOST_FEATURES_FULL = 600  # of gradient metrics: a decomposition of that size in
 N_ROUNDS = 4
 MOST_WORK = 4e9  # rows^2 x targets x features of a fold's gradients: 0.1 s a round on one core
 FEWEST_ROWS = 200  # they are learned from
-# rows of a fold that a metric is learned from; for gradients of magic, phoneme, penbased 7,000 are no better
-MOST_LEARNED_FROM = 4000
+# rows that a metric is learned from; for gradients of magic, phoneme, penbased 7,000 are no better
+MAX_ROWS_FOR_METRIC = 4000
 N_GRADIENTS = 1000  # rows at which the gradients of a fit are taken for their mean
 
 
@@ -62,11 +62,14 @@ def candidates_for(
 
 
 def _rounds(
-    rows: Training, chosen: np.ndarray, kernel: str, blocks: np.ndarray | None = None
+    rows: Training,
+    chosen: np.ndarray,
+    kernel: str,
+    blocks: np.ndarray | None = None,
 ) -> Iterator[np.ndarray]:
     """The map after each round, learned from as many of the chosen rows as the work allows."""
     cost = rows.Y.shape[1] * rows.Z.shape[1]
-    chosen = chosen[: int(np.clip((MOST_WORK / cost) ** 0.5, FEWEST_ROWS, MOST_LEARNED_FROM))]
+    chosen = chosen[: int(np.clip((MOST_WORK / cost) ** 0.5, FEWEST_ROWS, MAX_ROWS_FOR_METRIC))]
     # one of two classes says all
     Y = rows.Y[chosen, 1:] if rows.Y.shape[1] == 2 else rows.Y[chosen]
     Z = like(take(rows.Z, chosen), rows.Z, namespace(rows.Z).float32)

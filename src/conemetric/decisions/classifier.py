@@ -29,7 +29,7 @@ from ..evaluation.statistics import mcnemar
 from ..neighbours.ties import canonical_order
 from .base import DECISION_PARAMETERS, OF_RULES, MetricDecision
 from .blend import Blended
-from .candidates import MOST_LEARNED_FROM
+from .candidates import MAX_ROWS_FOR_METRIC
 from .rule import Judge
 
 SQUARES = 0.5  # weight of the mean squared error beside the error rate, which alone is coarse
@@ -232,7 +232,7 @@ class MetricClassifier(ClassifierMixin, MetricDecision):
             # warnings name labels as the user wrote them, unless a metric would read -1 as "none"
             labels = y if first_means_none(self.classes_) else self.classes_[y]
             self.metric_ = AutoMetric(
-                max_rows=MOST_LEARNED_FROM,
+                max_rows=MAX_ROWS_FOR_METRIC,
                 random_state=rng.randint(2**31 - 1),
                 n_jobs=self.n_jobs,
                 verbose=self.verbose,
@@ -246,6 +246,9 @@ class MetricClassifier(ClassifierMixin, MetricDecision):
 
     def _drawn(self, X: Array, y: np.ndarray, rng: RandomState) -> np.ndarray:
         return evenly_by_class(rng.permutation(canonical_order(X, y)), y)
+
+    def _strata(self, y: np.ndarray) -> np.ndarray:
+        return y  # the code of the class
 
     def _row_losses(self, scores: np.ndarray, Y: np.ndarray) -> np.ndarray:
         wrong = scores.argmax(1) != Y.argmax(1)
@@ -317,7 +320,7 @@ class MetricClassifier(ClassifierMixin, MetricDecision):
     def predict_proba(self, X: Rows) -> np.ndarray:
         """Probabilities (n, n_classes), calibrated on held-out rows."""
         check_is_fitted(self)
-        return softmax(self.temperature_ * self._scores(X), axis=1)
+        return self._probabilities(self._scores(X))
 
     def predict_set(self, X: Rows, alpha: float = 0.1) -> np.ndarray:
         """Sets of classes that hold the true one with probability 1 - alpha.
@@ -341,6 +344,11 @@ class MetricClassifier(ClassifierMixin, MetricDecision):
         -------
         array of bool (n, n_classes)
         """
+        self.held_out_for(alpha)
+        return self._sets(self.predict_proba(X), alpha)
+
+    def _sets(self, probability: np.ndarray, alpha: float) -> np.ndarray:
+        """The sets of rows with these probabilities; a warning where unseen classes are common."""
         n = self.held_out_for(alpha)
         if self.unseen_ > alpha:
             warn_user(
@@ -349,11 +357,20 @@ class MetricClassifier(ClassifierMixin, MetricDecision):
                 f"sets cannot hold the true class with probability {1 - alpha:g}: give more rows, or "
                 "pool rare classes."
             )
-        probability = self.predict_proba(X)
         as_low = np.searchsorted(self._held_out, probability, side="right")
         included = (1 + as_low) / (n + 1) > alpha
         included[np.arange(len(probability)), probability.argmax(1)] = True
         return included
+
+    def _answers(self, scores: np.ndarray, alpha: float) -> dict[str, np.ndarray]:
+        probabilities = self._probabilities(scores)
+        answers = {"values": self.classes_[scores.argmax(1)], "probabilities": probabilities}
+        if self.n_held_out_:
+            answers["sets"] = self._sets(probabilities, alpha)
+        return answers
+
+    def _probabilities(self, scores: np.ndarray) -> np.ndarray:
+        return softmax(self.temperature_ * scores, axis=1)
 
     _evidence = DecisionEvidence
     _own_fields = {
@@ -362,8 +379,8 @@ class MetricClassifier(ClassifierMixin, MetricDecision):
         "unseen_": fields.Number(0, 1),
     }
 
-    def _direction(self, X: Rows) -> np.ndarray:
-        first, second = np.argsort(-self._scores(X), axis=1, kind="stable")[:, :2].T
+    def _direction(self, scores: np.ndarray) -> np.ndarray:
+        first, second = np.argsort(-scores, axis=1, kind="stable")[:, :2].T
         units = np.eye(len(self.classes_))
         return units[first] - units[second]
 

@@ -21,9 +21,12 @@ from ..core.threads import n_threads
 from ..engine.kernel_ridge import KERNELS, in_blocks
 from .rule import Judge, Rule, Training, Trial, mapped
 
-MOST_ROWS = 2000  # rows of each fold that a rule learns from in the search
-# numbers of kernel matrices that folds side by side may hold: as many as the system of 20,000 rows has
-MOST_HELD = 4e8
+# Rows of each fold that a rule learns from while decisions are compared. Kernels, of which hundreds of
+# settings are tried, are first tried with fewer: a factorisation of those takes 10 ms.
+MAX_ROWS_COMPARED = 2000
+MAX_ROWS_TRIED = 1000
+# numbers of kernel matrices that folds side by side may hold, 200 MB in single precision
+MOST_HELD = 5e7
 
 
 Map = np.ndarray | None  # L of a metric, in which x goes to L'x; None is the identity
@@ -103,7 +106,7 @@ class HeldOut:
     def __init__(self, rows: Training, folds: Sequence[Fold], candidate: Candidate):
         self.candidate = candidate
         pairs = zip(folds, candidate.maps, strict=True)
-        self.folds = [MappedFold(rows, fold, L, MOST_ROWS) for fold, L in pairs]
+        self.folds = [MappedFold(rows, fold, L, MAX_ROWS_COMPARED) for fold, L in pairs]
         self.nearest = cache(partial(_nearest, self.folds))
         self.coarse: dict[str, dict[Any, float]] = {}  # losses on few rows, kept by the rule
 

@@ -9,15 +9,16 @@ from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from itertools import product
 from operator import itemgetter
-from typing import ClassVar, Self
+from typing import ClassVar, NamedTuple, Self
 
 import numpy as np
 
 from ..core import fields
-from ..core.arrays import Array, like, namespace, to_numpy
+from ..core.arrays import Array, like, namespace, on_device, to_numpy
 from ..engine import kernel_ridge
 from ..engine.certificate import Certificate
-from .held_out import HeldOut, in_folds
+from ..engine.kernel_blocks import fit_in_blocks
+from .held_out import MAX_ROWS_TRIED, HeldOut, in_folds
 from .rule import Judge, Training, Trial
 
 # Relative to the mean squared distance; powers of two for the Gaussian kernel, of four for the
@@ -28,6 +29,9 @@ WIDTHS = {
     kernel_ridge.CITY_BLOCK: tuple(2.0**-i for i in range(-7, 3)),
 }
 RIDGES = (1e-3, 3e-3, 1e-2, 3e-2, 0.1, 0.3, 1.0, 3.0)
+# Rows up to which the kernel matrix is decomposed: 8,000 take 256 MB and 3 s of one core. Conjugate
+# gradients with its entries computed block by block take as long, and 20 MB.
+MAX_ROWS_FACTORED = 8000
 COARSE = 2  # every other width and ridge is tried on few rows
 N_COARSE = 300  # rows of each fold in the coarse search: a factorisation takes milliseconds
 N_TRIED = 4  # settings of the coarse search that are tried on all rows
@@ -39,7 +43,11 @@ FITTED_FIELDS = {
     "offset": fields.ArrayField("f", ("t",)),
     "certificate": fields.Plain(dict),
 }
-N_HELD = 3  # widths whose kernel matrices are held: the best and its neighbours, 72 MB each at most
+N_HELD = 1  # widths whose kernel matrices are held: settings are tried width by width
+# What a setting must err more in the first fold than the best, to be dropped: in standard errors of the
+# difference, and relative to the loss of the best. Hundreds of settings are tried, so that two standard
+# errors would drop good ones; and of smooth targets tiny differences are certain, in this fold.
+CLEARLY, FAR = 3.0, 0.05
 
 
 @dataclass(frozen=True)
@@ -48,6 +56,7 @@ class KernelRule(kernel_ridge.KernelSetting):
 
     name: ClassVar[str] = "kernel"
     many: ClassVar[bool] = False
+    learns: ClassVar[bool] = True
     most_parts: ClassVar[int] = 3
 
     @classmethod
@@ -60,16 +69,40 @@ class KernelRule(kernel_ridge.KernelSetting):
         """For the width and ridge of each kernel that suits the metric."""
         return (partial(_search_kernel, rows, each, judge) for each in rows.candidate.kernels)
 
-    def fit(self, rows: Training, landmarks: np.ndarray, certified: bool = True) -> "FittedKernel":
+    @staticmethod
+    def held_out_scores_of(settings: "list[KernelRule]", rows: HeldOut) -> list[np.ndarray]:
+        """Scores of the held-out rows by each of these settings of one kernel."""
+        by_width = sorted(settings, key=lambda rule: rule.width)  # each kernel matrix is made once
+        scored = dict(zip(by_width, _scorer(rows, None).scores(by_width), strict=True))
+        return [scored[rule] for rule in settings]
+
+    def fit(
+        self,
+        rows: Training,
+        landmarks: np.ndarray,
+        certified: bool = True,
+        start: np.ndarray | None = None,
+    ) -> "FittedKernel":
         """Solve the system of all rows, or that of the landmarks."""
         xp = namespace(rows.Z)
         Y, weights = (like(part, rows.Z, xp.float64) for part in (rows.Y, rows.weights))
-        if len(landmarks) == len(rows.Z):
+        if len(landmarks) < len(rows.Z):
+            kept = rows.among(landmarks)
+            fitted = kernel_ridge.fit_landmarks(self, rows.Z, Y, weights, kept.Z, certified)
+            return FittedKernel(self, kept, *fitted)
+        if len(rows.Z) <= MAX_ROWS_FACTORED or on_device(rows.Z):
             fitted = kernel_ridge.fit_exactly(self, rows.Z, Y, weights, certified)
             return FittedKernel(self, rows, *fitted)
-        kept = rows.among(landmarks)
-        fitted = kernel_ridge.fit_landmarks(self, rows.Z, Y, weights, kept.Z, certified)
-        return FittedKernel(self, kept, *fitted)
+        order = np.argsort(rows.keys, kind="stable")  # hashes of the rows: a random order
+        model, certificate = fit_in_blocks(
+            self, to_numpy(rows.Z), rows.Y, rows.weights, order, for_use=certified, start=start
+        )
+        points, coefficients, offset = (
+            like(part, rows.Z, xp.float64)
+            for part in (model.points, model.coefficients, model.offset)
+        )
+        model = replace(model, points=points, coefficients=coefficients, offset=offset)
+        return FittedKernel(self, rows, model, certificate)
 
     @property
     def by_columns(self) -> bool:
@@ -93,21 +126,39 @@ class FittedKernel:
     model: kernel_ridge.KernelSum
     certificate: Certificate | None
 
+    @property
+    def coefficients(self) -> np.ndarray:
+        """Of the terms of the sum."""
+        return to_numpy(self.model.coefficients)
+
     def scores(self, Z: Array) -> np.ndarray:
         """The sum at each row."""
         return to_numpy(self.model(like(Z, self.model.points)))
 
-    def contributions(self, Z: Array, direction: np.ndarray) -> np.ndarray:
-        """Weight of each row in the smoother times its target; of landmarks, their terms."""
-        model = self.model
-        across = model.kernel(like(Z, model.points))
-        if model.landmarks:
-            return to_numpy(across) * (direction @ to_numpy(model.coefficients).T)
-        # f(x) - c = k(x)'(K + ridge W^-1)^-1 (y - c): the weights of the smoother are large for
-        # near rows, the coefficients of the kernels for rows with a large residual
-        ridge = like(self.rule.ridge / self.rows.weights, across)
-        influence = kernel_ridge.ridge_solve(model.kernel(model.points), ridge, across.T)
-        return to_numpy(influence).T * (direction @ (self.rows.Y - to_numpy(model.offset)).T)
+    def contributions(self, Z: Array, direction: np.ndarray, by: str) -> np.ndarray:
+        """The term of each row, or the weight of its target in the score times that target."""
+        kernel = self.model.kernel(like(Z, self.model.points))
+        if by == "terms":
+            return to_numpy(kernel) * (direction @ to_numpy(self.model.coefficients).T)
+        return self._target_weights(kernel) * (
+            direction @ (self.rows.Y - to_numpy(self.model.offset)).T
+        )
+
+    def _target_weights(self, kernel: Array) -> np.ndarray:
+        """How much each target counts in the score of new rows with these kernel values (n, n_kept).
+
+        The score is f(x) = c + k(x)'(K + ridge W^-1)^-1 (y - c), so the weights of the targets are
+        k(x)'(K + ridge W^-1)^-1: large for rows near x, while terms are large for rows that are both
+        near x and hard to fit. They take a decomposition of the kernel matrix.
+        """
+        if self.model.landmarks:
+            raise ValueError(
+                "by='targets' needs a kernel sum over all training rows, and this one is over "
+                f"{len(self.model.points):,} landmarks; pass by='terms'."
+            )
+        ridges = like(self.rule.ridge / self.rows.weights, kernel)
+        solved = kernel_ridge.ridge_solve(self.model.kernel(self.model.points), ridges, kernel.T)
+        return to_numpy(solved).T
 
     def state(self) -> fields.State:
         """The sum without its points, which are training rows."""
@@ -129,7 +180,7 @@ def coarse_loss(rows: HeldOut, judge: Judge, first: HeldOut) -> float:
     promising = _coarse(first, first.candidate.kernels[0], judge)
     if rows is first:
         return min(promising.values())
-    return min(map(judge, _scorer(rows, N_COARSE)(list(promising))))
+    return min(map(judge, _scorer(rows, N_COARSE).scores(list(promising))))
 
 
 def _coarse(rows: HeldOut, kernel: str, judge: Judge) -> dict[KernelRule, float]:
@@ -137,26 +188,85 @@ def _coarse(rows: HeldOut, kernel: str, judge: Judge) -> dict[KernelRule, float]
     if kernel not in rows.coarse:
         grid = product((kernel,), WIDTHS[kernel][::COARSE], RIDGES[::COARSE])
         settings = [KernelRule(*each) for each in grid]
-        found = zip(settings, map(judge, _scorer(rows, N_COARSE)(settings)), strict=True)
+        losses = map(judge, _scorer(rows, N_COARSE).scores(settings))
+        found = zip(settings, losses, strict=True)
         rows.coarse[kernel] = dict(sorted(found, key=itemgetter(1))[:N_TRIED])
     return rows.coarse[kernel]
 
 
 def _search_kernel(rows: HeldOut, kernel: str, judge: Judge) -> list[Trial]:
-    """The settings tried on all rows, the best first."""
+    """The settings tried with some of these rows, the best first.
+
+    From the best settings of the coarse grid the search moves to neighbours on the full grid, as long as
+    one is better. Settings that clearly lose in the first fold are not tried in the others.
+    """
+    scorer = _scorer(rows, MAX_ROWS_TRIED)
+    first_fold = judge.among(slice(len(rows.folds[0].held_out)))
     following = list(_coarse(rows, kernel, judge))
-    scores, tried = _scorer(rows, None), {}
+    tried: dict[KernelRule, Trial] = {}
+    known: set[KernelRule] = set()
+    best: KernelRule | None = None
     while following:
+        known.update(following)
         following = sorted(following, key=lambda rule: rule.width)
-        for rule, found in zip(following, scores(following), strict=True):
-            tried[rule] = rows.trial(rule, found, judge)
+        of_first = scorer.scores(following, folds=[0])
+        leader = None if best is None else tried[best].scores
+        going_on = _without_losers(of_first, first_fold, leader)
+        following = [following[i] for i in going_on]
+        of_others = scorer.scores(following, folds=range(1, len(rows.folds)))
+        for i, rule, others in zip(going_on, following, of_others, strict=True):
+            tried[rule] = rows.trial(rule, np.concatenate([of_first[i], others]), judge)
         best = min(tried, key=lambda rule: tried[rule].loss)
-        following = [rule for rule in _around(best) if rule not in tried]
+        following = [rule for rule in _around(best) if rule not in known]
     return sorted(tried.values(), key=lambda trial: trial.loss)[:N_KEPT]
 
 
-def _scorer(rows: HeldOut, n_rows: int | None) -> Callable[[list[KernelRule]], list[np.ndarray]]:
-    """The function from settings to the scores of held-out rows; NaN where one is singular."""
+def _without_losers(scores: list[np.ndarray], judge: Judge, leader: np.ndarray | None) -> list[int]:
+    """Which of these scores of the first fold are not clearly worse than the best of them, or than those
+    of the ``leader`` so far.
+    """
+    losses = [judge.losses(each) for each in scores]
+    if leader is None:
+        # a singular system has no scores
+        means = [np.inf if np.isnan(each).any() else each.mean() for each in losses]
+        reference = losses[int(np.argmin(means))]
+    else:
+        reference = judge.losses(leader[: len(judge.Y)])
+    going_on = []
+    for i, each in enumerate(losses):
+        excess = each - reference
+        spread = excess.std() / len(excess) ** 0.5
+        loses = excess.mean() > max(CLEARLY * spread, FAR * reference.mean())
+        if not loses:  # nor if it is NaN, which is judged as what it is
+            going_on.append(i)
+    return going_on
+
+
+class _Scorer(NamedTuple):
+    """Scores of held-out rows by settings of a kernel."""
+
+    in_fold: Callable[[KernelRule, int], np.ndarray]
+    n_folds: int
+    n_targets: int
+    Z: Array
+
+    def scores(
+        self, rules: Sequence[KernelRule], folds: Sequence[int] | None = None
+    ) -> list[np.ndarray]:
+        """The scores by each of the rules of the rows of these folds (all), fold by fold; NaN where a
+        system is singular.
+        """
+        numbers = range(self.n_folds) if folds is None else folds
+        if not numbers:
+            return [np.empty((0, self.n_targets)) for _ in rules]
+        scored = in_folds(
+            lambda rule, k: self.in_fold(rule, numbers[k]), rules, len(numbers), self.Z
+        )
+        return [np.concatenate(each) for each in scored]
+
+
+def _scorer(rows: HeldOut, n_rows: int | None) -> _Scorer:
+    """Of kernels that learn from the first ``n_rows`` rows of each fold (None: all)."""
 
     @lru_cache(N_HELD * len(rows.folds))
     def matrices(f: int, kernel: str, width: float) -> list[Array]:
@@ -174,7 +284,8 @@ def _scorer(rows: HeldOut, n_rows: int | None) -> Callable[[list[KernelRule]], l
         a = like(np.full(Y.shape, np.nan), K) if a is None else a
         return to_numpy(across @ a) + offset
 
-    return lambda rules: [np.concatenate(e) for e in in_folds(in_fold, rules, len(known), Z)]
+    first = rows.folds[0].train
+    return _Scorer(in_fold, len(known), first.Y.shape[1], first.Z)
 
 
 def _around(rule: KernelRule) -> Sequence[KernelRule]:

@@ -25,6 +25,7 @@ class NeighborVote(Stored):
     weights: Annotated[str, Text(VOTE_WEIGHTS)] = "uniform"
     name: ClassVar[str] = "neighbors"
     many: ClassVar[bool] = True
+    learns: ClassVar[bool] = False
     most_parts: ClassVar[int] = 1
     by_columns: ClassVar[bool] = False
 
@@ -61,6 +62,11 @@ class NeighborVote(Stored):
         found = [(d, fold.train.Y[near], fold.train.weights[near]) for (near, d), fold in pairs]
         return np.concatenate([self.mean(*each) for each in found])
 
+    @staticmethod
+    def held_out_scores_of(settings: "list[NeighborVote]", rows: HeldOut) -> list[np.ndarray]:
+        """Scores of the held-out rows by each of the votes."""
+        return [rule.held_out_scores(rows) for rule in settings]
+
     def shares(self, distances: np.ndarray, weights: np.ndarray) -> np.ndarray:
         """How much each of the nearest rows (m, k) counts; rows that coincide count alone. Of
         classes with equal votes the one of the nearest row wins.
@@ -77,7 +83,13 @@ class NeighborVote(Stored):
         k = self.n_neighbors
         return np.einsum("ij,ijt->it", self.shares(distances[:, :k], weights[:, :k]), Y[:, :k])
 
-    def fit(self, rows: Training, landmarks: np.ndarray, certified: bool = True) -> "FittedVote":
+    def fit(
+        self,
+        rows: Training,
+        landmarks: np.ndarray,
+        certified: bool = True,
+        start: np.ndarray | None = None,
+    ) -> "FittedVote":
         """Keep all rows."""
         return FittedVote(self, rows.in_voting_order())
 
@@ -94,14 +106,15 @@ class FittedVote:
     rule: NeighborVote
     rows: Training
     certificate: None = None
+    coefficients: None = None
 
     def scores(self, Z: Array) -> np.ndarray:
         """The mean of the targets of the nearest rows."""
         near, distances = self._nearest(Z)
         return self.rule.mean(distances, self.rows.Y[near], self.rows.weights[near])
 
-    def contributions(self, Z: Array, direction: np.ndarray) -> np.ndarray:
-        """Share of each row in the vote, times its target."""
+    def contributions(self, Z: Array, direction: np.ndarray, by: str) -> np.ndarray:
+        """Share of each row in the vote, times its target: the terms of a vote are its targets."""
         near, distances = self._nearest(Z)
         influence = np.zeros((len(Z), len(self.rows.Y)))
         shares = self.rule.shares(distances, self.rows.weights[near])

@@ -32,7 +32,7 @@ class Explanation:
     rows : array (n_queries, n)
         Row numbers in the X of ``fit``, the most influential first.
     shares : array (n_queries, n)
-        Share of each in the decision: positive if it spoke for it, of a number if it moved it
+        Share of each in the decision: positive if it supports it, of a number if it moves it
         away from the mean. Over all training rows the absolute shares add up to 1.
     nearness : array (n_queries, n, n_columns)
         What each column contributes to 1 - d / (mean d), with d the squared distance, or that
@@ -46,6 +46,32 @@ class Explanation:
     shares: np.ndarray
     nearness: np.ndarray = field(repr=False)
     columns: tuple[str, ...] | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True)
+class Decided:
+    """What a classifier or regressor says about new rows.
+
+    Attributes
+    ----------
+    values : array (n,)
+        The predicted classes or numbers.
+    probabilities : array (n, n_classes) or None
+        Of the classes; None for numbers.
+    sets : array of bool (n, n_classes) or None
+        Sets of classes that should hold the true one; None for numbers, and without held-out rows.
+    intervals : array (n, 2) or None
+        Lower and upper ends of intervals that should hold the true number; None for classes, and
+        without held-out rows.
+    explanation : Explanation or None
+        The training rows that decided, if they were asked for.
+    """
+
+    values: np.ndarray
+    probabilities: np.ndarray | None = None
+    sets: np.ndarray | None = None
+    intervals: np.ndarray | None = None
+    explanation: Explanation | None = None
 
 
 @dataclass(frozen=True)

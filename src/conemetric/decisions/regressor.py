@@ -182,6 +182,9 @@ class MetricRegressor(RegressorMixin, MetricDecision):
     def _drawn(self, X: Array, y: np.ndarray, rng: RandomState) -> np.ndarray:
         return rng.permutation(canonical_order(X, np.zeros(len(y))))
 
+    def _strata(self, y: np.ndarray) -> np.ndarray:
+        return np.zeros(len(y), int)
+
     def _row_losses(self, scores: np.ndarray, Y: np.ndarray) -> np.ndarray:
         return ((scores - Y) ** 2).mean(1)
 
@@ -205,7 +208,7 @@ class MetricRegressor(RegressorMixin, MetricDecision):
     def predict(self, X: Rows) -> np.ndarray:
         """The predicted number of each row, as a NumPy array (n,)."""
         check_is_fitted(self)
-        return self._scores(X)[:, 0] * self._y_scale + self._y_mean
+        return self._numbers(self._scores(X))
 
     def predict_interval(self, X: Rows, alpha: float = 0.1) -> np.ndarray:
         """Intervals that hold the true number with probability 1 - alpha.
@@ -224,16 +227,30 @@ class MetricRegressor(RegressorMixin, MetricDecision):
         array (n, 2)
             Lower and upper ends.
         """
+        self.held_out_for(alpha)
+        return self._intervals(self.predict(X), alpha)
+
+    def _numbers(self, scores: np.ndarray) -> np.ndarray:
+        """Scores in units of y."""
+        return scores[:, 0] * self._y_scale + self._y_mean
+
+    def _intervals(self, centre: np.ndarray, alpha: float) -> np.ndarray:
+        """Intervals about predicted numbers."""
         n = self.held_out_for(alpha)
-        centre = self.predict(X)
         half = self._held_out[min(int(np.ceil((1 - alpha) * (n + 1))), n) - 1]
         return np.column_stack([centre - half, centre + half])
 
     _evidence = RegressionEvidence
     _own_fields = {"_y_mean": Number(), "_y_scale": Number(0, strict=True)}
 
-    def _direction(self, X: Rows) -> np.ndarray:
-        return np.where(self._scores(X) < 0, -1.0, 1.0)  # away from the mean
+    def _answers(self, scores: np.ndarray, alpha: float) -> dict[str, np.ndarray]:
+        answers = {"values": self._numbers(scores)}
+        if self.n_held_out_:
+            answers["intervals"] = self._intervals(answers["values"], alpha)
+        return answers
+
+    def _direction(self, scores: np.ndarray) -> np.ndarray:
+        return np.where(scores < 0, -1.0, 1.0)  # away from the mean
 
 
 def _divided(

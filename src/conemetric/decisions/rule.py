@@ -7,7 +7,7 @@ scores new ones. To add a rule: one file with such a class, and a line in `rules
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, Self
 
 import numpy as np
 
@@ -19,6 +19,10 @@ from ..neighbours.ties import commonest_first
 
 if TYPE_CHECKING:
     from .held_out import HeldOut
+
+# What `explain` names of each training row: its term in the sum that is the score, or how much its
+# target counts in the score.
+WAYS_TO_EXPLAIN = ("terms", "targets")
 
 
 class Training(NamedTuple):
@@ -58,12 +62,16 @@ class FittedRule(Protocol):
     def certificate(self) -> Certificate | None:
         """How far it is from the optimum of its program; None if it solves none."""
 
+    @property
+    def coefficients(self) -> np.ndarray | None:
+        """A number for each row that it keeps and each target; None if it has none."""
+
     def scores(self, Z: Array) -> np.ndarray:
         """Scores (n, n_targets) of new rows in the same metric, on the host."""
 
-    def contributions(self, Z: Array, direction: np.ndarray) -> np.ndarray:
+    def contributions(self, Z: Array, direction: np.ndarray, by: str) -> np.ndarray:
         """How much each row that it keeps moves the scores of each new row in its ``direction``
-        (n, n_targets): (n, n_kept).
+        (n, n_targets): (n, n_kept). ``by`` is one of `WAYS_TO_EXPLAIN`.
         """
 
     def state(self) -> State:
@@ -76,6 +84,7 @@ class Rule(Protocol):
     name: ClassVar[str]  # as in classifier="neighbors"
     many: ClassVar[bool]  # whether the fitted rule keeps all rows, however many
     most_parts: ClassVar[int]  # of a blend of such rules
+    learns: ClassVar[bool]  # whether trying one takes a fit to the rows, whose time grows with them
 
     @classmethod
     def default(cls) -> Self:
@@ -87,8 +96,24 @@ class Rule(Protocol):
         each kind (such as each kernel) that a blend may hold beside the others.
         """
 
-    def fit(self, rows: Training, landmarks: np.ndarray, certified: bool = True) -> FittedRule:
-        """Fit to the rows, or if it cannot keep many the ``landmarks``; to judge, uncertified."""
+    @staticmethod
+    def held_out_scores_of(settings: "list[Any]", rows: "HeldOut") -> list[np.ndarray]:
+        """Scores of the held-out rows by each of several rules of this class; of kernels, all have the
+        same kernel.
+        """
+
+    def fit(
+        self,
+        rows: Training,
+        landmarks: np.ndarray,
+        certified: bool = True,
+        start: np.ndarray | None = None,
+    ) -> FittedRule:
+        """Fit to the rows, or if it cannot keep many the ``landmarks``; to judge, uncertified.
+
+        ``start`` has the `coefficients` of a fit to most of these rows, from which an iteration can
+        begin.
+        """
 
     @property
     def by_columns(self) -> bool:
@@ -115,10 +140,14 @@ class Judge:
 
     def __call__(self, scores: np.ndarray) -> float:
         """Weighted mean loss; infinite where there are no scores."""
-        loss = float((self.weights * self.row_losses(scores, self.Y)).sum() / self.weights.sum())
+        loss = float(self.losses(scores).sum() / self.weights.sum())
         return np.inf if np.isnan(loss) else loss
 
-    def among(self, rows: np.ndarray) -> "Judge":
+    def losses(self, scores: np.ndarray) -> np.ndarray:
+        """The weighted loss of each row."""
+        return self.weights * self.row_losses(scores, self.Y)
+
+    def among(self, rows: np.ndarray | slice) -> "Judge":
         """The judge of some of the rows."""
         return Judge(self.Y[rows], self.weights[rows], self.row_losses)
 

@@ -192,7 +192,7 @@ class DMLEig(EigenvalueMetric):
             )
         whitened, self.similar_scatter_ = given.whitened(_similar_pairs, self.ridge)
         problem = DMLEigProgram(dissimilar.operator(from_pairs, whitened), given.dtype)
-        near = problem.nearly_coinciding()
+        near: Any = problem.nearly_coinciding()
         n_near = int(dissimilar.space.sum(weighted_sum, near))
         apart = dissimilar.without(near) if 0 < n_near < n_pairs else None
         if apart is None:
