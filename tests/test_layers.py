@@ -100,7 +100,7 @@ def test_what_reads_files_knows_no_command():
 
 def test_the_rules_see_what_they_forbid(tmp_path, monkeypatch):
     """A file that breaks a rule is found, whichever way it writes the import."""
-    monkeypatch.setattr("test_layers.SOURCE", tmp_path)
+    monkeypatch.setitem(globals(), "SOURCE", tmp_path)
     for folder in ("papers/one", "papers/two", "cli/reading"):
         (tmp_path / folder).mkdir(parents=True)
     path = tmp_path / "papers" / "one" / "program.py"
@@ -121,8 +121,9 @@ def test_one_module_compiles_loops_and_solvers_do_not_print():
             for node in nodes
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
         }
-        room = room_of_file(path)
-        if room.startswith("papers/") or layer_of(room) <= LAYER["engine"]:
+        text, room = path.read_text(), room_of_file(path)
+        is_solver = "def steps(" in text
+        if is_solver or (room in LAYER and LAYER[room] <= LAYER["engine"]):
             assert "print" not in calls, path
         if path.name != "compiled.py":
-            assert "njit" not in path.read_text(), path
+            assert "njit" not in text, path

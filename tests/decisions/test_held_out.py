@@ -196,7 +196,7 @@ def test_settings_that_clearly_lose_the_first_fold_are_not_tried_in_the_others(m
             found = _search_kernel(HeldOut(rows, folds, candidate), "gaussian", judge)
         return found[0].loss, by_fold
 
-    candidate = Candidate("drawn", [None] * 3, lambda: None, ("gaussian",))
+    candidate = Candidate("drawn", [], lambda r: None, ("gaussian",), maps=[None] * 3)
     every, of_every = searched(np.inf)
     some, of_some = searched(3.0)
     assert every <= some <= (1 + kernel_rule.FAR) * every

@@ -39,9 +39,8 @@ class Candidate:
     """
 
     name: str
-    runs: Sequence[
-        Iterator[Map]
-    ]  # of each fold, its map round after round, without its held-out rows
+    # of each fold, its map round after round, learned without its held-out rows
+    runs: Sequence[Iterator[Map]]
     learn: Callable[[int], Map]  # the map of a round, learned from all rows
     kernels: tuple[str, ...]
     n_rounds: int = 1
