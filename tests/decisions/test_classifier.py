@@ -367,7 +367,7 @@ def relative(rule, A, Z):
 
 def in_metric(model, part, X):
     """The rows of X in the metric of a part."""
-    rows = (X - model._centre) / model.scale_
+    rows = (X - model._preparation.centre) / model.scale_
     return rows if part.L is None else rows @ part.L
 
 
@@ -503,7 +503,7 @@ def test_nearness_adds_up_to_one_minus_the_relative_distance(metric, rule, seed)
 
 
 def test_one_class_is_refused():
-    with pytest.raises(ValueError, match="y has one class, 'a'; a classifier needs two classes"):
+    with pytest.raises(ValueError, match="y has one class, 'a'; a classifier needs at least two classes"):
         fitted(np.eye(3), ["a"] * 3)
 
 
@@ -586,7 +586,9 @@ def test_the_certificate_holds_for_the_stored_model_and_the_given_rows(kind, asa
     X, y = labelled(seed, n=30)
     X = HARD[kind](X, np.random.default_rng(seed)).astype(dtype)
     model = fitted(asarray(X), y, LDA, "kernel")
-    scale, centre = (to_numpy(part).astype(np.float64) for part in (model.scale_, model._centre))
+    scale, centre = (
+        to_numpy(part).astype(np.float64) for part in (model.scale_, model._preparation.centre)
+    )
     target = 2.0 * np.eye(3)[y] - 1
     for part in model.blend_.parts:
         rows = (X.astype(np.float64) - centre) / scale
@@ -672,7 +674,7 @@ def _given(rows, chosen):
 def test_gradient_metrics_are_learned_for_kernels_only(rule, monkeypatch):
     asked = []
     monkeypatch.setattr(
-        "conemetric.decisions.base.candidates_for",
+        "conemetric.decisions.choice.candidates_for",
         lambda *args: asked.append(args[-1]) or candidates.candidates_for(*args[:-1], False),
     )
     X, y = load_wine(return_X_y=True)

@@ -64,7 +64,7 @@ def test_more_rows_are_used_and_the_choice_stays(kind):
 
 def test_what_cannot_be_refitted_is_said():
     estimator, X, y = fitted("classes")
-    with pytest.raises(ValueError, match="y has 'd', a class that fit did not see"):
+    with pytest.raises(ValueError, match="y has 'd', a class not seen during fit"):
         estimator.refit(X[:3], ["a", "b", "d"])
     with pytest.raises(ValueError, match="y has 2 entries for 3 rows"):
         estimator.refit(X[:3], y[:2])
