@@ -2,6 +2,10 @@
 
 import gc
 import os
+import subprocess
+import sys
+import tempfile
+import time
 from datetime import date
 from functools import partial
 from pathlib import Path
@@ -23,6 +27,28 @@ drawn = SEEDS[0] if os.environ.get("CI") else SEEDS[date.today().toordinal() % l
 seed_of_run = int(os.environ.setdefault("CONEMETRIC_SEED", str(drawn)))
 
 gc.disable()  # until all tests are collected: none of that is garbage
+
+MOST_SECONDS_OF_COMPILING = 120  # then every process compiles what it uses
+
+
+def pytest_configure(config):
+    """Before a whole run in several processes compiles every loop in each: one compiles them."""
+    is_first = not hasattr(config, "workerinput")
+    several = bool(config.getoption("numprocesses", None))
+    whole = config.args_source is config.ArgsSource.TESTPATHS
+    if is_first and several and whole and next(Path(source).rglob("*.nbi"), None) is None:
+        done = os.path.join(tempfile.mkdtemp(), "compiled")
+        script = Path(__file__).with_name("compile_kernels.py")
+        subprocess.Popen([sys.executable, script, done], stderr=subprocess.DEVNULL)
+        os.environ["CONEMETRIC_COMPILED"] = done  # for the processes of the tests
+
+
+def wait_for_kernels():
+    """Until what `pytest_configure` started has compiled all, if it has."""
+    done = os.environ.get("CONEMETRIC_COMPILED")
+    end = time.monotonic() + MOST_SECONDS_OF_COMPILING
+    while done and not os.path.exists(done) and time.monotonic() < end:
+        time.sleep(0.1)
 
 
 def pytest_addoption(parser):
@@ -68,6 +94,7 @@ def pytest_collection_finish():
     """What collection made stays, and is not looked through again with the garbage of tests."""
     gc.freeze()
     gc.enable()
+    wait_for_kernels()
 
 
 def pytest_sessionfinish(session):
