@@ -1,5 +1,5 @@
 """scikit-learn's own checks of every public estimator: all pass but those that
-`expected_failed_checks` declares, which the guide explains.
+`expected_failed_checks` declares, which docs/scikit_learn.md explains.
 """
 
 import re

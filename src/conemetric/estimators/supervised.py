@@ -358,7 +358,7 @@ class TripletMetric(SupervisedMetric):
             solve in. A later fit with the same parameters and data resumes from it.
         target : {"auto", "classes", "continuous"}, default="auto"
             What y is. "auto" takes whole numbers as classes unless there are more than 20
-            different ones that do not look like labels; the guide has the rule.
+            different ones that do not look like labels (see "Regression").
 
         Returns
         -------

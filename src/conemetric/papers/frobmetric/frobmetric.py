@@ -56,7 +56,7 @@ class FrobMetric(TripletMetric):
         From labels: nearest points of the same class that each point forms triplets with.
     n_impostors : int or "auto", default="auto"
         From labels: nearest points of other classes. "auto" takes 3, or up to 10 where
-        classes overlap; the guide has the rule.
+        classes overlap (see "Why these defaults").
     n_references : int, "auto" or None, default="auto"
         Search for neighbours among a random sample of this many rows, stratified by class; None for
         all rows. "auto" takes all, or 20,000 of a dask collection of more than 200,000.
@@ -70,7 +70,7 @@ class FrobMetric(TripletMetric):
     tol : float, default=1e-3
         Certified relative gap at which to stop.
     max_iter : int, default=1000
-        Most iterations of the solver.
+        Maximum number of iterations of the solver.
     warm_start : bool, default=False
         Start from the multipliers of the previous fit, where triplets are the same.
     random_state : int, RandomState or None, default=None
