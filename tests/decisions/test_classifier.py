@@ -503,7 +503,9 @@ def test_nearness_adds_up_to_one_minus_the_relative_distance(metric, rule, seed)
 
 
 def test_one_class_is_refused():
-    with pytest.raises(ValueError, match="y has one class, 'a'; a classifier needs at least two classes"):
+    with pytest.raises(
+        ValueError, match="y has one class, 'a'; a classifier needs at least two classes"
+    ):
         fitted(np.eye(3), ["a"] * 3)
 
 

@@ -7,6 +7,7 @@ from html.parser import HTMLParser
 
 import numpy as np
 import pytest
+from cases import case
 from markupsafe import escape
 
 from conemetric.report import content
@@ -148,10 +149,14 @@ def judged(study, lost, won, alarm=""):
 
 
 @pytest.mark.parametrize("kind", ["images", "blend", "pairs", "triplets"])
-@pytest.mark.parametrize("lost", [0, 1, 3, 10, 30])
-@pytest.mark.parametrize("won", [0, 1, 3, 5, 6, 10, 30, 60])
-def test_the_verdict_comes_first_and_respects_p(studies, kind, lost, won):
-    study = judged(studies[kind], lost, won)
+def test_the_verdict_comes_first_and_respects_p(studies, kind):
+    for lost in (0, 1, 3, 10, 30):
+        for won in (0, 1, 3, 5, 6, 10, 30, 60):
+            with case(lost=lost, won=won):
+                check_verdict(judged(studies[kind], lost, won), lost, won)
+
+
+def check_verdict(study, lost, won):
     p = study.before.p_value(study.after)
     expected = "" if p > 0.05 else "better" if won > lost else "worse"
     begins = {
