@@ -80,7 +80,7 @@ class BoostMetric(TripletMetric):
     n_targets : int, default=3
     n_impostors : int or "auto", default=3
         From labels: nearest points of its class, and of others, that a point forms triplets with.
-    n_references, class_weight, n_components, preprocessor
+    kernel, n_references, class_weight, n_components, preprocessor
         As in `FrobMetric`.
     tol : float, default=1e-3
         Certified relative gap, and relative excess of lambda_max(A*(u)) over v, at which to stop.

@@ -42,6 +42,11 @@ class FrobMetric(TripletMetric):
         Weight of the mean loss (`RelativeComparisons` weighs the sum instead). "scale"
         makes the fit independent of the units of X: C = 30 D / s^4, with D the number of
         features and s^2 the mean squared Euclidean distance of the impostor pairs.
+    kernel : {"gaussian", "laplacian", "cosine"}, callable, KernelCoordinates or None, default=None
+        Learn in the coordinates of this kernel instead of the columns of X: the metric is then the
+        best one in the kernel's space, or in the span of its landmarks, and is not linear in the
+        columns. A name stands for `KernelCoordinates` with its defaults. Standardise the columns
+        first. None learns in the columns.
     prior : None, "identity", array-like (n_features, n_features) or fitted metric, default=None
         M0, the metric to stay near: the smaller C, the nearer. "identity" is the Euclidean
         distance, M0 = I / s^2. A metric learned before, or its matrix, is updated.
@@ -88,6 +93,8 @@ class FrobMetric(TripletMetric):
     triplets_ : integer array (m, 3) or (m, 4)
     n_references_ : int or None
         Size of the random sample among which neighbours were searched; None if it was all rows.
+    kernel_coordinates_ : KernelCoordinates or None
+        With a ``kernel``: what maps rows before ``components_``, which has a column per coordinate.
     threshold_ : float
         When fitted to pairs: the distance up to which `predict` calls a pair similar, as in `DMLEig`.
 
@@ -130,12 +137,18 @@ class FrobMetric(TripletMetric):
 
     def _learn(self, given: Constraints) -> Self:
         span, operator = self._operator(given)
-        C = scaled_C(operator, self.n_features_in_, given.weights) if self.C == "scale" else self.C
+        C = scaled_C(operator, self._n_columns, given.weights) if self.C == "scale" else self.C
         self._fit_operator(span, operator, given, float(C), self._previous_multipliers(given, C))
         return self
 
     def _operator(self, given):
         """(coordinates of the rows, operator over them)."""
+        linear_prior = self.prior is not None and not isinstance(self.prior, str)
+        if self.kernel is not None and linear_prior:
+            raise ValueError(
+                "prior is a metric of the columns of X, and kernel replaces these by coordinates; pass "
+                "prior='identity' or None with a kernel."
+            )
         # the optimum lies in the span of the rows, outside of which the identity stays as it is
         span = given.coordinates(spanned=self.prior is None or isinstance(self.prior, str))
         return span, given.operator(from_triplets, span).astype(given.dtype)
