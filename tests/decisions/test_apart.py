@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from cases import first_of
 from scipy import stats
 
 from conemetric import MetricClassifier, MetricRegressor
@@ -111,7 +112,7 @@ def test_classes_are_chosen_on_some_rows_and_judged_by_others(many, seed):
     assert model.decide(X[:5], n_rows=2).explanation.rows.shape == (5, 2)
 
 
-@pytest.mark.parametrize("alpha", [0.1, 0.3])
+@first_of("alpha", [0.1, 0.3])
 def test_intervals_hold_the_true_number_as_often_as_promised(alpha, many):
     held = []
     for seed in range(12):

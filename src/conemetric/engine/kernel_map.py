@@ -103,6 +103,9 @@ class KernelMap(Stored):
 
     def behind(self, matrix: np.ndarray, shift: np.ndarray) -> "KernelMap":
         """The map of x -> self(matrix x + shift)."""
+        if self.matrix is not None:
+            shift = self.matrix @ shift + self.shift
+            matrix = self.matrix @ matrix
         return KernelMap(
             self.kernel, self.width, self.landmarks, self.projection, matrix=matrix, shift=shift
         )
@@ -227,6 +230,8 @@ def decomposed(K: Array, n_components: int | None) -> Decomposed:
         raise ValueError("the kernel is zero between all rows of X; pass another kernel.")
     values, vectors = values[kept], spectral.with_fixed_signs(vectors[:, kept])
     projection = vectors * values**-0.5
+    if not is_torch(projection):  # in the order in which files keep it, which decides last bits
+        projection = np.ascontiguousarray(projection)
     return Decomposed(projection, values)
 
 

@@ -211,6 +211,16 @@ class KernelCoordinates(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Certi
             return self._transform_lazily(X)
         return self._mapped(validate_points(self, X))
 
+    @classmethod
+    def _of_map(cls, kernel_map: KernelMap) -> "KernelCoordinates":
+        """Fitted coordinates with this map."""
+        coordinates = cls(kernel_map.kernel)
+        coordinates._map = kernel_map
+        coordinates.n_features_in_ = kernel_map.n_features
+        coordinates.landmarks_ = kernel_map.landmarks
+        coordinates.width_ = kernel_map.width
+        return coordinates
+
     def _mapped(self, X: Any, warn: bool = True) -> Any:
         """The coordinates of validated points."""
         mapped = self._map(X)
@@ -234,7 +244,7 @@ class KernelCoordinates(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Certi
 
     @property
     def _n_features_out(self) -> int:
-        return len(self.eigenvalues_)
+        return self._map.projection.shape[1]
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
