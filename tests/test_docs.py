@@ -146,6 +146,18 @@ def test_no_page_is_replaced_by_one_that_the_build_makes():
     assert not {"search", "genindex", "py-modindex"} & {page.stem for page in DOCS.glob("*.*")}
 
 
+def test_files_that_contributors_are_sent_to_exist():
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    named = set(re.findall(r"`([\w.]+/[\w./]*)`", text))
+    folders = (ROOT, ROOT / "src" / "conemetric", ROOT / "tests", ROOT / "benchmarks")
+    missing = {
+        path
+        for path in named
+        if "NAME" not in path and not any((folder / path).exists() for folder in folders)
+    }
+    assert len(named) > 40 and not missing, missing
+
+
 @pytest.mark.parametrize(
     "estimator",
     [FrobMetric(), NuMax(), QueryAdapter(), LearnedMetric(np.eye(2), np.zeros(2))],
