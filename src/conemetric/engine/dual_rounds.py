@@ -50,7 +50,7 @@ class Ascent(NamedTuple):
 class Choice(NamedTuple):
     """What the next round is: which multipliers move (None: all), and whether in single precision."""
 
-    index: Array | None
+    moving: Array | None
     single: bool
 
 
@@ -85,7 +85,7 @@ class Rounds:
     ) -> Generator[Iterate, None, Ascent]:
         """Yield the steps of a round, after ``iterations`` of the whole; return where they led."""
         assert self.problem is not None
-        index = choice.index
+        index = choice.moving
         enough = self._enough(choice, now.point)
         part = self.problem if index is None else self.problem.restricted(index, now.point.u)
         if choice.single:
@@ -141,7 +141,7 @@ class Rounds:
         enough = TOL_SHARE * self.solver.tol
         if choice.single:
             enough = max(enough, FINEST)
-        if choice.index is not None:
+        if choice.moving is not None:
             enough = max(enough, GAP_SHARE * self._gap(point))
         return enough
 
