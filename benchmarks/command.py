@@ -35,7 +35,7 @@ def add_trees(parser):
         type=tree,
         default=[Tree("now", str(SOURCE))],
         metavar="NAME=FOLDER",
-        help="versions of the library, such as before=/tmp/before/src now=src",
+        help="versions of the library, such as before=../before/src now=src",
     )
 
 

@@ -128,7 +128,7 @@ def unlink_measures(app, doctree):
 RENAMED = {
     "guide": "choosing",
     "decisions": "predicting",
-    "retrieval": "search",
+    "retrieval": "ranking",
     "scale": "large_data",
     "neighbours": "large_data",
     "benchmarks": "results",

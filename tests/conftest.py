@@ -1,8 +1,12 @@
 """Fixtures every test may use: the array libraries installed, random seeds, precisions."""
 
 import gc
-import importlib.util
 import os
+import subprocess
+import sys
+import tempfile
+import time
+from datetime import date
 from functools import partial
 from pathlib import Path
 
@@ -15,22 +19,67 @@ os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (source, given)))
 import numpy as np  # noqa: E402
 import optima  # noqa: E402
 import pytest  # noqa: E402
+from cases import PRECISIONS, backends  # noqa: E402
+
+SEEDS = 0, 1  # of random instances whose optima are kept in optima.json
+# In CI the first one, else drawn by the date; workers take what the first process has drawn.
+drawn = SEEDS[0] if os.environ.get("CI") else SEEDS[date.today().toordinal() % len(SEEDS)]
+seed_of_run = int(os.environ.setdefault("CONEMETRIC_SEED", str(drawn)))
 
 gc.disable()  # until all tests are collected: none of that is garbage
 
+MOST_SECONDS_OF_COMPILING = 120  # then every process compiles what it uses
+
+
+def pytest_configure(config):
+    """Before a whole run in several processes compiles every loop in each: one compiles them."""
+    is_first = not hasattr(config, "workerinput")
+    several = bool(config.getoption("numprocesses", None))
+    whole = config.args_source is config.ArgsSource.TESTPATHS
+    if is_first and several and whole and next(Path(source).rglob("*.nbi"), None) is None:
+        done = os.path.join(tempfile.mkdtemp(), "compiled")
+        script = Path(__file__).with_name("compile_kernels.py")
+        subprocess.Popen([sys.executable, script, done], stderr=subprocess.DEVNULL)
+        os.environ["CONEMETRIC_COMPILED"] = done  # for the processes of the tests
+
+
+def wait_for_kernels():
+    """Until what `pytest_configure` started has compiled all, if it has."""
+    done = os.environ.get("CONEMETRIC_COMPILED")
+    end = time.monotonic() + MOST_SECONDS_OF_COMPILING
+    while done and not os.path.exists(done) and time.monotonic() < end:
+        time.sleep(0.1)
+
 
 def pytest_addoption(parser):
-    parser.addoption("--seeds", type=int, default=2, help="random instances of every kind")
+    parser.addoption("--seeds", type=int, help="random instances of every kind: 0 to SEEDS - 1")
     parser.addoption(
         "--keep-optima", action="store_true", help="write new conic optima to tests/optima.json"
     )
 
 
+def seeds(config):
+    """One seed by default, the others of `SEEDS` in the slow run; as many as --seeds asks."""
+    asked = config.getoption("--seeds")
+    if asked is not None:
+        return list(range(asked))
+    others = [seed for seed in SEEDS if seed != seed_of_run]
+    return [seed_of_run, *(pytest.param(seed, marks=pytest.mark.slow) for seed in others)]
+
+
 def pytest_generate_tests(metafunc):
-    """A test that takes ``seed`` and does not say which is tried on as many as --seeds asks."""
+    """A test that takes ``seed`` and does not say which gets those of `seeds`."""
     given = [mark.args[0] for mark in metafunc.definition.iter_markers("parametrize")]
     if "seed" in metafunc.fixturenames and not any("seed" in names for names in given):
-        metafunc.parametrize("seed", range(metafunc.config.getoption("--seeds")))
+        metafunc.parametrize("seed", seeds(metafunc.config))
+
+
+def pytest_terminal_summary(terminalreporter, config):
+    """How to repeat a failure on another day."""
+    if terminalreporter.stats.get("failed") and config.getoption("--seeds") is None:
+        terminalreporter.write_line(
+            f"Random instances had seed {seed_of_run}: CONEMETRIC_SEED={seed_of_run} repeats them."
+        )
 
 
 def pytest_collection_modifyitems(items):
@@ -45,20 +94,12 @@ def pytest_collection_finish():
     """What collection made stays, and is not looked through again with the garbage of tests."""
     gc.freeze()
     gc.enable()
+    wait_for_kernels()
 
 
 def pytest_sessionfinish(session):
     if session.config.getoption("--keep-optima"):
         optima.keep_new()
-
-
-def backends():
-    """The array libraries installed, and the GPU where there is one."""
-    if importlib.util.find_spec("torch") is None:
-        return ["numpy"]
-    import torch
-
-    return ["numpy", "torch", *(["cuda"] if torch.cuda.is_available() else [])]
 
 
 @pytest.fixture(params=backends())
@@ -86,9 +127,9 @@ def coarse_search(request, monkeypatch):
         monkeypatch.setattr(regressor, "MOST_PARTITIONS", 1)
 
 
-@pytest.fixture(params=[np.float64, np.float32], ids=["float64", "float32"])
+@pytest.fixture(params=list(PRECISIONS))
 def dtype(request):
-    return request.param
+    return PRECISIONS[request.param]
 
 
 @pytest.fixture

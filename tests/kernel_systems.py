@@ -29,11 +29,9 @@ def rows(kind, rng):
     return Z, Y, weights
 
 
-every_kind = pytest.mark.parametrize(
-    "kind", ["random", "copies", "ties", "collinear", "weights", "one row per class", "one point"]
-)
+KINDS = ("random", "copies", "ties", "collinear", "weights", "one row per class", "one point")
+RIDGES = (1e-3, 1.0)
 every_kernel = pytest.mark.parametrize("kernel", KERNELS)
-every_ridge = pytest.mark.parametrize("ridge", [1e-3, 1.0])
 
 
 def kernels_of(model, Z, jitter):

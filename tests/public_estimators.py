@@ -28,6 +28,7 @@ from conemetric import (
     FrobMetric,
     FrobMetricCV,
     GradientMetric,
+    KernelCoordinates,
     LearnedAdapter,
     LearnedMetric,
     LMNNEig,
@@ -285,6 +286,26 @@ def _encoder():
     )
 
 
+def _kernel_coordinates():
+    return Case(
+        KernelCoordinates(),
+        {"X": X},
+        {"X": OTHER},
+        {
+            "missing values": {"X": _spoiled(np.nan)},
+            "unreadable rows": {"X": BrokenRows()},
+        },
+        {"width": 0},
+        lambda coordinates, given: {
+            "transform": lambda: coordinates.transform(given["X"]),
+            "names": lambda: coordinates.get_feature_names_out(),
+        },
+        {"kernel": broken_kernel},
+        warning={},
+        warning_data={"X": OTHER * [1, 1, 1e9]},
+    )
+
+
 RATINGS = np.where(np.random.default_rng(0).random((12, 8)) < 0.6, 1.0, -1.0)
 OTHER_RATINGS = np.random.default_rng(1).integers(1, 4, size=(9, 6)).astype(float)
 
@@ -456,6 +477,8 @@ def _cases():
             warning_data={"X": OTHER * [1, 1, 1e9]},
         ),
     )
+    yield "FrobMetric, kernel", _metric(FrobMetric(kernel="gaussian"), broken={"prior": np.eye(9)})
+    yield "KernelCoordinates", _kernel_coordinates()
     yield "LMNNEig", _metric(LMNNEig(tol=0.1), refused=not_alike)
     yield "LearnedAdapter", _learned(LearnedAdapter(np.eye(2, 4), np.zeros(2)))
     yield "LearnedMetric", _learned(LearnedMetric(np.eye(2, 4), np.zeros(2)), THRESHOLDS)

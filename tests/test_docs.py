@@ -21,7 +21,7 @@ PAGES = [ROOT / "README.md", *sorted(DOCS.rglob("*.md"))]
 API = (DOCS / "api.rst").read_text()
 # what an optional block of a page needs
 NEEDS = {
-    "search.md": ("bm25s", "snowballstemmer"),
+    "ranking.md": ("bm25s", "snowballstemmer"),
     "pipelines.md": ("tqdm",),
     "tables.md": ("pandas",),
 }
@@ -138,6 +138,11 @@ def test_links_between_pages_lead_somewhere(page):
     for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", FENCED.sub("", page.read_text())):
         if not target.startswith("gallery/"):  # made by the build
             assert (page.parent / target).exists(), target
+
+
+def test_no_page_is_replaced_by_one_that_the_build_makes():
+    """Sphinx writes its own page of these names over a page of the docs, without a word."""
+    assert not {"search", "genindex", "py-modindex"} & {page.stem for page in DOCS.glob("*.*")}
 
 
 @pytest.mark.parametrize(

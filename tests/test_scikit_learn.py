@@ -1,5 +1,5 @@
 """scikit-learn's own checks of every public estimator: all pass but those that
-`expected_failed_checks` declares, which the guide explains.
+`expected_failed_checks` declares, which docs/scikit_learn.md explains.
 """
 
 import re
@@ -20,6 +20,7 @@ from conemetric import (
     FrobMetric,
     FrobMetricCV,
     GradientMetric,
+    KernelCoordinates,
     LearnedAdapter,
     LearnedMetric,
     LMNNEig,
@@ -57,6 +58,7 @@ QUICK = [
     FrobMetricCV(Cs=[1.0, 10.0], cv=2, tol=0.05),
     GradientMetric(),
     GradientMetric("city block", n_rounds=1),
+    KernelCoordinates(n_components=5),
     LMNNEig(max_iter=3),
     LearnedAdapter(np.eye(2, 4), np.zeros(2)),
     LearnedMetric(np.eye(2, 4), np.zeros(2)),
@@ -76,6 +78,9 @@ SLOW = [
     MetricRegressor(random_state=0),
     RelativeComparisons(basis="pca"),
     RelativeComparisons(basis=Kernel()),
+    FrobMetric(kernel="gaussian"),
+    KernelCoordinates("laplacian"),
+    KernelCoordinates("cosine"),
 ]
 
 

@@ -6,8 +6,8 @@ the neighbours itself, and its solve is timed on the triplets of the first versi
 eigendecomposition, forward, how often each, and the certificate.
 
     python -m benchmarks tall
-    git archive REVISION src | tar x -C /tmp/before
-    python -m benchmarks tall --trees before=/tmp/before/src now=src --rows 2000 --features 256
+    git archive REVISION src | tar x -C ../before
+    python -m benchmarks tall --trees before=../before/src now=src --rows 2000 --features 256
 
 Data: simulated
 Minutes: 1 for each version

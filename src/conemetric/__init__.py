@@ -1,5 +1,4 @@
-"""Mahalanobis metrics and near-isometric embeddings by convex optimisation, each with a
-certificate of optimality.
+"""Learn a distance from labelled data, and test whether it helps.
 
 Names are loaded at their first use, so that the import takes no time; `__init__.pyi` lists them.
 """

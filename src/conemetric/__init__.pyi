@@ -9,6 +9,7 @@ from .engine.certificate import Status as Status
 from .estimators.checks import expected_failed_checks as expected_failed_checks
 from .estimators.fit_warnings import CollapsedMetricWarning as CollapsedMetricWarning
 from .estimators.fit_warnings import ScaleWarning as ScaleWarning
+from .estimators.kernel_coordinates import KernelCoordinates as KernelCoordinates
 from .papers.boostmetric.boostmetric import BoostMetric as BoostMetric
 from .papers.eigenvalue.dml_eig import DMLEig as DMLEig
 from .papers.eigenvalue.lmnn_eig import LMNNEig as LMNNEig

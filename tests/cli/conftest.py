@@ -78,6 +78,19 @@ def triplets(tmp_path):
     return path
 
 
+@pytest.fixture
+def written_report():
+    """For tests that look at a report, among others that need none (`no_report`)."""
+
+
+@pytest.fixture
+def no_report(request, monkeypatch):
+    """No report is written, but where `written_report` asks for it: it takes longer than the rest."""
+    if "written_report" not in request.fixturenames:
+        for function in ("metric.write_report", "adaptation.write_retrieval_report"):
+            monkeypatch.setattr(f"conemetric.report.{function}", lambda *args, **kwargs: None)
+
+
 @pytest.fixture(autouse=True)
 def quick_comparison(few_trees):
     """Every study here compares with small models."""

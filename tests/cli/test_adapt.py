@@ -15,6 +15,7 @@ from conemetric.cli.reading.reading import Sources
 from conemetric.datasets import JudgedTexts, reference_pages
 from conemetric.ranking.measures import ndcg, rank
 
+pytestmark = pytest.mark.usefixtures("no_report")
 N_QUERIES, N_DOCUMENTS, D = 60, 80, 6
 
 
@@ -37,15 +38,6 @@ def npz(collection, tmp_path):
     return path
 
 
-@pytest.fixture(autouse=True)
-def quick_report(request, monkeypatch):
-    """Only the tests that look at the report pay for it."""
-    if "report" not in request.node.name:
-        monkeypatch.setattr(
-            "conemetric.report.adaptation.write_retrieval_report", lambda *args, **kwargs: None
-        )
-
-
 def table(path, ids, X, texts=None):
     """Ids, vectors and texts as Parquet or JSON lines."""
     columns = {"_id": ids, "embedding": pl.Series(X.tolist(), dtype=pl.List(pl.Float32))}
@@ -56,7 +48,9 @@ def table(path, ids, X, texts=None):
     return path
 
 
-def test_a_collection_gives_adapter_table_and_report(run, npz, collection, tmp_path):
+def test_a_collection_gives_adapter_table_and_report(
+    run, written_report, npz, collection, tmp_path
+):
     queries, documents, relevance = collection
     out = tmp_path / "out"
     result = run("adapt", npz, "--out", out, "--map", "queries", "--json")
@@ -85,7 +79,7 @@ def test_a_collection_gives_adapter_table_and_report(run, npz, collection, tmp_p
     assert written == ["adapter.safetensors", "report.html", "table.csv"]
 
 
-def test_judgements_without_grades_in_a_report(run, collection, tmp_path):
+def test_judgements_without_grades_in_a_report(run, written_report, collection, tmp_path):
     queries, documents, relevance = collection
     path, out = tmp_path / "ungraded.npz", tmp_path / "out"
     np.savez(path, queries=queries, documents=documents, relevance=relevance[:, :2])

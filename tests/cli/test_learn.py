@@ -20,16 +20,21 @@ from conemetric.datasets import BUNDLED
 X, y = load_wine(return_X_y=True)
 
 
+@pytest.fixture
+def whole_study():
+    """For tests of what is recommended: it depends on the decision too."""
+
+
 @pytest.fixture(autouse=True)
-def quick_report(request, monkeypatch):
-    """Only the tests that look at the report pay for it; decisions have tests of their own."""
-    if "report" not in request.node.name:
-        monkeypatch.setattr("conemetric.report.metric.write_report", lambda *args, **kwargs: None)
+def quick_study(request, monkeypatch, no_report):
+    """Without a decision, which has tests of its own, and without a fit to all rows."""
+    if "whole_study" in request.fixturenames:
+        return
     monkeypatch.setattr("conemetric.studies.deciding.new_decision", lambda *_: None)
     monkeypatch.setattr("conemetric.studies.study._refitted", lambda task, study, *_: study)
 
 
-def test_a_csv_with_text_labels_gives_metric_table_and_report(run, csv, tmp_path):
+def test_a_csv_with_text_labels_gives_metric_table_and_report(run, written_report, csv, tmp_path):
     out = tmp_path / "out"
     result = run("learn", csv, "--label", "kind", "--method", "frob", "--out", out, "--json")
     assert result.code == 0
@@ -74,10 +79,10 @@ def test_predictions_are_those_that_were_judged(run, csv, frame, tmp_path, ids, 
     assert len(rows) == answer["after"]["held_out"]
 
 
-def test_people_get_a_table_and_pipes_no_progress(run, csv, tmp_path):
+def test_people_get_a_table_and_pipes_no_progress(run, whole_study, csv, tmp_path):
     result = run("learn", csv, "--label", "kind", "--method", "frob", "--out", tmp_path / "out")
     assert result.code == 0
-    assert "\nUse the learned distance" in result.out or "\nKeep the Euclidean" in result.out
+    assert "\nMetricClassifier has the lowest error" in result.out
     assert "FrobMetric" in result.out and "proven within" in result.out
     assert result.err == ""
 
@@ -406,7 +411,7 @@ def test_row_numbers_are_not_learned_from(run, frame, tmp_path, name, values):
     assert kept.json["features"] == 14 and "row number" not in " ".join(kept.json["notes"])
 
 
-def test_a_useless_metric_is_the_headline_of_the_report(run, tmp_path):
+def test_a_useless_metric_is_the_headline_of_the_report(run, written_report, tmp_path):
     path, rows = tmp_path / "line.csv", np.arange(80)
     columns = {"x": rows / 2 + 0.1, "z": rows**1.5, "side": np.where(rows % 2, "a", "b")}
     pl.DataFrame(columns).write_csv(path)
@@ -429,7 +434,7 @@ def test_warnings_name_options_of_the_command(run, csv, tmp_path):
     assert "max_iter or" not in result.out
 
 
-def test_a_wrong_image_size_in_the_report(run, csv, tmp_path):
+def test_a_wrong_image_size_in_the_report(run, written_report, csv, tmp_path):
     options = ("--label", "kind", "--method", "frob", "--image", "5x5")
     result = run("learn", csv, *options, "--out", tmp_path / "out")
     assert refused(result, "5x5", "13 columns")
@@ -463,7 +468,7 @@ def test_row_numbers_that_are_none(run, csv, tmp_path, rows):
     )
 
 
-def test_one_column_makes_a_report(run, tmp_path):
+def test_one_column_makes_a_report(run, written_report, tmp_path):
     pl.DataFrame({"size": X[:, 0], "kind": y}).write_csv(tmp_path / "narrow.csv")
     options = ("--label", "kind", "--method", "frob", "--out", tmp_path / "out", "--json")
     result = run("learn", tmp_path / "narrow.csv", *options)
@@ -751,7 +756,9 @@ def test_a_killed_run_leaves_no_half_written_metric(child):
 
 @pytest.mark.parametrize("target", ["auto", "continuous"])
 @pytest.mark.parametrize("kind", ["fractions", "whole numbers", "with gaps"])
-def test_a_quantity_is_learned_from_and_reported(run, frame, tmp_path, kind, target):
+def test_a_quantity_is_learned_from_and_reported(
+    run, written_report, frame, tmp_path, kind, target
+):
     y = frame["f0"].to_numpy() * 100 + np.arange(178) / 7
     y = np.round(y).astype(int) if kind == "whole numbers" else y
     frame = frame.with_columns(pl.Series("price", y))

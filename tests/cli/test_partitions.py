@@ -18,6 +18,7 @@ from conemetric.studies.partitioned import Partitioned
 from conemetric.studies.task import table_encoder
 
 pytest.importorskip("dask.array")
+pytestmark = pytest.mark.usefixtures("no_report")
 
 
 @pytest.fixture
@@ -28,12 +29,6 @@ def pattern(tmp_path, frame):
     for k, (start, stop) in enumerate([(0, 100), (100, 100), (100, 178)]):
         mixed[start:stop].write_parquet(tmp_path / f"part-{k}.parquet")
     return str(tmp_path / "part-*.parquet")
-
-
-@pytest.fixture(autouse=True)
-def no_report(request, monkeypatch):
-    if "report" not in request.node.name:
-        monkeypatch.setattr("conemetric.report.metric.write_report", lambda *args, **kwargs: None)
 
 
 @pytest.mark.slow
@@ -126,7 +121,9 @@ def test_the_certificate_is_that_of_the_same_rows_in_memory(pattern):
 
 
 @pytest.mark.parametrize("vectors", [False, True])
-def test_words_and_gaps_are_learned_from_and_reported(run, frame, tmp_path, vectors):
+def test_words_and_gaps_are_learned_from_and_reported(
+    run, written_report, frame, tmp_path, vectors
+):
     rows = pl.int_range(len(frame))
     table = frame.with_columns(
         colour=pl.Series(np.array(["red", "white", "rosé"])[np.arange(178) // 60]),
@@ -199,7 +196,7 @@ def test_gaps_do_not_read_the_sample_twice(frame, tmp_path):
 
 
 @pytest.mark.parametrize("gaps_in", [0, 1])
-def test_gaps_in_numbers_alone_reach_the_report(run, frame, tmp_path, gaps_in):
+def test_gaps_in_numbers_alone_reach_the_report(run, written_report, frame, tmp_path, gaps_in):
     """Also where the first file has none."""
     table = frame.drop("bottle", "note").sample(fraction=1.0, shuffle=True, seed=0)
     for k in range(2):

@@ -15,6 +15,7 @@ from conemetric.cli.reading.scores import read_scores
 from conemetric.ranking.measures import hit_rate, ndcg
 
 pytest.importorskip("bm25s")
+pytestmark = pytest.mark.usefixtures("no_report")
 N, M, D = 60, 80, 6
 
 
@@ -43,15 +44,6 @@ def folder(tmp_path):
     (place / "qrels" / "train.tsv").write_text("\n".join([head, *lines[:40]]))
     (place / "qrels" / "test.tsv").write_text("\n".join([head, *lines[40:]]))
     return place
-
-
-@pytest.fixture(autouse=True)
-def quick_report(request, monkeypatch):
-    """Only the tests that look at the report pay for it."""
-    if "report" not in request.node.name:
-        monkeypatch.setattr(
-            "conemetric.report.adaptation.write_retrieval_report", lambda *args, **kwargs: None
-        )
 
 
 def columns_of(folder):
@@ -161,7 +153,7 @@ def test_words_alone_may_win(run, folder, tmp_path):
     assert list(weights) == ["bm25"]
 
 
-def test_people_read_weights_and_the_report_shows_them(run, folder, tmp_path):
+def test_people_read_weights_and_the_report_shows_them(run, written_report, folder, tmp_path):
     out = tmp_path / "out"
     result = run("adapt", folder, "--lexical", "--map", "queries", "--out", out)
     assert result.code == 0, result.err

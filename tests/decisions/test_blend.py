@@ -3,6 +3,7 @@
 import cvxpy as cp
 import numpy as np
 import pytest
+from cases import pairs_of
 
 from conemetric import MetricClassifier, MetricRegressor
 from conemetric.decisions.blend import blend_trials, simplex_weights
@@ -19,9 +20,7 @@ KINDS = {
 }
 
 
-@pytest.mark.parametrize("size", [1e-6, 1.0, 1e6])
-@pytest.mark.parametrize("K", [2, 5, 12])
-@pytest.mark.parametrize("kind", KINDS)
+@pairs_of(kind=KINDS, K=(2, 5, 12), size=(1e-6, 1.0, 1e6))
 def test_weights_are_those_of_a_conic_solver(kind, K, size, seed):
     residuals = KINDS[kind](np.random.default_rng(seed), 40, K)
     w, certificate = simplex_weights(size * residuals)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from cases import pairs_of
 from instances import JUDGED_KINDS, KINDS, judged_instance, triplet_instance
 from oracles import bilinear_optimum, frobenius_optimum
 from sklearn.exceptions import ConvergenceWarning
@@ -67,9 +68,7 @@ def split(problem, seed):
     return u * to_numpy(problem.unit), index
 
 
-@pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
-@pytest.mark.parametrize("which", PROGRAMS)
-@pytest.mark.parametrize("kind", range(len(KINDS)))
+@pairs_of(kind=range(len(KINDS)), which=PROGRAMS, loss=("hinge", "squared_hinge"), asarray=True)
 def test_a_restricted_program_is_the_program_seen_from_few_multipliers(
     which, kind, seed, loss, asarray
 ):
@@ -91,8 +90,7 @@ def test_a_restricted_program_is_the_program_seen_from_few_multipliers(
     assert mixture.value == pytest.approx(whole.primal[0], abs=1e-9 * scale)
 
 
-@pytest.mark.parametrize("which", PROGRAMS)
-@pytest.mark.parametrize("kind", range(len(KINDS)))
+@pairs_of(kind=range(len(KINDS)), which=PROGRAMS, asarray=True, dtype=True)
 def test_a_mixture_is_never_worse_and_knows_its_objective(which, kind, seed, asarray, dtype):
     problem = varied_program(which, kind, seed, asarray, dtype)
     rng, m = np.random.default_rng(seed), problem.operator.n_constraints
@@ -115,8 +113,7 @@ def test_a_mixture_is_never_worse_and_knows_its_objective(which, kind, seed, asa
     assert bounds.dual <= bounds.primal
 
 
-@pytest.mark.parametrize("C", [1e-2, 1.0, 1e2])
-@pytest.mark.parametrize("kind", KINDS)
+@pairs_of(kind=KINDS, C=(1e-2, 1.0, 1e2), asarray=True, dtype=True)
 def test_rounds_end_at_the_optimum(kind, C, seed, asarray, dtype, always):
     X, T = triplet_instance(kind, seed)
     optimum = frobenius_optimum(X.astype(dtype).astype(float), T, C)

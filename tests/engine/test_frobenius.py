@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from cases import pairs_of
 from instances import KINDS, triplet_instance
 from oracles import frobenius_optimum
 
@@ -44,20 +45,7 @@ def test_optimality_conditions(kind, seed):
     assert np.all(margins[u > 1e-3 * problem.upper] <= 1 + 1e-3 * scale)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_any_point_of_the_box_certifies(kind, seed, asarray, dtype):
-    X, T = triplet_instance(kind, seed)
-    rng = np.random.default_rng(seed)
-    optimum = frobenius_optimum(X.astype(dtype).astype(float), T, 1.0)
-    problem = FrobeniusProgram(from_triplets(asarray(X.astype(dtype)), T), 1.0)
-    u = asarray((rng.uniform(size=len(T)) * problem.upper).astype(dtype))
-    L = asarray(rng.normal(size=(X.shape[1], 2)).astype(dtype))
-    bounds = problem.certify(L, u)
-    assert bounds.dual <= optimum + 1e-8 <= bounds.primal + 2e-8
-
-
-@pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize("kind", KINDS)
+@pairs_of(kind=KINDS, loss=LOSSES, asarray=True, dtype=True)
 def test_the_start_is_the_best_of_the_equal_multipliers(kind, seed, loss, asarray, dtype, eps):
     X, T = triplet_instance(kind, seed)
     program = FrobeniusProgram(from_triplets(asarray(X.astype(dtype)), T), 3.0, loss)
@@ -110,7 +98,7 @@ def test_libraries_and_precisions_agree(asarray, dtype):
 
 
 PRIORS = ("none", "low rank", "identity")
-VARIED = [(prior, weighted) for prior in PRIORS for weighted in (False, True)]
+OPTIONS = {"prior": PRIORS, "weighted": (False, True)}
 
 
 def varied_instance(kind, prior, weighted, seed=0):
@@ -124,9 +112,7 @@ def varied_instance(kind, prior, weighted, seed=0):
     return X, T, C, priors[prior], weights if weighted else None
 
 
-@pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize(("prior", "weighted"), VARIED)
-@pytest.mark.parametrize("kind", KINDS)
+@pairs_of(kind=KINDS, loss=LOSSES, **OPTIONS)
 def test_optimum_with_prior_and_weights(kind, prior, weighted, loss, seed):
     X, T, C, prior, weights = varied_instance(kind, prior, weighted, seed)
     optimum = frobenius_optimum(X, T, C, loss, prior, weights)
@@ -138,8 +124,7 @@ def test_optimum_with_prior_and_weights(kind, prior, weighted, loss, seed):
     assert certificate.dual <= optimum + slack <= certificate.primal + 2 * slack
 
 
-@pytest.mark.parametrize(("prior", "weighted"), VARIED)
-@pytest.mark.parametrize("kind", KINDS)
+@pairs_of(kind=KINDS, asarray=True, dtype=True, **OPTIONS)
 def test_optimum_in_every_library_and_precision(kind, prior, weighted, seed, asarray, dtype):
     X, T, C, prior, weights = varied_instance(kind, prior, weighted, seed)
     X = X.astype(dtype)
@@ -155,8 +140,7 @@ def test_optimum_in_every_library_and_precision(kind, prior, weighted, seed, asa
     assert to_numpy(result.primal_point).dtype == dtype
 
 
-@pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize(("prior", "weighted"), VARIED)
+@pairs_of(loss=LOSSES, asarray=True, **OPTIONS)
 def test_hessian_is_the_derivative_of_the_gradient(prior, weighted, loss, asarray):
     X, T, C, prior, weights = varied_instance("random", prior, weighted, 1)
     prior = None if prior is None else asarray(prior)
@@ -171,25 +155,23 @@ def test_hessian_is_the_derivative_of_the_gradient(prior, weighted, loss, asarra
     np.testing.assert_allclose(product, change, rtol=1e-4, atol=1e-4 * abs(change).max())
 
 
-@pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize("kind", KINDS)
-def test_any_point_certifies_any_loss(kind, loss, seed, asarray, dtype):
-    for prior, weighted in VARIED:
-        X, T, C, prior, weights = varied_instance(kind, prior, weighted, seed)
-        rng = np.random.default_rng(seed)
-        optimum = frobenius_optimum(X.astype(dtype).astype(float), T, C, loss, prior, weights)
-        operator = from_triplets(asarray(X.astype(dtype)), T)
-        prior = None if prior is None else asarray(prior)
-        problem = FrobeniusProgram(operator, C, loss, prior, weights)
+@pairs_of(kind=KINDS, loss=LOSSES, asarray=True, dtype=True, **OPTIONS)
+def test_any_point_certifies_any_loss(kind, prior, weighted, loss, seed, asarray, dtype):
+    X, T, C, prior, weights = varied_instance(kind, prior, weighted, seed)
+    rng = np.random.default_rng(seed)
+    optimum = frobenius_optimum(X.astype(dtype).astype(float), T, C, loss, prior, weights)
+    operator = from_triplets(asarray(X.astype(dtype)), T)
+    prior = None if prior is None else asarray(prior)
+    problem = FrobeniusProgram(operator, C, loss, prior, weights)
+    slack = 1e-6 * abs(optimum)
+    for size in (0.0, 0.3, 1.0):
         u = asarray((rng.uniform(size=len(T)) * C / len(T)).astype(dtype))
-        L = asarray(0.3 * rng.normal(size=(X.shape[1], 2)).astype(dtype))
+        L = asarray(size * rng.normal(size=(X.shape[1], 2)).astype(dtype))
         bounds = problem.certify(L, u)
-        slack = 1e-6 * abs(optimum)
         assert bounds.dual <= optimum + slack <= bounds.primal + 2 * slack
 
 
-@pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize(("prior", "weighted"), VARIED)
+@pairs_of(loss=LOSSES, **OPTIONS)
 def test_gradient_and_bend_of_every_loss(loss, prior, weighted):
     X, T, C, prior, weights = varied_instance("random", prior, weighted, 1)
     problem = FrobeniusProgram(from_triplets(X, T), C, loss, prior, weights)

@@ -2,11 +2,12 @@
 
 import numpy as np
 import pytest
-from kernel_systems import every_kernel, every_kind, optimum, reached, rows
+from cases import pairs_of
+from kernel_systems import KINDS, every_kernel, optimum, reached, rows
 
 from conemetric.engine import kernel_blocks
 from conemetric.engine.kernel_blocks import KernelSystem, fit_in_blocks
-from conemetric.engine.kernel_ridge import KernelSetting, fit_exactly
+from conemetric.engine.kernel_ridge import KERNELS, KernelSetting, fit_exactly
 
 
 @pytest.fixture(autouse=True)
@@ -24,9 +25,7 @@ def fitted(kind, kernel, ridge, seed, **options):
     return fit_in_blocks(setting, Z, Y, weights, order, **options), (Z, Y, weights)
 
 
-@pytest.mark.parametrize("ridge", [1e-2, 1.0])
-@every_kernel
-@every_kind
+@pairs_of(kind=KINDS, kernel=KERNELS, ridge=(1e-2, 1.0))
 def test_the_certificate_is_true(kind, kernel, ridge, seed):
     (model, certificate), (Z, Y, weights) = fitted(kind, kernel, ridge, seed)
     least, value = optimum(model, Z, Y, weights), reached(model, Z, Y, weights)

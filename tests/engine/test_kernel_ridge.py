@@ -2,15 +2,8 @@
 
 import numpy as np
 import pytest
-from kernel_systems import (
-    ROUNDING,
-    every_kernel,
-    every_kind,
-    every_ridge,
-    optimum,
-    reached,
-    rows,
-)
+from cases import pairs_of
+from kernel_systems import KINDS, RIDGES, ROUNDING, every_kernel, optimum, reached, rows
 from scipy.linalg import solve
 from scipy.spatial.distance import cdist
 from sklearn.kernel_ridge import KernelRidge
@@ -20,6 +13,7 @@ from conemetric.core.blas import side_by_side
 from conemetric.engine import kernel_ridge
 from conemetric.engine.kernel_ridge import (
     JITTER,
+    KERNELS,
     KernelSetting,
     city_block_distances,
     fit_exactly,
@@ -29,8 +23,7 @@ from conemetric.engine.kernel_ridge import (
 )
 
 
-@pytest.mark.parametrize("shift", [0.0, 100.0])
-@pytest.mark.parametrize("d", [1, 3, 40, 400])
+@pairs_of(d=(1, 3, 40, 400), shift=(0.0, 100.0), asarray=True, dtype=True)
 def test_distances_of_equal_rows_are_zero(d, shift, asarray, dtype, seed):
     Z = (np.random.default_rng(seed).normal(size=(50, d)) + shift).astype(dtype)
     squares = to_numpy(squared_distances(asarray(np.vstack([Z, Z])), asarray(Z)))
@@ -58,9 +51,7 @@ def assert_optimal(certificate, reached, optimum):
     assert reached - optimum <= certificate.gap + slack
 
 
-@every_ridge
-@every_kernel
-@every_kind
+@pairs_of(kind=KINDS, kernel=KERNELS, ridge=RIDGES, asarray=True, dtype=True)
 def test_all_rows(kind, kernel, ridge, asarray, dtype, seed):
     Z, Y, weights = rows(kind, np.random.default_rng(seed))
     Z, setting = Z.astype(dtype), KernelSetting(kernel, 0.5, ridge)
@@ -69,10 +60,7 @@ def test_all_rows(kind, kernel, ridge, asarray, dtype, seed):
     assert_optimal(certificate, reached(*program), optimum(*program))
 
 
-@pytest.mark.parametrize("width", [0.5, 64.0])
-@every_ridge
-@every_kernel
-@every_kind
+@pairs_of(kind=KINDS, kernel=KERNELS, ridge=RIDGES, width=(0.5, 64.0), asarray=True)
 def test_in_blocks(kind, kernel, ridge, width, asarray, seed, monkeypatch):
     """As for more rows than float64 matrices are held for."""
     monkeypatch.setattr(kernel_ridge, "MOST_DENSE", 0)
@@ -83,9 +71,7 @@ def test_in_blocks(kind, kernel, ridge, width, asarray, seed, monkeypatch):
     assert_optimal(certificate, reached(*program), optimum(*program))
 
 
-@every_ridge
-@every_kernel
-@every_kind
+@pairs_of(kind=KINDS, kernel=KERNELS, ridge=RIDGES, asarray=True, dtype=True)
 def test_landmarks(kind, kernel, ridge, asarray, dtype, seed):
     Z, Y, weights = rows(kind, np.random.default_rng(seed))
     Z, setting = Z.astype(dtype), KernelSetting(kernel, 0.5, ridge)
@@ -94,8 +80,7 @@ def test_landmarks(kind, kernel, ridge, asarray, dtype, seed):
     assert_optimal(certificate, reached(*program), optimum(*program))
 
 
-@every_kernel
-@every_kind
+@pairs_of(kind=KINDS, kernel=KERNELS, asarray=True)
 def test_all_rows_as_landmarks(kind, kernel, asarray, seed):
     Z, Y, weights = rows(kind, np.random.default_rng(seed))
     parts, setting = [asarray(part) for part in (Z, Y, weights)], KernelSetting(kernel, 0.5, 0.1)

@@ -6,6 +6,7 @@ import warnings
 
 import numpy as np
 import pytest
+from cases import pairs_of
 from recomputed import recomputed_objective, scatter_trace, trace
 from sklearn.base import clone
 from sklearn.datasets import load_iris
@@ -36,6 +37,16 @@ CASES = [
     RelativeComparisons(basis=np.random.default_rng(0).normal(size=(4, 7)), random_state=0),
     RelativeComparisons(basis="pca", random_state=0),
     RelativeComparisons(basis=rbf_kernel, random_state=0),
+]
+CASES_OF_ANY_C = [
+    FrobMetric(max_iter=20),
+    FrobMetric(max_iter=20, loss="squared_hinge"),
+    RelativeComparisons(random_state=0),
+    RelativeComparisons(basis="pca", random_state=0),
+    BoostMetric(max_iter=8, loss="logistic"),
+    BoostMetric(max_iter=8, loss="exponential"),
+    LMNNEig(max_iter=8),
+    DMLEig(max_iter=8),
 ]
 
 
@@ -80,32 +91,23 @@ def test_a_fixed_trace_is_missed_by_as_much_as_the_certificate_says(case, n_comp
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("seed", range(2))
-@pytest.mark.parametrize("C", [1.0, 1e6, 1e8])
-@pytest.mark.parametrize("shape", [(30, 4), (12, 20), (30, 6)], ids=["long", "wide", "low rank"])
-@pytest.mark.parametrize(
-    "case",
-    [
-        FrobMetric(max_iter=20),
-        FrobMetric(max_iter=20, loss="squared_hinge"),
-        RelativeComparisons(random_state=0),
-        RelativeComparisons(basis="pca", random_state=0),
-        BoostMetric(max_iter=8, loss="logistic"),
-        BoostMetric(max_iter=8, loss="exponential"),
-        LMNNEig(max_iter=8),
-        DMLEig(max_iter=8),
-    ],
-    ids=name,
+@pairs_of(
+    case=CASES_OF_ANY_C,
+    shape=((30, 4), (12, 20), (30, 6)),  # long, wide, of low rank
+    C=(1.0, 1e6, 1e8),
+    shift=(0.0, 10.0),
+    asarray=True,
+    dtype=True,
 )
 def test_the_primal_value_is_that_of_the_stored_metric_whatever_C(
-    case, shape, C, seed, asarray, dtype
+    case, shape, C, shift, seed, asarray, dtype
 ):
     rng = np.random.default_rng(seed)
     n = shape[0]
     X = rng.normal(size=shape)
     if shape == (30, 6):
         X[:, 3:] = X[:, :3] @ rng.normal(size=(3, 3))
-    X, y = asarray((X + 10.0 * seed).astype(dtype)), np.arange(n) % 2
+    X, y = asarray((X + shift).astype(dtype)), np.arange(n) % 2
     metric = clone(case)
     if isinstance(metric, BoostMetric):
         metric.set_params(v=1 / C)

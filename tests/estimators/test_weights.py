@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from cases import case, pairs_of
 from instances import random_triplets
 from numpy.testing import assert_allclose, assert_array_equal
 from oracles import (
@@ -72,7 +73,6 @@ def optimum(name, X, T, w):
     return lmnn_eig_optimum(X, T, 0.5, scatter, w)
 
 
-@pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("name", FROM_TRIPLETS)
 def test_weighted_triplets_against_a_conic_solver(name, seed):
     X, T, w = instance(seed)
@@ -84,7 +84,6 @@ def test_weighted_triplets_against_a_conic_solver(name, seed):
     assert certificate.primal == pytest.approx(value, rel=2e-5, abs=1e-6)
 
 
-@pytest.mark.parametrize("seed", range(6))
 def test_weighted_pairs_against_a_conic_solver(seed):
     X, T, w = instance(seed)
     pairs, similar = np.vstack([T[:, :2], T[:, [0, 2]]]), np.arange(2 * len(T)) < len(T)
@@ -326,19 +325,34 @@ def fitted(estimator, X, how, size):
     return estimator.fit(X, triplets=numbers, sample_weight=weights)
 
 
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@pytest.mark.parametrize("how", ["rows", "tuples", "class_weight"])
-@pytest.mark.parametrize("size", [1e-300, 1e-155, 1e-40, 1e-9, 1e9, 1e40, 1e155, 1e308])
-@pytest.mark.parametrize("name", EVERY)
-@pytest.mark.filterwarnings("ignore")
-def test_weights_of_any_size_are_computed_with_or_refused(name, size, how, dtype):
+HOW = ("rows", "tuples", "class_weight")
+SIZES = (1e-300, 1e-155, 1e-40, 1e-9, 1e9, 1e40, 1e155, 1e308)
+
+
+def is_allowed(size, dtype):
+    heaviest = MAX_WEIGHT[np.dtype(dtype).itemsize]
+    return 1 / heaviest <= size <= heaviest
+
+
+def twenty_rows(dtype):
     rng = np.random.default_rng(0)
-    X = (rng.normal(size=(20, 3)) + np.arange(20)[:, None] % 2).astype(dtype)
-    heaviest = MAX_WEIGHT[X.dtype.itemsize]
-    if not 1 / heaviest <= size <= heaviest:
-        with pytest.raises(ValueError, match="weights are zero or between"):
-            fitted(EVERY[name], X, how, size)
-        return
+    return (rng.normal(size=(20, 3)) + np.arange(20)[:, None] % 2).astype(dtype)
+
+
+@pairs_of(
+    name=EVERY,
+    how=HOW,
+    size_and_dtype=[
+        (size, dtype)
+        for dtype in (np.float64, np.float32)
+        for size in SIZES
+        if is_allowed(size, dtype)
+    ],
+)
+@pytest.mark.filterwarnings("ignore")
+def test_allowed_weights_of_any_size_are_computed_with(name, how, size_and_dtype):
+    size, dtype = size_and_dtype
+    X = twenty_rows(dtype)
     try:
         certificate = fitted(EVERY[name], X, how, size).certificate_
     except ValueError as error:  # a linear program's own limits, said in words
@@ -347,6 +361,24 @@ def test_weights_of_any_size_are_computed_with_or_refused(name, size, how, dtype
     assert np.isfinite(certificate.primal)
     if certificate.status == "converged":
         assert certificate.relative_gap <= 1e-3
+
+
+@pairs_of(name=EVERY, how=HOW)
+def test_weights_out_of_range_are_refused_by_every_estimator(name, how):
+    with pytest.raises(ValueError, match="weights are zero or between"):
+        fitted(EVERY[name], twenty_rows(np.float64), how, 1e155)
+
+
+def test_the_range_of_weights_depends_on_the_precision():
+    for dtype in (np.float64, np.float32):
+        for size in SIZES:
+            with case(size=size, dtype=dtype):
+                weights = np.array([0.0, 1.0, size])
+                if is_allowed(size, dtype):
+                    check_range(weights, np.dtype(dtype))
+                else:
+                    with pytest.raises(ValueError, match="weights are zero or between"):
+                        check_range(weights, np.dtype(dtype))
 
 
 def test_weights_out_of_range_are_named():

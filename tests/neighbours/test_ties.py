@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from cases import case, pairs_of
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.sparse import csr_array
 
@@ -67,7 +68,6 @@ def permutation(order, y, seed):
 
 each_kind = pytest.mark.parametrize("kind", KINDS)
 each_order = pytest.mark.parametrize("order", ORDERS)
-each_seed = pytest.mark.parametrize("seed", [0, 1])
 
 
 def same_rows(X, found, found_again, rows):
@@ -79,10 +79,7 @@ def same_rows(X, found, found_again, rows):
     assert_array_equal(X[again], X[before])
 
 
-@each_kind
-@each_order
-@each_seed
-@pytest.mark.parametrize("library", LIBRARIES)
+@pairs_of(kind=KINDS, order=ORDERS, library=LIBRARIES, dtype=True)
 def test_targets_and_impostors(kind, order, seed, dtype, library):
     X, y = points(kind, seed)
     X, make, rows = X.astype(dtype), LIBRARIES[library], permutation(order, y, seed)
@@ -95,7 +92,6 @@ def test_targets_and_impostors(kind, order, seed, dtype, library):
 
 
 @each_kind
-@each_seed
 def test_without_ties_the_nearest_are_found(kind, seed):
     """And with ties, as near ones as there are."""
     X, _ = points(kind, seed)
@@ -106,10 +102,7 @@ def test_without_ties_the_nearest_are_found(kind, seed):
     assert_allclose(found, np.take_along_axis(distances, numbers, 1), atol=1e-12)
 
 
-@pytest.mark.parametrize("library", ["numpy", "torch"])
-@pytest.mark.parametrize("in_numpy", [False, True])
-@pytest.mark.parametrize("value", [1e3, -1e7])
-@each_seed
+@pairs_of(library=("numpy", "torch"), in_numpy=(False, True), value=(1e3, -1e7))
 def test_a_column_of_one_value_makes_no_ties(library, in_numpy, value, seed, monkeypatch):
     """Its rounding in single precision is larger than the distances, but moves none of them."""
     if not in_numpy:
@@ -122,9 +115,7 @@ def test_a_column_of_one_value_makes_no_ties(library, in_numpy, value, seed, mon
         assert_array_equal(to_numpy(one), other)
 
 
-@each_kind
-@each_order
-@each_seed
+@pairs_of(kind=KINDS, order=ORDERS, asarray=True, dtype=True)
 def test_judges(kind, order, seed, dtype, asarray):
     X, y = points(kind, seed)
     X, (train, test) = X.astype(dtype), np.split(np.arange(len(y)), [80])
@@ -152,9 +143,7 @@ def test_a_file_sorted_by_class_is_judged_as_fairly_as_a_shuffled_one(scaled):
     assert 0.35 < knn_error(None, X[train], y[train], X[test], y[test], 1) < 0.65
 
 
-@each_kind
-@each_order
-@pytest.mark.parametrize("estimator", [FrobMetric(), BoostMetric(), DMLEig(), LMNNEig()])
+@pairs_of(kind=KINDS, order=ORDERS, estimator=(FrobMetric(), BoostMetric(), DMLEig(), LMNNEig()))
 @pytest.mark.filterwarnings("ignore")
 def test_estimators_learn_the_same(kind, order, estimator):
     X, y = points(kind, 0, n=60)
@@ -179,19 +168,18 @@ def test_blocks_find_the_same(kind, order, n_blocks):
 
 
 @each_kind
-@each_order
-@each_seed
-def test_triplets_from_values(kind, order, seed):
+def test_triplets_from_values(kind, seed):
     X, _ = points(kind, seed)
     y = np.random.default_rng([seed, 2]).normal(size=len(X))
-    rows = permutation(order, y, seed)
-    first, again = triplets_from_values(X, y), rows[triplets_from_values(X[rows], y[rows])]
-    assert_array_equal(np.unique(first, axis=0), np.unique(again, axis=0))
+    first = np.unique(triplets_from_values(X, y), axis=0)
+    for order in ORDERS:
+        with case(order=order):
+            rows = permutation(order, y, seed)
+            again = rows[triplets_from_values(X[rows], y[rows])]
+            assert_array_equal(first, np.unique(again, axis=0))
 
 
-@each_kind
-@each_order
-@pytest.mark.parametrize("similarity", ["euclidean", "inner"])
+@pairs_of(kind=KINDS, order=ORDERS, similarity=("euclidean", "inner"), asarray=True)
 def test_documents(kind, order, similarity, asarray):
     documents, y = points(kind, 0)
     documents = np.round(4 * documents)  # products without rounding
@@ -204,15 +192,16 @@ def test_documents(kind, order, similarity, asarray):
 
 
 @each_kind
-@each_order
-def test_given_graphs(kind, order):
+def test_given_graphs(kind):
     X, y = points(kind, 0)
-    rows = permutation(order, y, 0)
     graph = csr_array(np.round(1 + np.linalg.norm(X[:, None] - X, axis=2), 6))
     found = precomputed_neighbours(graph, X, y, 3, 3)
-    again = precomputed_neighbours(graph[rows][:, rows], X[rows], y[rows], 3, 3)
-    same_rows(X, found.targets, again.targets, rows)
-    same_rows(X, found.impostors, again.impostors, rows)
+    for order in ORDERS:
+        with case(order=order):
+            rows = permutation(order, y, 0)
+            again = precomputed_neighbours(graph[rows][:, rows], X[rows], y[rows], 3, 3)
+            same_rows(X, found.targets, again.targets, rows)
+            same_rows(X, found.impostors, again.impostors, rows)
 
 
 @each_kind
@@ -231,7 +220,6 @@ def test_embeddings(kind, order):
 
 
 @each_kind
-@each_seed
 def test_keys_are_the_same_in_every_library_unit_and_origin(kind, seed):
     X, _ = points(kind, seed)
     keys = row_keys(X)
@@ -241,7 +229,6 @@ def test_keys_are_the_same_in_every_library_unit_and_origin(kind, seed):
 
 
 @each_kind
-@each_seed
 def test_constant_columns_and_the_order_of_columns_change_no_key_of_labelled_rows(kind, seed):
     X, y = points(kind, seed)
     X[0] += np.arange(X.shape[1]) / 7  # columns of different means
@@ -256,7 +243,6 @@ def test_constant_columns_and_the_order_of_columns_change_no_key_of_labelled_row
     assert_array_equal(labelled_keys(tensor(turned), y), keys)
 
 
-@each_seed
 def test_of_equal_rows_the_commonest_class_comes_first(seed):
     """Whatever the order of the rows and the names of the classes."""
     rng = np.random.default_rng(seed)
@@ -275,10 +261,7 @@ def test_of_equal_rows_the_commonest_class_comes_first(seed):
     assert_array_equal(labelled_keys(X[order], 10 - y[order]), keys[order])
 
 
-@each_kind
-@each_seed
-@pytest.mark.parametrize("library", LIBRARIES)
-@pytest.mark.parametrize("scale", [1.0, 1e307])
+@pairs_of(kind=KINDS, library=LIBRARIES, scale=(1.0, 1e307))
 def test_numbers_on_demand_are_those_of_all_rows(kind, seed, library, scale):
     """Also if the range of a column exceeds the largest number of float64."""
     X, _ = points(kind, seed)

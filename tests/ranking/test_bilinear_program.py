@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from cases import pairs_of
 from instances import JUDGED_KINDS, judged_instance
 from oracles import bilinear_optimum
 
@@ -12,7 +13,7 @@ from conemetric.ranking.bilinear_operator import from_comparisons
 from conemetric.ranking.bilinear_program import BilinearProgram
 
 PRIORS = ("none", "identity", "any")
-VARIED = [(prior, weighted) for prior in PRIORS for weighted in (False, True)]
+OPTIONS = {"prior": PRIORS, "weighted": (False, True)}
 
 
 def varied_instance(kind, prior, weighted, seed=0, dtype=np.float64):
@@ -28,8 +29,7 @@ def varied_instance(kind, prior, weighted, seed=0, dtype=np.float64):
     return Q, D, comparisons, C, priors[prior] / size, weights if weighted else None
 
 
-@pytest.mark.parametrize(("prior", "weighted"), VARIED)
-@pytest.mark.parametrize("kind", JUDGED_KINDS)
+@pairs_of(kind=JUDGED_KINDS, **OPTIONS)
 def test_optimum_and_bounds_agree_with_a_conic_solver(kind, prior, weighted, seed):
     Q, D, comparisons, C, prior, weights = varied_instance(kind, prior, weighted, seed)
     optimum = bilinear_optimum(Q, D, comparisons, C, prior, weights=weights)
@@ -42,8 +42,7 @@ def test_optimum_and_bounds_agree_with_a_conic_solver(kind, prior, weighted, see
     assert np.all(result.history["primal"] >= optimum - slack)
 
 
-@pytest.mark.parametrize(("prior", "weighted"), VARIED)
-@pytest.mark.parametrize("kind", JUDGED_KINDS)
+@pairs_of(kind=JUDGED_KINDS, asarray=True, dtype=True, **OPTIONS)
 def test_optimum_in_every_library_and_precision(kind, prior, weighted, seed, asarray, dtype):
     Q, D, comparisons, C, prior, weights = varied_instance(kind, prior, weighted, seed, dtype)
     optimum = bilinear_optimum(
@@ -59,22 +58,20 @@ def test_optimum_in_every_library_and_precision(kind, prior, weighted, seed, asa
     assert to_numpy(result.primal_point).dtype == dtype
 
 
-@pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize("kind", JUDGED_KINDS)
-def test_any_point_certifies_any_loss(kind, loss, seed, asarray, dtype):
-    for prior, weighted in VARIED:
-        Q, D, comparisons, C, prior, weights = varied_instance(kind, prior, weighted, seed, dtype)
-        optimum = bilinear_optimum(
-            Q.astype(float), D.astype(float), comparisons, C, prior, loss, weights
-        )
-        operator = from_comparisons(asarray(Q), asarray(D), comparisons)
-        problem = BilinearProgram(operator, C, loss, asarray(prior), weights)
-        rng = np.random.default_rng(seed)
-        u = asarray((rng.uniform(size=len(comparisons)) * C / len(comparisons)).astype(dtype))
-        W = asarray((prior + abs(prior).max() * rng.normal(size=prior.shape)).astype(dtype))
-        bounds = problem.certify(W, u)
-        slack = 1e-5 * abs(optimum)
-        assert bounds.dual <= optimum + slack <= bounds.primal + 2 * slack
+@pairs_of(kind=JUDGED_KINDS, loss=LOSSES, asarray=True, dtype=True, **OPTIONS)
+def test_any_point_certifies_any_loss(kind, prior, weighted, loss, seed, asarray, dtype):
+    Q, D, comparisons, C, prior, weights = varied_instance(kind, prior, weighted, seed, dtype)
+    optimum = bilinear_optimum(
+        Q.astype(float), D.astype(float), comparisons, C, prior, loss, weights
+    )
+    operator = from_comparisons(asarray(Q), asarray(D), comparisons)
+    problem = BilinearProgram(operator, C, loss, asarray(prior), weights)
+    rng = np.random.default_rng(seed)
+    u = asarray((rng.uniform(size=len(comparisons)) * C / len(comparisons)).astype(dtype))
+    W = asarray((prior + abs(prior).max() * rng.normal(size=prior.shape)).astype(dtype))
+    bounds = problem.certify(W, u)
+    slack = 1e-5 * abs(optimum)
+    assert bounds.dual <= optimum + slack <= bounds.primal + 2 * slack
 
 
 @pytest.mark.parametrize("loss", LOSSES)

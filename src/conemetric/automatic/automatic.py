@@ -104,7 +104,7 @@ def default_candidates() -> dict[str, CandidateMethod]:
 @dataclass(eq=False, repr=False)
 class AutoMetric(MahalanobisMetric):
     """Mahalanobis metric blended from those of several methods, with evidence of what it
-    gains over the plain distance.
+    gains over the Euclidean distance.
 
     Every candidate is fitted three times, each time without another third of the rows of every
     class (five times without a fifth up to 600 rows). The rows left out judge it, and the fewer
@@ -127,7 +127,7 @@ class AutoMetric(MahalanobisMetric):
         features), linear discriminant analysis with a shrunk covariance ("lda") and
         scikit-learn's `NeighborhoodComponentsAnalysis` (10 steps, at most 800 rows and 200
         features). A dict can hold any estimators that learn from labels and transform linearly.
-        The plain distance is always a candidate.
+        The Euclidean distance is always a candidate.
     n_components : int, default=None
         Keep only this many leading directions of the blend (its best approximation of that
         rank). None keeps all.
@@ -136,7 +136,7 @@ class AutoMetric(MahalanobisMetric):
         ``shortened_`` names the candidates that had fewer.
     n_neighbors : int or "auto", default=3
         k of the k-NN vote that judges. "auto" takes the one of 1, 3, 5 and 7 with which the
-        plain distance has the lowest held-out error; ``evidence_.n_neighbors`` says which.
+        Euclidean distance has the lowest held-out error; ``evidence_.n_neighbors`` says which.
     random_state : int, RandomState or None
         Draws the folds, and seeds the candidates.
     n_jobs : int, default=None
@@ -152,7 +152,7 @@ class AutoMetric(MahalanobisMetric):
     weights_ : dict of str to float
         Weight of each candidate in the blend; they add up to 1.
     evidence_ : Evidence
-        Cross-validated errors of candidates, blend and plain distance; ``print`` it for a
+        Cross-validated errors of candidates, blend and Euclidean distance; ``print`` it for a
         one-sentence summary.
     certificates_ : dict of str to list of Certificate
         One per fold, for candidates that have them. A solved program does not prove that its

@@ -61,7 +61,7 @@ class Evidence:
         Fraction of rows that the k-NN vote classifies wrongly, for each candidate, "plain" and
         "blend", and its standard error.
     p_value : float
-        Exact McNemar test between the blend and the plain distance.
+        Exact McNemar test between the blend and the Euclidean distance.
     n_rows, n_neighbors : int
         Held-out rows, and neighbours that vote.
 
@@ -265,7 +265,7 @@ class LabelledFolds:
         return nearest_labels(Z[train], labels, Z[fold.held_out], n_neighbors, keys)
 
     def _best_vote(self):
-        """The k of `VOTES` with the fewest held-out errors of the plain distance."""
+        """The k of `VOTES` with the fewest held-out errors of the Euclidean distance."""
         wrong = np.zeros(len(VOTES))
         for fold in self.folds:
             _, labels = self._nearest(self.host, fold, max(VOTES))
@@ -328,7 +328,7 @@ def _weights(wrong):
 
 
 def _towards_plain(weights, wrong):
-    """The weights, shrunk towards the plain distance as far as the blend's gain is in doubt."""
+    """The weights, shrunk towards the Euclidean distance as far as the blend's gain is in doubt."""
     needed = CAUTION + FEW_JUDGED / len(wrong[PLAIN])
     gain = excess(wrong[PLAIN], wrong[BLEND])
     support = float(1 / (1 + np.exp(SHARPNESS * (needed - gain))))

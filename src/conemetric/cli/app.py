@@ -43,7 +43,7 @@ class Group(typer.core.TyperGroup):
 
 app = typer.Typer(
     cls=Group,
-    help="Learn a better distance for your data, with a proof of how good it is.",
+    help="Learn a distance from labelled data, and test whether it helps.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",

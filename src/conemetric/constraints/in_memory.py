@@ -158,7 +158,7 @@ def triplets_from_values(X: Any, y: Any, n_targets: int = 3, n_impostors: int | 
 
 
 def pairs_from_labels(X: Any, y: Any, n_targets: int = 3, n_impostors: int | str = 3) -> Any:
-    """`pairs_from_neighbours` of every point's targets and impostors."""
+    """Every point with its targets (similar) and its impostors (not), as pairs and a mask."""
     return pairs_from_neighbours(*neighbours_by_label(X, encode_labels(y), n_targets, n_impostors))
 
 

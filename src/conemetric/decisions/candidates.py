@@ -35,9 +35,9 @@ def candidates_for(
     blocks: np.ndarray | None,
     gradients: bool,
 ) -> list[Candidate]:
-    """The candidates, the plain metric first: in the folds of ``fitted``, with the metric learned
-    in each, if any was (``final`` from all rows), and those learned from ``gradients``. Features of
-    one column, by its number in ``blocks``, share a weight.
+    """The candidates, the Euclidean metric first: in the folds of ``fitted``, with the metric
+    learned in each, if any was (``final`` from all rows), and those learned from ``gradients``.
+    Features of one column, by its number in ``blocks``, share a weight.
     """
     n_features, folds = rows.Z.shape[1], fitted.folds
     by_axes = (CITY_BLOCK,) if n_features <= MOST_FEATURES else ()

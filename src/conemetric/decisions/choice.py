@@ -41,9 +41,9 @@ def choose(
     rules: Sequence[type[Rule]],
     judge: Judge,
 ) -> tuple[list[Trial], dict[type[Rule], Blended], dict[str, Candidate]]:
-    """Search every rule in the best round of each of the ``candidates``, the plain metric first,
-    and blend what was found: (the usual rule and the best trial of each kind; the blend of each
-    rule; the metrics).
+    """Search every rule in the best round of each of the ``candidates``, the Euclidean metric
+    first, and blend what was found: (the usual rule and the best trial of each kind; the blend of
+    each rule; the metrics).
     """
     # few rows: one BLAS thread for each job, since its factorisations are too short to share
     run = partial(side_by_side, X=rows.Z) if len(rows.Y) <= MAX_ROWS_COMPARED else map

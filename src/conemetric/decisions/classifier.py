@@ -50,7 +50,7 @@ class DecisionEvidence(fields.Stored):
         error is slightly optimistic; that of the blend is crossed: settings and weights for
         each fold are those chosen on the other folds.
     chosen, usual : str
-        The blend; 3-NN in the plain metric, which it is compared with.
+        The blend; 3-NN in the Euclidean metric, which it is compared with.
     p_value : float
         Exact McNemar test between the two.
     calibration_error : float
@@ -79,12 +79,12 @@ class DecisionEvidence(fields.Stored):
 @dataclass(eq=False, repr=False)
 class MetricClassifier(ClassifierMixin, MetricDecision):
     """Classifier by learned distances: nearest neighbours, or a blend of kernel ridge
-    regressions in several metrics, whichever decides best for held-out rows.
+    regressions in several metrics, whichever predicts held-out rows best.
 
-    Columns are scaled to unit variance; words and gaps are encoded. Metrics (that of ``metric``,
-    and with "auto" those of the gradients of kernel fits) are learned without each fold of the
-    rows, and so are the rules: the number of neighbours and their weights, or kernel, width and
-    ridge. The rows of the fold then judge both. The best kernel fits are weighted to have the
+    Columns are scaled to unit variance; categories and missing values are encoded. Metrics (that of
+    ``metric``, and with "auto" those of the gradients of kernel fits) are learned without each fold
+    of the rows, and so are the rules: the number of neighbours and their weights, or kernel, width
+    and ridge. The rows of the fold then judge both. The best kernel fits are weighted to have the
     least squared held-out error, and what was chosen is fitted to all rows. `predict_proba` is
     calibrated and `predict_set` keeps its promise by crossed held-out scores.
 
@@ -98,7 +98,7 @@ class MetricClassifier(ClassifierMixin, MetricDecision):
     class_weight : dict, "balanced" or None, default=None
         Factors of the weights of rows, by class.
     categorical_features : array-like, "from_dtype" or None, default="from_dtype"
-        Columns of words, as in `TableEncoder`, which encodes data frames, words and gaps.
+        Columns of categories, as in `TableEncoder`, which encodes data frames.
     kinds : dict of str or int to str, default=None
         Kinds of columns, as in `TableEncoder`.
     n_landmarks : int or "auto", default="auto"

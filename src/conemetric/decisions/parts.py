@@ -50,7 +50,7 @@ class Explanation:
 
 @dataclass(frozen=True)
 class Decided:
-    """What a classifier or regressor says about new rows.
+    """What a classifier or regressor predicts for new rows, and why.
 
     Attributes
     ----------
@@ -141,7 +141,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Blend:
-    """The parts of a decision, the heaviest first.
+    """The parts of a fitted classifier or regressor, the heaviest first.
 
     Attributes
     ----------

@@ -42,7 +42,7 @@ class RegressionEvidence(Stored):
     error : mapping of str to float
         Root mean squared error, in units of y.
     chosen, usual : str
-        The chosen rule; 3-NN in the plain metric.
+        The chosen rule; 3-NN in the Euclidean metric.
     r2 : float
         1 - squared error of the chosen rule / variance of y.
     n_rows : int
@@ -79,7 +79,7 @@ class MetricRegressor(RegressorMixin, MetricDecision):
     regressor : {"auto", "neighbors", "kernel"}, default="auto"
         The rules to choose from.
     categorical_features : array-like, "from_dtype" or None, default="from_dtype"
-        Columns of words, as in `TableEncoder`, which encodes data frames, words and gaps.
+        Columns of categories, as in `TableEncoder`, which encodes data frames.
     kinds : dict of str or int to str, default=None
         Kinds of columns, as in `TableEncoder`.
     n_landmarks : int or "auto", default="auto"

@@ -154,7 +154,7 @@ class Judge:
 
 @dataclass(frozen=True)
 class Trial:
-    """A rule in a metric, and the scores (n_judged, n_targets) it gave held-out rows."""
+    """A rule in a metric, and its scores (n_rows, n_targets) of held-out rows."""
 
     metric: str
     rule: Rule

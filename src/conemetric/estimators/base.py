@@ -4,6 +4,7 @@ Mahalanobis methods. Labels, pairs and triplets are handled in `supervised`.
 
 from abc import ABCMeta, abstractmethod
 from collections.abc import Callable
+from copy import copy
 from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
@@ -74,13 +75,15 @@ class CertifiedEstimator(BaseEstimator, metaclass=ABCMeta):
                 )
         super()._validate_params()
 
-    def _check_n_components(self):
-        """Refuse more components than features."""
-        if self.n_components is not None and self.n_components > self.n_features_in_:
-            fault = (
-                f"n_components={self.n_components} is more than the {self.n_features_in_} features"
-            )
-            raise ValueError(f"{fault} of X; lower it, or use None.")
+    def _check_n_components(self, n_columns=None):
+        """Refuse more components than columns: features, or coordinates of a kernel."""
+        n_columns = n_columns or self.n_features_in_
+        if self.n_components is not None and self.n_components > n_columns:
+            columns = "features of X"
+            if n_columns != self.n_features_in_:
+                columns = "coordinates of the kernel"
+            fault = f"n_components={self.n_components} is more than the {n_columns} {columns}"
+            raise ValueError(f"{fault}; lower it, or use None.")
 
     def _run(self, solver: Solver, problem: Problem, **options) -> SolveResult:
         """Solve, with this estimator's name in warnings and its ``verbose``."""
@@ -114,7 +117,12 @@ class MahalanobisMetric(
     """
 
     components_: np.ndarray
-    _of_some_fits: ClassVar[tuple[str, ...]] = ("threshold_", "threshold_promise_")
+    kernel_coordinates_: Any = None  # of a metric with a kernel: what maps rows before components_
+    _of_some_fits: ClassVar[tuple[str, ...]] = (
+        "threshold_",
+        "threshold_promise_",
+        "kernel_coordinates_",
+    )
     _takes_sparse = False
     _fixed_trace = False  # whether the program fixes it: a truncated metric is scaled up to it
 
@@ -177,6 +185,13 @@ class MahalanobisMetric(
     def _n_features_out(self) -> int:
         return self.components_.shape[0]
 
+    @property
+    def _n_columns(self) -> int:
+        """Columns that ``components_`` applies to: features, or coordinates of a kernel."""
+        if self.kernel_coordinates_ is None:
+            return self.n_features_in_
+        return self.kernel_coordinates_._n_features_out
+
     def transform(self, X: Any) -> Any:
         """Map X to the space where the learned metric is the Euclidean distance.
 
@@ -187,7 +202,7 @@ class MahalanobisMetric(
         Returns
         -------
         array (n, rank)
-            ``X @ components_.T``.
+            ``X @ components_.T``; with a ``kernel``, its coordinates of X take the place of X.
         """
         check_is_fitted(self)
         if is_dask(X):
@@ -199,25 +214,47 @@ class MahalanobisMetric(
         X = X.to_dask_array() if hasattr(X, "to_dask_array") else X
         if X.ndim != 2 or X.shape[1] != self.n_features_in_:
             raise ValueError(f"X has shape {X.shape}; give (n, {self.n_features_in_}) as in fit.")
-        plain = type(self)._features is MahalanobisMetric._features
+        unmapped = type(self)._features is MahalanobisMetric._features
+        linear = unmapped and self.kernel_coordinates_ is None
         dtype = np.result_type(X.dtype, np.float32)
         return X.rechunk({1: -1}).map_blocks(
             _transformed,
             to_numpy(self.components_),
-            None if plain else self._features,
+            None if linear else self._features,
             dtype=dtype,
             chunks=(X.chunks[0], (len(self.components_),)),
             meta=np.empty((0, 0), dtype),
         )
 
     def _features(self, X):
-        """The features that ``components_`` applies to: X, unless a subclass maps it first."""
-        return X
+        """The features that ``components_`` applies to: X, unless a kernel or a subclass maps it."""
+        if self.kernel_coordinates_ is None:
+            return X
+        return self.kernel_coordinates_._mapped(X)
 
     def get_mahalanobis_matrix(self) -> Any:
-        """Return the learned positive semidefinite matrix M (n_features, n_features)."""
+        """Return the learned positive semidefinite matrix M (n_features, n_features).
+
+        A metric with a ``kernel`` has none, and raises a ValueError.
+        """
         check_is_fitted(self)
+        self._refuse_kernel("matrix in the space of X")
         return self.components_.T @ self.components_
+
+    def _of_columns(self) -> Self:
+        """This metric as one of the columns that ``components_`` applies to, without the kernel."""
+        metric = copy(self)
+        metric.n_features_in_ = self._n_columns
+        metric.kernel_coordinates_ = None
+        return metric
+
+    def _refuse_kernel(self, what: str) -> None:
+        """Refuse what only a metric that is linear in the columns has."""
+        if self.kernel_coordinates_ is not None:
+            raise ValueError(
+                f"The metric of a kernel has no {what}; use transform, whose rows have the learned "
+                "distance as their Euclidean distance, or fit with kernel=None."
+            )
 
     def pair_distance(self, pairs: Any) -> Any:
         """Return the learned distance between the points of each pair.

@@ -31,6 +31,7 @@ from ..neighbours.search import neighbours_by_label, sample_rows, sample_size
 from .base import SOLVER_PARAMETERS, MahalanobisMetric, Seed
 from .checks import WEIGHTS, because
 from .fit_warnings import warn_if_unscaled
+from .kernel_coordinates import KERNEL_PARAMETER, coordinates_for, fitted_coordinates
 from .tuples import NAMES, TUPLES, look_up, n_in_tuple, unfold
 from .validation import refuse_dask, validate_labelled_points, validate_points
 
@@ -54,9 +55,14 @@ class Supervision(NamedTuple):
 
 @dataclass(eq=False, repr=False)
 class SupervisedMetric(MahalanobisMetric):
-    """Base of the estimators that learn from labels, or from constraints instead."""
+    """Base of the estimators that learn from labels, or from constraints instead.
+
+    With a ``kernel`` everything after the validation of X, from the search for neighbours to the
+    certificate, sees the kernel's coordinates of the rows in place of the rows (`_in_coordinates`).
+    """
 
     _: KW_ONLY
+    kernel: Any = None
     n_targets: int = 3
     n_impostors: int | str = 3
     n_references: int | str | None = "auto"
@@ -72,6 +78,7 @@ class SupervisedMetric(MahalanobisMetric):
         "n_targets": [Interval(Integral, 1, None, closed="left")],
         "n_impostors": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
         "n_references": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"}), None],
+        **KERNEL_PARAMETER,
         "class_weight": [StrOptions({"balanced"}), dict, None],
         "preprocessor": ["array-like", callable, None],
         **SOLVER_PARAMETERS,
@@ -94,14 +101,36 @@ class SupervisedMetric(MahalanobisMetric):
         ignored with triplets, since later steps of a pipeline may need it.
         """
         width = self._check_kind(given, checkpoint)
+        columns_of = given.X
+        if is_dask(given.X) and self.kernel is not None:
+            given = given._replace(X=self._dask_in_coordinates(given.X, width))
         by_labels = width is None and given.index is None
         found = self._from_labels(given) if by_labels else self._from_index(given)
         self._n_in_tuple, self.n_references_ = width, found.n_references
         if isinstance(found, ConstraintsInBlocks):
-            self._store_input(given.X, found, checkpoint)
-        elif self._depends_on_scales:
+            self._store_input(columns_of, found, checkpoint)
+        elif self._depends_on_scales and self.kernel is None:
             warn_if_unscaled(self, found.points)
         return found
+
+    def _in_coordinates(self, X):
+        """Validated points, or the coordinates of the kernel in their place."""
+        if self.kernel is not None:
+            warn_if_unscaled(self, X)
+            self.kernel_coordinates_ = fitted_coordinates(self.kernel, X, self.random_state)
+            X = self.kernel_coordinates_._mapped(X, warn=False)
+        self._check_n_components(X.shape[1])
+        return X
+
+    def _dask_in_coordinates(self, X, width):
+        """The same of a dask collection, whose landmarks come from a sample of its rows."""
+        if width is not None:
+            raise ValueError(
+                f"kernel={self.kernel!r} is not supported with tuples in dask collections; pass X as "
+                "rows, with pairs or triplets of their numbers."
+            )
+        self.kernel_coordinates_ = coordinates_for(self.kernel, self.random_state).fit(X)
+        return self.kernel_coordinates_.transform(X)
 
     def _check_kind(self, given, checkpoint):
         """The number of points in the tuples of X; None for rows."""
@@ -170,7 +199,7 @@ class SupervisedMetric(MahalanobisMetric):
         else:
             X = look_up(X, self.preprocessor)
         X = validate_points(self, X, reset=True, min_samples=1 if in_tuples else 2 if pairs else 3)
-        self._check_n_components()
+        X = self._in_coordinates(X)
         if pairs:
             index = in_memory.check_pairs(index, len(X))
             similar = like(in_memory.check_similar(similar, len(index)), X, namespace(X).bool)
@@ -190,11 +219,11 @@ class SupervisedMetric(MahalanobisMetric):
         if is_dask(given.X):
             return self._from_labels_in_blocks(given)
         X, y = validate_labelled_points(self, look_up(given.X, self.preprocessor), given.y)
-        self._check_n_components()
         continuous = self._is_continuous(y, given.target)
         if continuous:
             self._refuse_without_classes(given)
         X, y, weights, rows = self._weighted_rows(X, y, given)
+        X = self._in_coordinates(X)
         labels = similar = n_references = None
         if continuous:
             index = in_memory.triplets_from_values(X, y, self.n_targets, self.n_impostors)
@@ -265,10 +294,10 @@ class SupervisedMetric(MahalanobisMetric):
 
     def _store_input(self, X, found, checkpoint):
         """Set the attributes of a fit in blocks."""
-        self.n_features_in_ = found.rows.n_features
+        self.n_features_in_ = X.shape[1] if self.kernel is not None else found.rows.n_features
         if hasattr(X, "columns"):
             self.feature_names_in_ = np.asarray(X.columns, dtype=object)
-        self._check_n_components()
+        self._check_n_components(found.rows.n_features)
         if checkpoint is not None:
             rows, parameters = found.rows, self.get_params()
             label = {"estimator": type(self).__name__, "features": rows.n_features}
@@ -329,7 +358,7 @@ class TripletMetric(SupervisedMetric):
             solve in. A later fit with the same parameters and data resumes from it.
         target : {"auto", "classes", "continuous"}, default="auto"
             What y is. "auto" takes whole numbers as classes unless there are more than 20
-            different ones that do not look like labels; the guide has the rule.
+            different ones that do not look like labels (see "Regression").
 
         Returns
         -------
@@ -347,7 +376,7 @@ class TripletMetric(SupervisedMetric):
         pairs = in_memory.check_pairs(pairs, len(points))
         similar = in_memory.check_similar(similar, len(pairs))
         index = like(pairs, points, namespace(points).int64)
-        operator = from_pairs(points, index)
+        operator = from_pairs(self._in_coordinates(points), index)
         length = to_numpy(operator.combine(operator.pair_lengths))
         quadruplets, weights = _compared(pairs, similar, length, sample_weight)
         supervision = Supervision(X, index=quadruplets, sample_weight=weights)

@@ -253,7 +253,7 @@ class TupleMethods(BaseEstimator):
         >>> metric.predict(pairs)
         array([ 1,  1, -1, -1])
 
-        A threshold with a promise, from pairs of rows that the metric has not seen:
+        A threshold with a guarantee, from pairs of rows that were not used in the fit:
 
         >>> import numpy as np
         >>> rows = np.random.default_rng(0).permutation(np.arange(1, 150, 2))[:74].reshape(-1, 2)

@@ -1,4 +1,4 @@
-"""Thresholds of a distance with a promise: a bound on the rate of false alarms, or of
+"""Thresholds of a distance with a guarantee: a bound on the rate of false alarms, or of
 misses, that holds for new pairs with a given confidence.
 
 Any threshold keeps the promise that has at most as many errors among n independent pairs as the
@@ -174,7 +174,7 @@ class ThresholdPromise:
 def promised_threshold(
     distance: Any, similar: Any, strategy: str, alpha: float = 0.01, confidence: float = 0.95
 ) -> tuple[float, ThresholdPromise]:
-    """The most useful threshold that keeps a promise for new pairs.
+    """The most useful threshold that guarantees an error rate for new pairs.
 
     A pair is called similar if its distance is at most the threshold.
 

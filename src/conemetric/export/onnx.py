@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ..core.arrays import to_numpy
 from ..core.extras import require
 from ..estimators.base import MahalanobisMetric
 from ..storage import LearnedMap, atomic_path, certificate_values
@@ -18,7 +19,9 @@ def to_onnx(metric: Any, path: str | Path) -> None:
     """Write the learned map as an ONNX model.
 
     The model maps ``X``, float32 (n, n_features), to ``embedding``, float32 (n, rank), and
-    fills missing values if the metric does. Its metadata hold the method, the certificate
+    fills missing values if the metric does. A kernel's landmarks and width are constants of the
+    model; a Laplacian kernel takes (n, landmarks, n_features) numbers of memory, so pass some hundred
+    rows at a time. Its metadata hold the method, the certificate
     and the feature names as JSON under ``conemetric.method`` and so on.
 
     Parameters
@@ -45,10 +48,10 @@ def to_onnx(metric: Any, path: str | Path) -> None:
     onnx = require("onnx", "export")
     from onnx import TensorProto, helper, numpy_helper
 
-    metric = LearnedMap.from_estimator(metric).for_vectors("ONNX", fills=True)
-    rank, n_features = metric.components.shape
+    metric = LearnedMap.from_estimator(metric).for_vectors("ONNX", fills=True, kernels=True)
+    rank, n_features = len(metric.components), metric.n_features_in_
     arrays, nodes = _map(metric)
-    single = {name: np.ascontiguousarray(array, np.float32) for name, array in arrays.items()}
+    single = {name: _cast(array, np.float32) for name, array in arrays.items()}
     graph = helper.make_graph(
         [helper.make_node(kind, inputs, [output], **more) for kind, inputs, output, more in nodes],
         "conemetric",
@@ -74,7 +77,73 @@ def _map(metric):
     if metric.fill is not None:
         arrays["fill"], rows = metric.fill, "complete"
         filled = [("IsNaN", ["X"], "missing", {}), ("Where", ["missing", "fill", "X"], rows, {})]
-    return arrays, [*filled, ("Gemm", [rows, "components", "offset"], "embedding", {"transB": 1})]
+    coordinates: list[tuple] = []
+    if metric.kernel is not None:
+        if metric.kernel.matrix is not None:
+            arrays["matrix"], arrays["shift"] = metric.kernel.matrix, metric.kernel.shift
+            filled.append(("Gemm", [rows, "matrix", "shift"], "prepared", {"transB": 1}))
+            rows = "prepared"
+        constants, coordinates = _kernel_nodes(metric.kernel, rows)
+        arrays |= constants
+        rows = "coordinates"
+    last = ("Gemm", [rows, "components", "offset"], "embedding", {"transB": 1})
+    return arrays, [*filled, *coordinates, last]
+
+
+def _kernel_nodes(kernel, rows):
+    """Arrays by name, and nodes from ``rows`` to "coordinates", as `engine.kernel_map` computes them."""
+    if not isinstance(kernel.kernel, str):
+        raise TypeError("a kernel that is a function cannot be exported; use a named one.")
+    landmarks = to_numpy(kernel.landmarks).astype(np.float64)
+    arrays = {"projection": to_numpy(kernel.projection), "columns": np.array([1])}
+    if kernel.kernel == "gaussian":
+        # about the mean of the landmarks, which keeps digits
+        arrays["centre"] = landmarks.mean(0)
+        landmarks = landmarks - arrays["centre"]
+        arrays["landmarks"] = landmarks.T / kernel.width**2
+        arrays["sizes"] = (landmarks**2).sum(1) / (2 * kernel.width**2)
+        arrays["narrowness"] = np.array([1 / (2 * kernel.width**2)])
+        nodes = [
+            ("Sub", [rows, "centre"], "centred", {}),
+            ("Mul", ["centred", "centred"], "squares", {}),
+            ("ReduceSum", ["squares", "columns"], "sums", {"keepdims": 1}),
+            ("Mul", ["sums", "narrowness"], "row_sizes", {}),
+            ("MatMul", ["centred", "landmarks"], "products", {}),
+            ("Sub", ["products", "row_sizes"], "without_sizes", {}),
+            ("Sub", ["without_sizes", "sizes"], "exponents", {}),
+            ("Exp", ["exponents"], "values", {}),
+        ]
+    elif kernel.kernel == "laplacian":
+        arrays["landmarks"] = landmarks
+        arrays["last"] = np.array([2])
+        arrays["width"] = np.array([-kernel.width])
+        nodes = [
+            ("Unsqueeze", [rows, "columns"], "alone", {}),
+            ("Sub", ["alone", "landmarks"], "differences", {}),
+            ("Abs", ["differences"], "sizes", {}),
+            ("ReduceSum", ["sizes", "last"], "distances", {"keepdims": 0}),
+            ("Div", ["distances", "width"], "exponents", {}),
+            ("Exp", ["exponents"], "values", {}),
+        ]
+    else:
+        sizes = np.linalg.norm(landmarks, axis=1, keepdims=True)
+        arrays["landmarks"] = (landmarks / np.where(sizes > 0, sizes, 1)).T
+        arrays["tiny"] = np.array([1e-30])
+        nodes = [
+            ("Mul", [rows, rows], "squares", {}),
+            ("ReduceSum", ["squares", "columns"], "sums", {"keepdims": 1}),
+            ("Sqrt", ["sums"], "lengths", {}),
+            ("Max", ["lengths", "tiny"], "positive_lengths", {}),
+            ("Div", [rows, "positive_lengths"], "units", {}),
+            ("MatMul", ["units", "landmarks"], "values", {}),
+        ]
+    return arrays, [*nodes, ("MatMul", ["values", "projection"], "coordinates", {})]
+
+
+def _cast(array, dtype):
+    """Numbers in this precision; positions of axes stay integers."""
+    array = np.asarray(array)
+    return np.ascontiguousarray(array, np.int64 if array.dtype.kind == "i" else dtype)
 
 
 def register_onnx_converters() -> None:
@@ -117,14 +186,16 @@ def _convert(scope, operator, container):
     from skl2onnx.proto import onnx_proto
 
     metric = LearnedMap.from_estimator(operator.raw_operator)
-    arrays, nodes = _map(metric.for_vectors("ONNX", fills=True))
+    arrays, nodes = _map(metric.for_vectors("ONNX", fills=True, kernels=True))
     double = isinstance(operator.inputs[0].type, DoubleTensorType)
     kind = onnx_proto.TensorProto.DOUBLE if double else onnx_proto.TensorProto.FLOAT
     dtype = np.dtype("f8" if double else "f4")
     names = {"X": operator.inputs[0].full_name, "embedding": operator.outputs[0].full_name}
     for name, array in arrays.items():
         names[name] = scope.get_unique_variable_name(name)
-        container.add_initializer(names[name], kind, array.shape, array.astype(dtype).ravel())
+        array = _cast(array, dtype)
+        element = kind if array.dtype == dtype else onnx_proto.TensorProto.INT64
+        container.add_initializer(names[name], element, array.shape, array.ravel())
     for node, inputs, output, more in nodes:
         if output not in names:
             names[output] = scope.get_unique_variable_name(output)

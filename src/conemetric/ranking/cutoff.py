@@ -1,4 +1,4 @@
-"""How many documents to pass on, with a promise about the relevant ones that are missed.
+"""How many documents to pass on, with a guarantee about the relevant ones that are missed.
 
 The relevant documents of one query are found or missed together, so they are no independent
 trials: the promise counts queries. A query is *missed* at k if more than the share

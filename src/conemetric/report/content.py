@@ -16,16 +16,18 @@ MOST_CLASSES = 30  # legible in a confusion table
 MOST_FEATURES = 25  # bars
 TINY = np.finfo(float).tiny
 WIDTH, HEIGHT, MARGIN = 396, 274, 6  # of a picture
+OUTLYING = 0.15  # of the range of most rows: how far beyond it the map reaches
 BINS = 48  # of a histogram
 TITLES = ("Euclidean", "learned")
 SIMILAR, DISSIMILAR = "#12a594", "#7a5fd0"  # distinguishable for the colour-blind
 
 
 class Picture(NamedTuple):
-    """Panels, each a title and its marks, and a legend of colours and names."""
+    """Panels, each a title and its marks, a legend of colours and names, and what the axes are."""
 
     panels: list[tuple[str, list[tuple]]]
     legend: list[tuple[str, str]]
+    axes: tuple[str, str]
 
 
 def shown_rows(study: Study) -> tuple[np.ndarray, np.ndarray]:
@@ -50,13 +52,24 @@ def projection(study: Study) -> Picture:
     panels = []
     X = study.task.X[rows]
     for title, Z in zip(TITLES, (X, study.estimator.transform(X)), strict=True):
-        flat = on_principal_axes(Z)
-        share = np.nan_to_num((flat - flat.min(0)) / (np.ptp(flat, axis=0) + TINY))
+        share = np.nan_to_num(within_frame(on_principal_axes(Z)))
         places = MARGIN + share * (WIDTH - 2 * MARGIN, HEIGHT - 2 * MARGIN)
         marks = zip(*places.round(1).T.tolist(), (colours[i] for i in colour_of), strict=True)
         panels.append((title, list(marks)))
     legend = list(zip(colours, map(str, names), strict=True))
-    return Picture(panels, legend if len(names) > 1 else [])
+    axes = ("first principal axis", "second principal axis")
+    return Picture(panels, legend if len(names) > 1 else [], axes)
+
+
+def within_frame(flat: np.ndarray) -> np.ndarray:
+    """Places in a frame from 0 to 1 that shows all rows but outliers, which lie at its edge: one
+    of them would otherwise squash the others into a corner.
+    """
+    low, high = np.quantile(flat, (0.01, 0.99), axis=0)
+    reach = OUTLYING * (high - low)
+    low = np.maximum(flat.min(axis=0), low - reach)
+    high = np.minimum(flat.max(axis=0), high + reach)
+    return np.clip((flat - low) / (high - low + TINY), 0, 1)
 
 
 class Confusion(NamedTuple):
@@ -160,4 +173,5 @@ def distances(study: Study) -> Picture | None:
                 for i, t in enumerate(tall.tolist())
             ]
         panels.append((title, marks))
-    return Picture(panels, [(SIMILAR, "similar"), (DISSIMILAR, "dissimilar")])
+    legend = [(SIMILAR, "similar"), (DISSIMILAR, "dissimilar")]
+    return Picture(panels, legend, ("distance, in units of the threshold", "pairs"))

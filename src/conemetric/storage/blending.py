@@ -50,6 +50,11 @@ def blend(metrics: Sequence[Any], weights: Any = None, *, X: Any = None) -> Lear
     learned = [LearnedMetric.from_estimator(metric) for metric in metrics]
     if not learned:
         raise ValueError("metrics is empty; give at least one fitted metric.")
+    if any(metric.kernel is not None for metric in learned):
+        raise TypeError(
+            "metrics has one of a kernel, whose matrix applies to coordinates of its own; blend metrics "
+            "that were learned with kernel=None."
+        )
     weights = check_weights(weights, len(learned), "metrics", "weights")
     weights = weights / weights.sum()
     names = _common_features(learned)

@@ -41,10 +41,15 @@ def folded(estimator: Any) -> tuple[Any, dict[str, Any]]:
         check_is_fitted(encoder)
         names = encoder.get_feature_names_out()
     fill = _fill_values(steps.pop(0)) if isinstance(steps[0], SimpleImputer) else None
-    components, offset = _affine(steps[0])
-    for step in steps[1:]:
-        A, b = _affine(step)
-        components, offset = A @ components, A @ offset + b
+    coordinates = getattr(learned, "kernel_coordinates_", None)
+    if coordinates is None:
+        components, offset = _affine_of_all(steps)
+        kernel = None
+    else:
+        kernel = coordinates._map
+        if len(steps) > 1:
+            kernel = kernel.behind(*_affine_of_all(steps[:-1]))
+        components, offset = _affine(learned._of_columns())
     parameters = learned.get_params(deep=False)
     return learned, {
         "components": components,
@@ -56,8 +61,19 @@ def folded(estimator: Any) -> tuple[Any, dict[str, Any]]:
         "preprocessing": preprocessing,
         "fill": fill,
         "encoder": encoder,
+        "kernel": kernel,
         **({} if model is None else _learned_sum(learned, preprocessing)),
     }
+
+
+def _affine_of_all(steps):
+    """(A, b) of these steps, one after the other."""
+    matrix, offset = _affine(steps[0])
+    for step in steps[1:]:
+        A, b = _affine(step)
+        matrix = A @ matrix
+        offset = A @ offset + b
+    return matrix, offset
 
 
 def _affine(step):

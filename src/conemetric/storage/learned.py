@@ -23,8 +23,10 @@ from ..core.fields import (
 )
 from ..core.warn import warn_user
 from ..engine.certificate import Certificate
+from ..engine.kernel_map import KernelMap
 from ..estimators.base import CertifiedEstimator, MahalanobisMetric
 from ..estimators.checks import FIT_AND_TRANSFORM, FIT_AND_USE, because
+from ..estimators.kernel_coordinates import KernelCoordinates
 from ..estimators.validation import validate_points
 from ..evaluation.thresholds import ThresholdPromise
 from ..ranking.model import RankingModel
@@ -65,9 +67,12 @@ class LearnedMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Stored, Cert
         ``normalization`` of the columns, and the ``similarity`` that compares mapped points.
     document_components : array (rank, n_features), default=None
         Map of the documents if it is not that of the queries.
+    kernel : KernelMap, default=None
+        Maps rows to the coordinates of a kernel, which ``components`` then applies to, one column for
+        each coordinate.
     """
 
-    components: Annotated[np.ndarray, ArrayField("f", ("rank", "features"))]
+    components: Annotated[np.ndarray, ArrayField("f", ("rank", "columns"))]
     offset: Annotated[np.ndarray, ArrayField("f", ("rank",))]
     _: KW_ONLY
     method: Annotated[str, Text()] = "LearnedMetric"
@@ -80,8 +85,9 @@ class LearnedMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Stored, Cert
     notes: Annotated[dict[str, Any] | None, Plain(dict)] = None
     scores: Annotated[dict[str, Any] | None, Plain(dict, optional=True)] = None
     document_components: Annotated[
-        np.ndarray | None, ArrayField("f", ("rank", "features"), optional=True)
+        np.ndarray | None, ArrayField("f", ("rank", "columns"), optional=True)
     ] = None
+    kernel: Annotated[KernelMap | None, Field(optional=True)] = None
     _maps: ClassVar[str]  # what it is a map of
     _is_no_other: ClassVar[str]  # what to do instead, to whoever wants the other kind of map
     _expected_failed_checks = because(
@@ -95,6 +101,9 @@ class LearnedMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Stored, Cert
         self.components_: Any = self.components
         self.certificate_: Any = self.certificate
         self.n_features_in_ = self.components.shape[1]
+        if self.kernel is not None:
+            self.kernel_coordinates_: Any = KernelCoordinates._of_map(self.kernel)
+            self.n_features_in_ = self.kernel.n_features
 
     @classmethod
     def from_estimator(
@@ -195,6 +204,8 @@ class LearnedMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Stored, Cert
                 X = X[columns]
             X = X.to_numpy()
         X = validate_points(self, self.fill_missing(X))
+        if self.kernel is not None:
+            X = self.kernel_coordinates_._mapped(X)
         mapped = X @ like(self.components_, X).T
         mapped += like(self.offset, X)
         return mapped
@@ -245,10 +256,17 @@ class LearnedMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Stored, Cert
         """The map of encoded rows, ``metric.encoder.transform(table)``, without the encoder."""
         return self.replaced(encoder=None)
 
-    def for_vectors(self, system: str, *, fills: bool = False) -> Self:
-        """Return self, for a ``system`` that maps vectors: refuses a map of tables, and warns of one
-        that fills missing values, unless the system ``fills`` them too.
+    def for_vectors(self, system: str, *, fills: bool = False, kernels: bool = False) -> Self:
+        """Return self, for a ``system`` that maps vectors: refuses a map of tables, or of a kernel
+        unless the system knows ``kernels``, and warns of one that fills missing values, unless the
+        system ``fills`` them too.
         """
+        if self.kernel is not None and not kernels:
+            raise TypeError(
+                f"this metric has a {self.kernel.kernel} kernel, and {system} takes linear maps: pass "
+                "it the rows of metric.transform, whose Euclidean distance is the learned one; use "
+                "export.to_onnx, which knows kernels; or learn with kernel=None."
+            )
         if self.encoder is not None:
             raise TypeError(
                 f"this metric encodes tables (TableEncoder), and {system} takes vectors: export "
@@ -268,7 +286,10 @@ class LearnedMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Stored, Cert
         promise = getattr(self, "threshold_promise_", None)
         threshold = getattr(self, "threshold_", None)
         parameters = self.get_params(deep=False).items()
-        return {name: _stored(value, FIELDS[name]) for name, value in parameters} | {
+        stored = {name: _stored(value, FIELDS[name]) for name, value in parameters}
+        if self.kernel is None:
+            del stored["kernel"]  # files of linear metrics are as before there were kernels
+        return stored | {
             "maps": self._maps,
             "parameters": self.parameters or {},
             "notes": self.notes or {},
@@ -279,15 +300,25 @@ class LearnedMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Stored, Cert
     @classmethod
     def from_state(cls, state: Any, within: str = "") -> Any:
         """The metric of such a state, after checking all of it."""
+        if isinstance(state, dict):
+            state = {"kernel": None, **state}
         sizes = check(state, FIELDS, within)
         given = dict(state)
-        shape = sizes["rank"], sizes["features"]
+        shape = sizes["rank"], sizes["columns"]
         fits = 1 <= shape[0] <= shape[1]
         expect(fits, "components.shape", shape, "at most as many rows as columns")
         threshold, promise = given.pop("threshold"), given.pop("threshold_promise")
-        for name, stored in (("certificate", Certificate), ("encoder", TableEncoder)):
+        parts = {"certificate": Certificate, "encoder": TableEncoder, "kernel": KernelMap}
+        for name, stored in parts.items():
             if given[name] is not None:
                 given[name] = stored.from_state(given[name], name)
+        n_features = sizes["columns"]
+        if given["kernel"] is not None:
+            n_coordinates = given["kernel"].projection.shape[1]
+            expect(n_coordinates == n_features, "kernel.projection", n_coordinates, "as components")
+            n_features = given["kernel"].n_features
+        known = sizes.get("features", n_features)
+        expect(known == n_features, "feature_names or fill", known, f"one for each of {n_features}")
         if given["encoder"] is not None:
             fits = given["encoder"].get_feature_names_out().tolist() == given["feature_names"]
             expect(fits, "feature_names", given["feature_names"], "those of the encoder")
@@ -301,6 +332,7 @@ class LearnedMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Stored, Cert
         expect(issubclass(kind, cls), "maps", maps_what, f"those of a {cls.__name__}")
         expect(of_rows or threshold is None, "threshold", threshold, "none: it is no distance")
         expect(not of_rows or documents is None, "document_components", documents, "none")
+        expect(of_rows or given["kernel"] is None, "kernel", given["kernel"], "none")
         fits = promise is None or threshold is not None
         expect(fits, "threshold_promise", promise, "a threshold")
         metric: Any = kind(**given)
@@ -325,9 +357,9 @@ class LearnedMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Stored, Cert
         return True
 
     def __repr__(self, N_CHAR_MAX=700):
-        rank, n_features = self.components.shape
+        rank = len(self.components)
         name = type(self).__name__
-        return f"<{name} of {self.method}: {n_features} features to {rank} dimensions>"
+        return f"<{name} of {self.method}: {self.n_features_in_} features to {rank} dimensions>"
 
 
 class LearnedMetric(LearnedMap, MahalanobisMetric):
@@ -361,7 +393,12 @@ encoder, notes, scores, document_components
     _is_no_other = "This estimator is a distance, not a map of queries; use LearnedMetric."
 
     def _features(self, X):
-        return self.for_vectors("a distance of two points", fills=True).fill_missing(X)
+        self.for_vectors("a distance of two points", fills=True, kernels=True)
+        return super()._features(self.fill_missing(X))
+
+    def _of_columns(self):
+        metric = self.for_vectors("a step of a pipeline", kernels=True)
+        return metric.replaced(kernel=None, feature_names=None, fill=None)
 
     def truncated(self, n_components: int) -> "LearnedMetric":
         """The first ``n_components`` directions (the longest, but for metrics of scikit-learn, which keep

@@ -4,6 +4,7 @@ of the paper's program (7).
 
 import numpy as np
 import pytest
+from cases import pairs_of
 from instances import KINDS, triplet_instance, triplet_matrices
 from oracles import lmnn_eig_optimum
 
@@ -34,8 +35,7 @@ def test_optimum_and_bounds_agree_with_a_conic_solver(kind, gamma, seed):
     assert value == pytest.approx(metric.objective_, rel=1e-6)
 
 
-@pytest.mark.parametrize("gamma", [0.05, 0.5, 0.95])
-@pytest.mark.parametrize("kind", KINDS)
+@pairs_of(kind=KINDS, gamma=(0.05, 0.5, 0.95), asarray=True, dtype=True)
 def test_any_points_certify(kind, gamma, seed, asarray, dtype):
     X, T = triplet_instance(kind, seed)
     X, ridge = X.astype(dtype), RIDGES.get(kind, 1e-8)

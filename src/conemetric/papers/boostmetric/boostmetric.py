@@ -76,11 +76,11 @@ class BoostMetric(TripletMetric):
         over X as mapped by the metric learned so far; its M and trace are those over the mapped
         features. Passes end early when the triplets or the objective stay the same.
     max_iter : int, default=500
-        Most iterations, hence learners, per pass.
+        Maximum number of iterations, hence learners, per pass.
     n_targets : int, default=3
     n_impostors : int or "auto", default=3
         From labels: nearest points of its class, and of others, that a point forms triplets with.
-    n_references, class_weight, n_components, preprocessor
+    kernel, n_references, class_weight, n_components, preprocessor
         As in `FrobMetric`.
     tol : float, default=1e-3
         Certified relative gap, and relative excess of lambda_max(A*(u)) over v, at which to stop.

@@ -77,7 +77,7 @@ class DMLEig(EigenvalueMetric):
         with, and of others for dissimilar pairs. With many features and few rows the optimum
         rests on a few pairs and overfits; more impostors help (280 faces in 64 dimensions: a
         3-NN error of 7.1 and 3.1 % with 3 and 30).
-    n_references, n_components, preprocessor, tol, max_iter, random_state, verbose
+    kernel, n_references, n_components, preprocessor, tol, max_iter, random_state, verbose
         As in `FrobMetric`.
     class_weight : "balanced", dict or None, default=None
         From labels: factors of the weights of the classes, which `fit` explains.
@@ -231,7 +231,7 @@ class DMLEig(EigenvalueMetric):
         if self._n_in_tuple is not None:
             self.calibrate_threshold(supervision.X, supervision.y, **calibration)
         elif supervision.index is not None:
-            distance = self._distances(given.points, given.index)
+            distance = self._of_columns()._distances(given.points, given.index)
             self._calibrate(distance, given.similar, **calibration)
 
 

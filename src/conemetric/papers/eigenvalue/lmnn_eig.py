@@ -41,7 +41,7 @@ class LMNNEig(EigenvalueMetric, TripletMetric):
     n_targets : int, default=3
     n_impostors : int or "auto", default=3
         From labels: nearest points of its class, and of others, that a point forms triplets with.
-    n_references, class_weight, n_components, preprocessor, tol, max_iter, \
+    kernel, n_references, class_weight, n_components, preprocessor, tol, max_iter, \
 random_state, verbose
         As in `FrobMetric`.
 

@@ -72,7 +72,7 @@ class MaxMarginMatrixFactorization(CertifiedEstimator):
     tol : float, default=1e-3
         Certified relative gap at which to stop.
     max_iter : int, default=500
-        Most iterations of the solver.
+        Maximum number of iterations of the solver.
     verbose : int, default=0
         As in `FrobMetric`.
 

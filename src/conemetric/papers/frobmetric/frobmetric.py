@@ -42,6 +42,11 @@ class FrobMetric(TripletMetric):
         Weight of the mean loss (`RelativeComparisons` weighs the sum instead). "scale"
         makes the fit independent of the units of X: C = 30 D / s^4, with D the number of
         features and s^2 the mean squared Euclidean distance of the impostor pairs.
+    kernel : {"gaussian", "laplacian", "cosine"}, callable, KernelCoordinates or None, default=None
+        Learn in the coordinates of this kernel instead of the columns of X: the metric is then the
+        best one in the kernel's space, or in the span of its landmarks, and is not linear in the
+        columns. A name stands for `KernelCoordinates` with its defaults. Standardise the columns
+        first. None learns in the columns.
     prior : None, "identity", array-like (n_features, n_features) or fitted metric, default=None
         M0, the metric to stay near: the smaller C, the nearer. "identity" is the Euclidean
         distance, M0 = I / s^2. A metric learned before, or its matrix, is updated.
@@ -51,7 +56,7 @@ class FrobMetric(TripletMetric):
         From labels: nearest points of the same class that each point forms triplets with.
     n_impostors : int or "auto", default="auto"
         From labels: nearest points of other classes. "auto" takes 3, or up to 10 where
-        classes overlap; the guide has the rule.
+        classes overlap (see "Why these defaults").
     n_references : int, "auto" or None, default="auto"
         Search for neighbours among a random sample of this many rows, stratified by class; None for
         all rows. "auto" takes all, or 20,000 of a dask collection of more than 200,000.
@@ -65,7 +70,7 @@ class FrobMetric(TripletMetric):
     tol : float, default=1e-3
         Certified relative gap at which to stop.
     max_iter : int, default=1000
-        Most iterations of the solver.
+        Maximum number of iterations of the solver.
     warm_start : bool, default=False
         Start from the multipliers of the previous fit, where triplets are the same.
     random_state : int, RandomState or None, default=None
@@ -88,6 +93,8 @@ class FrobMetric(TripletMetric):
     triplets_ : integer array (m, 3) or (m, 4)
     n_references_ : int or None
         Size of the random sample among which neighbours were searched; None if it was all rows.
+    kernel_coordinates_ : KernelCoordinates or None
+        With a ``kernel``: what maps rows before ``components_``, which has a column per coordinate.
     threshold_ : float
         When fitted to pairs: the distance up to which `predict` calls a pair similar, as in `DMLEig`.
 
@@ -130,12 +137,18 @@ class FrobMetric(TripletMetric):
 
     def _learn(self, given: Constraints) -> Self:
         span, operator = self._operator(given)
-        C = scaled_C(operator, self.n_features_in_, given.weights) if self.C == "scale" else self.C
+        C = scaled_C(operator, self._n_columns, given.weights) if self.C == "scale" else self.C
         self._fit_operator(span, operator, given, float(C), self._previous_multipliers(given, C))
         return self
 
     def _operator(self, given):
         """(coordinates of the rows, operator over them)."""
+        linear_prior = self.prior is not None and not isinstance(self.prior, str)
+        if self.kernel is not None and linear_prior:
+            raise ValueError(
+                "prior is a metric of the columns of X, and kernel replaces these by coordinates; pass "
+                "prior='identity' or None with a kernel."
+            )
         # the optimum lies in the span of the rows, outside of which the identity stays as it is
         span = given.coordinates(spanned=self.prior is None or isinstance(self.prior, str))
         return span, given.operator(from_triplets, span).astype(given.dtype)

@@ -39,7 +39,7 @@ class FrobMetricCV(FrobMetric):
     cv : int or cross-validation splitter, default=5
     n_neighbors : int, default=3
         k of the k-NN classifier that scores a metric.
-    prior, loss, n_targets, n_impostors, n_references, class_weight, n_components, \
+    kernel, prior, loss, n_targets, n_impostors, n_references, class_weight, n_components, \
 preprocessor, tol, max_iter, random_state, verbose
         As in `FrobMetric`.
 
@@ -146,7 +146,8 @@ preprocessor, tol, max_iter, random_state, verbose
     def _fold_scores(self, X, y, weights, train, test):
         shared = FrobMetric().get_params().keys() & self.get_params().keys()
         parameters = {name: getattr(self, name) for name in shared}
-        parameters |= {"verbose": 0, "class_weight": self._class_weight(y[train])}
+        # the rows are in the coordinates of the kernel already
+        parameters |= {"verbose": 0, "kernel": None, "class_weight": self._class_weight(y[train])}
         first = FrobMetric(**parameters)
         first._depends_on_scales = False  # the scales of all rows are checked before
         path = _path(first, X[train], y[train], None, weights[train], "classes", self.Cs_)

@@ -85,7 +85,7 @@ def solve_frobenius_sdp(
         Largest relative gap, and largest violation relative to the largest entry of b,
         at which to stop.
     max_iter : int, default=5000
-        Most iterations of the solver.
+        Maximum number of iterations of the solver.
     start : array (m,), default=None
         Multipliers to start from.
     callback : callable, default=None

@@ -11,6 +11,7 @@ import numpy as np
 from sklearn import get_config
 from sklearn.decomposition import PCA
 from sklearn.utils import check_array, check_random_state
+from sklearn.utils.validation import check_is_fitted
 
 from ...blocks.constraints import Constraints
 from ...core import spectral
@@ -56,7 +57,7 @@ class RelativeComparisons(TripletMetric):
     n_targets : int, default=3
     n_impostors : int or "auto", default=3
         From labels: nearest points of its class, and of others, that a point forms triplets with.
-    n_references, class_weight, n_components, preprocessor, tol, verbose
+    kernel, n_references, class_weight, n_components, preprocessor, tol, verbose
         As in `FrobMetric`.
     max_iter : int, default=1000
         Maximum number of iterations: coordinate sweeps and Newton steps.
@@ -208,6 +209,7 @@ class RelativeComparisons(TripletMetric):
         return scaled_C(operator, operator.n_features, weights) / amount
 
     def _features(self, X):
+        X = super()._features(X)
         if self.kernel_points_ is None:
             return X
         return like(self._kernel(to_numpy(dense(self, X)), to_numpy(self.kernel_points_)), X)
@@ -216,7 +218,8 @@ class RelativeComparisons(TripletMetric):
         """Return the learned matrix M = A diag(w) A' (n_features, n_features); with a kernel
         there is none.
         """
-        if getattr(self, "kernel_points_", None) is not None:
+        check_is_fitted(self)
+        if self.kernel_points_ is not None:
             raise ValueError(
                 "The metric of a kernel has no matrix in the space of X; use transform, "
                 "pair_distance or get_metric."

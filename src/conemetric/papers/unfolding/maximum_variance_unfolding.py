@@ -71,7 +71,7 @@ class MaximumVarianceUnfolding(
         Largest relative gap to the optimum at which to stop, and largest error of a squared
         distance, relative to the longest.
     max_iter : int, default=100
-        Most iterations of the interior-point method, or of the augmented Lagrangian (many edges).
+        Maximum number of iterations of the interior-point method or augmented Lagrangian.
     random_state : int, RandomState or None, default=None
         For the choice of landmarks; without them the fit is deterministic.
     verbose : int, default=0
