@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from cases import pairs_of
 from numpy.testing import assert_allclose
 from oracles import semidefinite_optimum
 from scipy import sparse
@@ -90,9 +91,7 @@ RAYS = {  # name: (matrices, b, equality); some multiplier proves each infeasibl
 }
 
 
-@pytest.mark.parametrize("sigma", [0.06, 1e3])
-@pytest.mark.parametrize("C", [np.eye(3), np.zeros((3, 3)), -np.eye(3)], ids=["+", "0", "-"])
-@pytest.mark.parametrize("ray", RAYS)
+@pairs_of(ray=RAYS, C=(np.eye(3), np.zeros((3, 3)), -np.eye(3)), sigma=(0.06, 1e3), asarray=True)
 def test_a_ray_of_multipliers_ends_the_solve(ray, C, sigma, asarray):
     A, b, equality = RAYS[ray]
     arrays = asarray(C), asarray(np.stack(A)), asarray(np.array(b))
