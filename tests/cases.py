@@ -3,6 +3,7 @@ cheap cases that name the one that failed.
 """
 
 import importlib.util
+import inspect
 import itertools
 from contextlib import contextmanager
 
@@ -55,6 +56,41 @@ def pairs_of(**options):
         for row in pairwise([len(given) for given in values])
     ]
     return pytest.mark.parametrize(tuple(options), rows, indirect=indirect)
+
+
+def first_of(names, values):
+    """Parametrise a slow test by the first of some values, and in the slow run by the others."""
+    first, *others = values
+    several = not isinstance(names, str)
+    later = [
+        pytest.param(*(other if several else (other,)), marks=pytest.mark.slow) for other in others
+    ]
+    return pytest.mark.parametrize(names, [first, *later])
+
+
+def each(names, values):
+    """Run a cheap test with each of some values, in one test that names those that failed it.
+
+    As a case of its own, each costs more than what it tests.
+    """
+    names = [names] if isinstance(names, str) else list(names)
+
+    def decorate(test):
+        signature = inspect.signature(test)
+        others = [one for name, one in signature.parameters.items() if name not in names]
+
+        def loop(**fixtures):
+            for value in values:
+                given = dict(zip(names, value if len(names) > 1 else [value], strict=True))
+                with case(**given):
+                    test(**fixtures, **given)
+
+        loop.__name__, loop.__doc__, loop.__module__ = test.__name__, test.__doc__, test.__module__
+        loop.__signature__ = signature.replace(parameters=others)
+        loop.pytestmark = getattr(test, "pytestmark", [])
+        return loop
+
+    return decorate
 
 
 @contextmanager

@@ -14,7 +14,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -94,13 +94,17 @@ class Operation:
     taken: dict[str, Any]
     refused: dict[str, dict[str, Any]]
     fitted_before: bool
+    kept: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
     def start(self, case: Case) -> Any:
-        """A new estimator to which this is done."""
-        estimator = clone(case.estimator)
-        if self.fitted_before:
-            quietly(estimator.fit, **case.first)
-        return estimator
+        """A new estimator to which this is done: fitted once, and copied each time."""
+        if not self.fitted_before:
+            return clone(case.estimator)
+        if "fitted" not in self.kept:
+            estimator = quietly(clone(case.estimator).fit, **case.first)
+            contents(case, estimator)  # fills what is computed on demand
+            self.kept["fitted"] = deepcopy(estimator)
+        return deepcopy(self.kept["fitted"])
 
     def run(self, estimator: Any, **changed: Any) -> Any:
         """Call the method, with some keywords replaced."""
@@ -187,7 +191,6 @@ def watched(case: Case, operation: Operation, error: type[BaseException]) -> lis
 
 def _changed_by(case, estimator, run):
     """What changes by something that must raise."""
-    contents(case, estimator)  # fills what is computed on demand
     before = contents(case, estimator)
     try:
         quietly(run)

@@ -1,9 +1,10 @@
 """The tests' own tools: pairs of options, and the names of cases within a test."""
 
+import inspect
 import itertools
 
 import pytest
-from cases import case, pairwise
+from cases import case, each, pairwise
 
 
 @pytest.mark.parametrize("sizes", [(2, 2), (7, 3, 2, 2, 2), (6, 6, 3, 2, 2, 2), (1, 4, 1)])
@@ -20,3 +21,21 @@ def test_a_failing_case_is_named():
     with pytest.raises(AssertionError) as caught, case(kind="copies", size=2):
         raise AssertionError
     assert caught.value.__notes__ == ["in the case kind='copies', size=2"]
+
+
+def test_a_loop_runs_every_case_and_takes_the_fixtures_of_its_test(tmp_path):
+    seen = []
+
+    @each(("one", "other"), [(1, 2), (3, 4)])
+    @each("number", [5, 6])
+    def checked(one, other, number, tmp_path):
+        """Says so."""
+        seen.append((one, other, number))
+        assert number + one != 9
+
+    assert list(inspect.signature(checked).parameters) == ["tmp_path"]
+    assert checked.__doc__ == "Says so."
+    with pytest.raises(AssertionError) as caught:
+        checked(tmp_path=tmp_path)
+    assert seen == [(1, 2, 5), (1, 2, 6), (3, 4, 5), (3, 4, 6)]
+    assert caught.value.__notes__ == ["in the case number=6", "in the case one=3, other=4"]

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from cases import each
 from sklearn.datasets import load_wine
 
 import conemetric
@@ -104,7 +105,7 @@ def test_the_code_of_a_page_runs_and_prints_what_the_page_shows(
             assert printed == block["output"]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=page_id)
+@each("page", PAGES)
 def test_what_a_page_imports_is_public(page):
     for block in blocks_of(page):
         for module, names in re.findall(
@@ -133,7 +134,7 @@ def test_every_command_is_listed():
     assert set(re.findall(r"^\| `conemetric (\w+)", page, re.MULTILINE)) == set(commands)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=page_id)
+@each("page", PAGES)
 def test_links_between_pages_lead_somewhere(page):
     for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", FENCED.sub("", page.read_text())):
         if not target.startswith("gallery/"):  # made by the build
@@ -166,7 +167,7 @@ def test_one_version_everywhere():
 # ---- prose
 
 
-@pytest.mark.parametrize("page", PAGES, ids=page_id)
+@each("page", PAGES)
 def test_no_line_of_prose_becomes_a_comment(page):
     assert not re.findall(r"^ *%.*", page.read_text(), re.MULTILINE)
 
@@ -202,10 +203,10 @@ def prose_of(page):
     return " ".join(text.split())
 
 
-@pytest.mark.parametrize("page", PAGES, ids=page_id)
+@each("page", PAGES)
 def test_pages_use_the_words_of_their_readers(page):
     if page.name in ("design.md", "changelog.md"):
-        pytest.skip("for developers; the changelog is a file of its own")
+        return  # for developers; the changelog is a file of its own
     prose = prose_of(page)
     for pattern, better in PLAIN_WORDS.items():
         found = re.search(rf"\b(?:{pattern})\b", prose, re.IGNORECASE)
@@ -219,7 +220,7 @@ RECORD = re.compile(r"<!-- record: ([\w-]+) -->")
 HOW_TO = {"page"}  # commands that measure nothing
 
 
-@pytest.mark.parametrize("page", PAGES, ids=page_id)
+@each("page", PAGES)
 def test_figures_of_a_benchmark_are_marked_with_their_record(page):
     """A page that names a benchmark in its prose says by a mark where the figures beside it are
     recorded; ``benchmarks/NOTES.md`` has a row with their commit.

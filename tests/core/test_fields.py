@@ -6,6 +6,7 @@ from typing import Annotated, ClassVar
 
 import numpy as np
 import pytest
+from cases import each
 
 from conemetric.core.fields import (
     ArrayField,
@@ -93,7 +94,7 @@ def nested(depth):
     return value
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "value"),
     [
         *[("n_neighbors", bad) for bad in (0, -3, "a", 2.0, True, None, 10**400)],

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from cases import first_of
 from scipy import stats
 
 from conemetric import MetricClassifier, MetricRegressor
@@ -52,7 +53,7 @@ def test_too_few_groups_are_not_kept_apart(many):
     assert keep_apart(np.arange(N), np.zeros(N, int), np.arange(N) % 2) is None
     X, y = curve(0)
     model = MetricRegressor(None, random_state=0).fit(X, y, groups=np.arange(N) % 2)
-    assert model.evidence_.n_rows == len(np.unique(model._judged))
+    assert model.evidence_.n_rows == len(np.unique(model._evidence_rows))
 
 
 @pytest.mark.parametrize("metric", [None, "auto"])
@@ -61,11 +62,11 @@ def test_nothing_is_learned_from_rows_that_judge(metric, many, seed):
     X, y = curve(seed)
     model = MetricRegressor(metric, random_state=0).fit(X, y)
     assert model.evidence_.n_rows == N_JUDGED == model.n_held_out_
-    judged = model._judged
+    judged = model._evidence_rows
     other = y.copy()
     other[judged] = np.random.default_rng(seed).permutation(y[judged])
     again = MetricRegressor(metric, random_state=0).fit(X, other)
-    assert np.array_equal(again._judged, judged)
+    assert np.array_equal(again._evidence_rows, judged)
     assert [trial.rule for trial in again.trials_] == [trial.rule for trial in model.trials_]
     for one, two in zip(model.trials_, again.trials_, strict=True):
         np.testing.assert_allclose(two.scores, one.scores, atol=1e-6)
@@ -75,7 +76,7 @@ def test_nothing_is_learned_from_rows_that_judge(metric, many, seed):
 def test_scores_are_those_of_a_fit_without_the_rows_that_judge(many, seed):
     X, y = curve(seed)
     model = MetricRegressor(None, random_state=0, regressor="kernel").fit(X, y)
-    judged = model._judged
+    judged = model._evidence_rows
     others = np.setdiff1d(np.arange(N), judged)
     rows = X / model.scale_
     for trial in model.trials_[1:]:
@@ -111,7 +112,7 @@ def test_classes_are_chosen_on_some_rows_and_judged_by_others(many, seed):
     assert model.decide(X[:5], n_rows=2).explanation.rows.shape == (5, 2)
 
 
-@pytest.mark.parametrize("alpha", [0.1, 0.3])
+@first_of("alpha", [0.1, 0.3])
 def test_intervals_hold_the_true_number_as_often_as_promised(alpha, many):
     held = []
     for seed in range(12):

@@ -89,7 +89,7 @@ def test_a_blend_predicts_the_mixture_of_its_parts(kind, seed):
     assert sum(part.weight for part in parts) == pytest.approx(1)
     assert model.chosen_ is parts[0].trial and model.blend_.certificate.status == "converged"
     assert [part.weight for part in parts] == sorted((p.weight for p in parts), reverse=True)
-    rows = (X - model._centre) / model.scale_
+    rows = (X - model._preparation.centre) / model.scale_
     mixture = sum(p.weight * p.fitted.scores(rows if p.L is None else rows @ p.L) for p in parts)
     if kind is MetricRegressor:
         np.testing.assert_allclose(model.predict(X), mixture[:, 0] * y.std() + y.mean())

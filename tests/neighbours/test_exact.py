@@ -4,6 +4,7 @@ from functools import cache
 
 import numpy as np
 import pytest
+from cases import pairs_of
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.sparse import csr_array
 
@@ -59,8 +60,7 @@ def converted(query, convert):
 SEARCHES = [among_few, on_host, on_device, among_sparse]
 
 
-@pytest.mark.parametrize("search", SEARCHES)
-@pytest.mark.parametrize("kind", oracle.KINDS)
+@pairs_of(search=SEARCHES, kind=oracle.KINDS, dtype=True)
 def test_points_among_themselves(search, kind, dtype, monkeypatch):
     for seed in range(20):
         assert_found_among_themselves(search, kind, seed, dtype, monkeypatch)

@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
+from cases import each
 from judged import collection, part
 from scipy import sparse
 
@@ -57,7 +58,7 @@ BAD_COLUMNS = {
 
 
 @RANKERS
-@pytest.mark.parametrize("case", [*BAD_COLUMNS, "missing", "none", "unknown"])
+@each("case", [*BAD_COLUMNS, "missing", "none", "unknown"])
 def test_columns_at_rank_time(rankers, name, case):
     if name == "fusion" and case == "rows":
         return  # a fusion knows no other shape
@@ -73,7 +74,7 @@ def test_columns_at_rank_time(rankers, name, case):
 
 @pytest.mark.parametrize("kind", [QueryAdapter, RelevanceMetric, fuse])
 @pytest.mark.parametrize("how", ["raw", "range", "spread"])
-@pytest.mark.parametrize("score", [-0.01, -5.0, 1e9, 1e308, -1e308])
+@each("score", [-0.01, -5.0, 1e9, 1e308, -1e308])
 def test_every_finite_score_is_ranked_by(kind, how, score):
     """Also those that no training query had; before, one negative score refused the whole batch."""
     if kind is fuse:
@@ -143,7 +144,7 @@ def test_a_column_without_information_gets_no_weight(kind, C, beside):
 
 @KINDS
 @pytest.mark.parametrize("C", ["auto", 0.3])
-@pytest.mark.parametrize(
+@each(
     ("scores", "message"),
     [
         *BAD_COLUMNS.values(),
@@ -203,7 +204,7 @@ BAD_RELEVANCE = {
 RANKING = np.tile(np.arange(20), (60, 1))
 
 
-@pytest.mark.parametrize("case", BAD_RELEVANCE)
+@each("case", BAD_RELEVANCE)
 @pytest.mark.parametrize(
     "use",
     [

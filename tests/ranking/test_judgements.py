@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
+from cases import each
 from judged import collection
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
@@ -34,7 +35,7 @@ def random_judgements(seed):
     return check_relevance(shuffled, n_queries, n_documents), grades, rows
 
 
-@pytest.mark.parametrize("seed", range(60))
+@each("seed", range(60))
 def test_random_negatives_are_unjudged_and_different(seed):
     judgements, grades, _ = random_judgements(seed)
     n = seed % 8
@@ -58,7 +59,7 @@ def test_random_negatives_are_uniform_and_a_querys_own():
     assert (random_negatives(judgements, 2, seed=1) != negatives).any()
 
 
-@pytest.mark.parametrize("seed", range(60))
+@each("seed", range(60))
 def test_graded_triplets_are_those_of_a_plain_loop(seed):
     judgements, grades, _ = random_judgements(seed)
     negatives = random_negatives(judgements, seed % 5, seed)
@@ -76,7 +77,7 @@ def test_graded_triplets_are_those_of_a_plain_loop(seed):
     assert sorted(triplets) == sorted(expected)
 
 
-@pytest.mark.parametrize("seed", range(10))
+@each("seed", range(10))
 def test_grades_of_a_ranking_and_of_fewer_queries(seed):
     judgements, grades, _ = random_judgements(seed)
     rng = np.random.default_rng(seed)

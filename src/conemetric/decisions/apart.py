@@ -8,28 +8,26 @@ nor rules have seen the rows that give weights, evidence and promises; and the s
 rows are weighed by what the other two thirds found best.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
+from numpy.random import RandomState
 
 from ..automatic.folds import group_folds
 from ..core.arrays import Array, take
 from ..core.progress import emit
-from .blend import Blended, blend_trials
-from .choice import draw_landmarks
-from .rule import Judge, Rule, Training, Trial, mapped
+from .full_size import Blends, Coefficients, Rejudged, blended_again, draw_landmarks
+from .rule import Judge, RowLosses, Training, Trial, mapped
 
-# Rows that are judged: the standard error of an error rate of 10 % is then half a percent.
+# Rows that are kept apart: the standard error of an error rate of 10 % is then half a percent.
 MAX_JUDGED = 3000
-N_PARTS = 3  # of the judged rows, each of which is weighed by the others
-MAX_FOLDS = (
-    10  # of groups, one of which is kept apart: dividing groups takes time with their number
-)
+N_PARTS = 3  # of the rows kept apart, each of which is weighed by the others
+# Folds of groups, one of which is kept apart: dividing groups takes time with their number.
+MAX_FOLDS = 10
 
 Maps = Mapping[str, Array | None]  # of each metric, learned without the rows kept apart
-Coefficients = dict[tuple[str, Rule], np.ndarray]  # of the sums by metric and rule
 
 
 class KeptApart(NamedTuple):
@@ -53,39 +51,50 @@ def keep_apart(
     The rows of one of the ``groups`` stay together; None if there are too few groups to choose by the
     others.
     """
-    if groups is None:
-        repeated = np.bincount(strata)[strata[drawn]] > 1
-        judged = drawn[repeated][:MAX_JUDGED]
-        learn = drawn[~np.isin(drawn, judged)]
-        part_of = np.arange(len(judged)) % N_PARTS
-    else:
-        if len(np.unique(groups)) < N_PARTS:
-            return None
-        n_folds = int(np.clip(len(drawn) // MAX_JUDGED, 2, MAX_FOLDS))
-        learn, held_out = group_folds(drawn, strata, n_folds, groups)[0]
-        judged = held_out[np.isin(strata[held_out], strata[learn])][:MAX_JUDGED]
-        part_of = np.unique(groups[judged], return_inverse=True)[1] % N_PARTS
-        if not len(judged) or len(np.unique(groups[learn])) < 2:
-            return None
-    parts = [judged[part_of == k] for k in range(N_PARTS)]
-    return KeptApart(learn, [part for part in parts if len(part)])
+    if groups is not None:
+        return _keep_groups_apart(drawn, strata, groups)
+    repeated = np.bincount(strata)[strata[drawn]] > 1
+    judged = drawn[repeated][:MAX_JUDGED]
+    learn = drawn[~np.isin(drawn, judged)]
+    return KeptApart(learn, _parts(judged, np.arange(len(judged))))
+
+
+def _keep_groups_apart(
+    drawn: np.ndarray, strata: np.ndarray, groups: np.ndarray
+) -> KeptApart | None:
+    if len(np.unique(groups)) < N_PARTS:
+        return None
+    n_folds = int(np.clip(len(drawn) // MAX_JUDGED, 2, MAX_FOLDS))
+    learn, held_out = group_folds(drawn, strata, n_folds, groups)[0]
+    judged = held_out[np.isin(strata[held_out], strata[learn])][:MAX_JUDGED]
+    if not len(judged) or len(np.unique(groups[learn])) < 2:
+        return None
+    number_of_group = np.unique(groups[judged], return_inverse=True)[1]
+    return KeptApart(learn, _parts(judged, number_of_group))
+
+
+def _parts(rows: np.ndarray, numbers: np.ndarray) -> list[np.ndarray]:
+    """The rows dealt out by their numbers; no part is empty."""
+    dealt = [rows[numbers % N_PARTS == k] for k in range(N_PARTS)]
+    return [part for part in dealt if len(part)]
 
 
 def judged_apart(
     rows: Training,
     apart: KeptApart,
     usual: Trial,
-    blends: Mapping[type[Rule], Blended],
+    blends: Blends,
     maps: Maps,
-    row_losses: Callable[[np.ndarray, np.ndarray], np.ndarray],
+    *,
+    row_losses: RowLosses,
     n_landmarks: int,
-    rng: np.random.RandomState,
-) -> tuple[list[Trial], dict[type[Rule], Blended], Coefficients]:
-    """The ``usual`` rule and the parts of each blend, learned from all rows that are not kept apart and
-    judged by those that are; their blends; and the coefficients that were found, for fits to all rows.
+    rng: RandomState,
+) -> Rejudged:
+    """Learn the ``usual`` rule and the parts of each blend from all rows that are not kept apart, and let
+    those that are judge them. The coefficients are for fits to all rows.
     """
     emit("stage", stage="rows kept apart judge the rules learned from all others")
-    judge = Judge(rows.Y[apart.judged], rows.weights[apart.judged], row_losses)
+    judge = Judge.of(rows, apart.judged, row_losses)
     learn = rows.among(apart.learn)
     new = take(rows.Z, apart.judged)
     landmarks = draw_landmarks(learn.keys, n_landmarks, rng)
@@ -94,18 +103,17 @@ def judged_apart(
     def at_full_size(trial: Trial) -> Trial:
         L = maps[trial.metric]
         fitted = trial.rule.fit(learn.mapped(L), landmarks, certified=False)
-        found = fitted.coefficients
-        if found is not None and len(found) == len(apart.learn):
-            of_all = np.zeros((len(rows.Y), found.shape[1]))
-            of_all[apart.learn] = found
+        of_learned = fitted.coefficients
+        if of_learned is not None and len(of_learned) == len(apart.learn):
+            of_all = np.zeros((len(rows.Y), of_learned.shape[1]))
+            of_all[apart.learn] = of_learned
             coefficients[trial.metric, trial.rule] = of_all
         scores = fitted.scores(mapped(new, L))
         return replace(trial, scores=scores, loss=judge(scores))
 
-    trials = [at_full_size(usual)]
-    again = {}
-    for rule, blended in blends.items():
-        full = [at_full_size(trial) for trial in blended.trials]
-        trials += full
-        again[rule] = blend_trials([[trial] for trial in full], judge, apart.parts, rule.most_parts)
-    return trials, again, coefficients
+    def learned_again(trials: Sequence[Trial]) -> list[Trial]:
+        return [at_full_size(trial) for trial in trials]
+
+    usual_again = at_full_size(usual)
+    trials, again = blended_again(blends, learned_again, judge, apart.parts)
+    return Rejudged([usual_again, *trials], again, coefficients)

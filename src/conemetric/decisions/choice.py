@@ -1,176 +1,222 @@
-"""The choice of a decision by held-out rows: of each kind the best, and their blend.
+"""The choice of a decision by held-out rows: which blend of which rules is fitted to all rows.
 
-Settings compete in rounds, and what clearly loses a round is dropped. Kernels are tried in every metric
-with some rows of each fold (`held_out.MAX_ROWS_TRIED`); the best settings of the best kinds with more of
-them (`held_out.MAX_ROWS_COMPARED`); and what the blend of those is made of with all.
+Metrics learned without each fold (`candidates`) are searched for good settings (`search`), whose blends are
+learned again from more rows: from all rows of the other folds (`full_size`), or, of many rows, from all but
+some that were kept apart from the choice (`apart`).
 """
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
-from functools import partial
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
+from numpy.random import RandomState
 
-from ..automatic.folds import Fold
+from ..automatic.folds import CrossFitted
+from ..core.arrays import Array
 from ..core.blas import side_by_side
-from ..core.progress import emit
-from .blend import Blended, blend_trials
-from .held_out import MAX_ROWS_COMPARED, MAX_ROWS_TRIED, Candidate, HeldOut, MappedFold, in_folds
-from .kernel import coarse_loss
-from .neighbors import NeighborVote
-from .rule import Judge, Rule, Training, Trial
+from ..engine.certificate import Certificate
+from .apart import KeptApart, judged_apart
+from .blend import Blended
+from .candidates import PLAIN, candidates_for
+from .full_size import Blends, Coefficients, judged_in_folds
+from .held_out import MAX_ROWS_COMPARED, Candidate
+from .kernel import KernelRule
+from .learned import LearnedMetric
+from .rule import Judge, RowLosses, Rule, Training, Trial
+from .rules import RULES
+from .search import Search, search_settings
 
-# Kinds of one rule, each a kernel in a metric, that are compared with more rows, and settings of each:
-# a blend has at most three parts, and on 28 tables its parts were among these in all but a few.
-MAX_KINDS_COMPARED = 4
-MAX_SETTINGS_COMPARED = 3
-# A candidate whose loss on few rows is larger than that of the best by this factor learns no more
-# rounds: each changes the loss by less, as a rule.
-FALLEN_BEHIND = 1.25
-# A kind whose loss is larger than that of the best by this factor is not compared: it would weigh little.
-CLEARLY_WORSE = 1.15
 
-Contests = dict[type[Rule], list[list[Trial]]]  # trials of each kind, the best first
+class PlannedPart(NamedTuple):
+    """A part of a blend before it is fitted to all rows."""
+
+    trial: Trial
+    weight: float
+    L: Array | None
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What is fitted to all rows, and how held-out rows chose it.
+
+    Attributes
+    ----------
+    parts : sequence of PlannedPart
+        The heaviest first.
+    certificate : Certificate or None
+        Of their weights.
+    trials : list of Trial
+        What was tried, the usual vote first, with its scores of the held-out rows.
+    held_out : array (n_held_out,)
+        Numbers of the held-out rows that evidence rests on, each once.
+    scores : array (n_held_out, n_targets)
+        Their crossed scores by the blend.
+    coefficients : dict
+        From which fits to all rows can begin.
+    """
+
+    parts: Sequence[PlannedPart]
+    certificate: Certificate | None = None
+    trials: list[Trial] = field(default_factory=list)
+    held_out: np.ndarray = field(default_factory=lambda: np.empty(0, int))
+    scores: np.ndarray = field(default_factory=lambda: np.empty(0))
+    coefficients: Coefficients = field(default_factory=dict)
+
+    @property
+    def is_judged(self) -> bool:
+        """Whether any rows could be held out."""
+        return len(self.held_out) > 0
+
+
+@dataclass(frozen=True)
+class Preferences:
+    """What may be tried, and what makes one decision better than another.
+
+    Attributes
+    ----------
+    rules : list of Rule types
+    gradients : bool
+        Whether metrics are learned from the gradients of kernel fits too.
+    blocks : integer array (n_features,) or None
+        Which features encode one column, and share a weight.
+    row_losses : RowLosses
+    better : callable
+        (blends in the order of ``RULES``, judge) to the best of them.
+    n_landmarks : int
+        Rows that a kernel sum is over at most.
+    """
+
+    rules: list[type[Rule]]
+    gradients: bool
+    blocks: np.ndarray | None
+    row_losses: RowLosses
+    better: Callable[[list[Blended], Judge], Blended]
+    n_landmarks: int
+
+
+def rules_named(name: str) -> list[type[Rule]]:
+    """The rules to choose from: all for "auto"."""
+    if name == "auto":
+        return list(RULES.values())
+    return [RULES[name]]
+
+
+def unjudged_choice(name: str, n_targets: int) -> Choice:
+    """The default rule in the Euclidean metric, where no rows can be held out."""
+    rule = RULES[KernelRule.name if name == "auto" else name].default()
+    trial = Trial(PLAIN, rule, np.empty((0, n_targets)), np.nan)
+    return Choice([PlannedPart(trial, 1.0, None)])
+
+
+class _Finalists(NamedTuple):
+    """Blends of parts that were learned from about all rows."""
+
+    trials: list[Trial]
+    blends: Blends
+    maps: dict[str, Array | None]  # learned from the rows of all folds, by metric
+    held_out: np.ndarray  # the rows that evidence and promises rest on
+    judge: Judge  # of these and, of several partitions into folds, of the same rows again
+    coefficients: Coefficients
 
 
 def choose(
     rows: Training,
-    folds: Sequence[Fold],
-    candidates: Sequence[Candidate],
-    rules: Sequence[type[Rule]],
-    judge: Judge,
-) -> tuple[list[Trial], dict[type[Rule], Blended], dict[str, Candidate]]:
-    """Search every rule in the best round of each of the ``candidates``, the Euclidean metric
-    first, and blend what was found: (the usual rule and the best trial of each kind; the blend of
-    each rule; the metrics).
-    """
-    # few rows: one BLAS thread for each job, since its factorisations are too short to share
-    run = partial(side_by_side, X=rows.Z) if len(rows.Y) <= MAX_ROWS_COMPARED else map
-    metrics = _best_metrics(rows, folds, candidates, judge, run)
-    by_name = {each.candidate.name: each.candidate for each in metrics}
-    trials = [NeighborVote.usual(metrics[0], judge)]
+    learned: LearnedMetric,
+    apart: KeptApart | None,
+    preferences: Preferences,
+    rng: RandomState,
+) -> Choice:
+    """Choose metrics, rules and weights by held-out rows: those of the folds, or those kept ``apart``."""
+    in_folds = learned.in_folds
+    candidates = candidates_for(
+        rows, in_folds, learned.L, preferences.blocks, preferences.gradients
+    )
+    judge = Judge.of(rows, in_folds.judged, preferences.row_losses)
+    found = search_settings(rows, in_folds.folds, candidates, preferences.rules, judge)
+    if apart is None:
+        finalists = _judged_by_folds(rows, in_folds, found, judge, preferences, rng)
+    else:
+        finalists = _judged_by_rows_apart(rows, apart, found, preferences, rng)
 
-    def searches() -> Iterator[tuple[type[Rule], Callable[[], list[Trial]]]]:
-        while metrics:  # what is searched is let go: it holds kernel matrices
-            best = metrics.pop(0)
-            emit("stage", stage=f"decision in the {best.candidate.name} metric")
-            for rule in rules:
-                yield from ((rule, search) for search in rule.searches(best, judge))
-
-    contests: Contests = {rule: [] for rule in rules}
-    for rule, contest in run(lambda job: (job[0], job[1]()), searches()):
-        contests[rule].append(contest)
-    if max(len(fold.train) for fold in folds) > MAX_ROWS_TRIED:
-        emit("stage", stage="the best decisions compared with more rows")
-        for rule, of_rule in contests.items():
-            if rule.learns:
-                contests[rule] = _compared(rows, folds, of_rule, by_name, judge)
-    trials += [contest[0] for of_rule in contests.values() for contest in of_rule]
-    held_out = [fold.held_out for fold in folds]
-    blends = {
-        rule: blend_trials(of_rule, judge, held_out, rule.most_parts)
-        for rule, of_rule in contests.items()
-    }
-    return trials, blends, by_name
+    blends = list(finalists.blends.values())
+    if len(blends) == 1:
+        chosen = blends[0]
+    else:
+        chosen = preferences.better(blends, finalists.judge)
+    parts = []
+    for trial, weight in zip(chosen.trials, chosen.weights, strict=True):
+        parts.append(PlannedPart(trial, weight, finalists.maps[trial.metric]))
+    once = slice(len(finalists.held_out))
+    return Choice(
+        parts,
+        chosen.certificate,
+        [replace(trial, scores=trial.scores[once]) for trial in finalists.trials],
+        finalists.held_out,
+        chosen.scores[once],
+        finalists.coefficients,
+    )
 
 
-def _compared(
+def _judged_by_folds(
     rows: Training,
-    folds: Sequence[Fold],
-    contests: list[list[Trial]],
-    by_name: dict[str, Candidate],
+    in_folds: CrossFitted,
+    found: Search,
     judge: Judge,
-) -> list[list[Trial]]:
-    """The best settings of the best kinds, judged with more rows to learn from."""
-    contests = sorted(contests, key=lambda contest: contest[0].loss)[:MAX_KINDS_COMPARED]
-    least = contests[0][0].loss
-    compared = []
-    for contest in contests:
-        if contest[0].loss > CLEARLY_WORSE * least:
-            continue
-        metric = HeldOut(rows, folds, by_name[contest[0].metric])
-        settings = [trial.rule for trial in contest[:MAX_SETTINGS_COMPARED]]
-        scored = contest[0].rule.held_out_scores_of(settings, metric)
-        again = [metric.trial(*each, judge) for each in zip(settings, scored, strict=True)]
-        compared.append(sorted(again, key=lambda trial: trial.loss))
-    return compared
+    preferences: Preferences,
+    rng: RandomState,
+) -> _Finalists:
+    """Learn the parts again from all rows of the other folds, unless the search has used those."""
+    trials = found.trials
+    blends = found.blends
+    largest = max(len(fold.train) for fold in in_folds.folds)
+    if largest > min(MAX_ROWS_COMPARED, preferences.n_landmarks):
+        rejudged = judged_in_folds(
+            rows,
+            in_folds.folds,
+            blends,
+            found.metrics,
+            judge,
+            n_landmarks=preferences.n_landmarks,
+            rng=rng,
+        )
+        trials = trials + rejudged.trials
+        blends = rejudged.blends
+    maps = _final_maps(blends, found.metrics, rows.Z)
+    # of several partitions into folds the first gives evidence and promises: each row once
+    n_held_out = len(np.unique(in_folds.judged))
+    return _Finalists(trials, blends, maps, in_folds.judged[:n_held_out], judge, {})
 
 
-def judged_in_folds(
-    rows: Training,
-    folds: Sequence[Fold],
-    blends: dict[type[Rule], Blended],
-    by_name: dict[str, Candidate],
-    judge: Judge,
-    n_landmarks: int,
-    rng: np.random.RandomState,
-) -> tuple[list[Trial], dict[type[Rule], Blended]]:
-    """The parts of each blend, learned from all rows of the other folds, and their blend. ``rng`` draws
-    the ``n_landmarks`` rows that a kernel sum is over at most.
-    """
-    largest = max(len(fold.train) for fold in folds)
-    held_out = [fold.held_out for fold in folds]
-
-    def at_full_size(drawn: tuple[Trial, list[np.ndarray]], f: int) -> np.ndarray:
-        """Scores of the rows of a fold by a rule learned from all rows of the others."""
-        trial, landmarks = drawn
-        fold = MappedFold(rows, folds[f], by_name[trial.metric].maps[f], None)
-        return trial.rule.fit(fold.train, landmarks[f], certified=False).scores(fold.held_out)
-
-    emit("stage", stage="held-out rows judge the rules learned from all others")
-    keys, held = [rows.keys[fold.train] for fold in folds], min(largest, n_landmarks) ** 2
-    judged: list[Trial] = []
-    again = {}
-    for rule, blended in blends.items():
-        drawn = [(t, [draw_landmarks(k, n_landmarks, rng) for k in keys]) for t in blended.trials]
-        by_trial = map(np.concatenate, in_folds(at_full_size, drawn, len(folds), rows.Z, held))
-        full = [
-            replace(trial, scores=scores, loss=judge(scores))
-            for trial, scores in zip(blended.trials, by_trial, strict=True)
-        ]
-        judged += full
-        again[rule] = blend_trials([[trial] for trial in full], judge, held_out, rule.most_parts)
-    return judged, again
+def _judged_by_rows_apart(
+    rows: Training, apart: KeptApart, found: Search, preferences: Preferences, rng: RandomState
+) -> _Finalists:
+    """Learn the parts again from all rows that are not kept apart."""
+    maps = _final_maps(found.blends, found.metrics, rows.Z)
+    rejudged = judged_apart(
+        rows,
+        apart,
+        found.usual,
+        found.blends,
+        maps,
+        row_losses=preferences.row_losses,
+        n_landmarks=preferences.n_landmarks,
+        rng=rng,
+    )
+    judge = Judge.of(rows, apart.judged, preferences.row_losses)
+    return _Finalists(
+        rejudged.trials, rejudged.blends, maps, apart.judged, judge, rejudged.coefficients
+    )
 
 
-def _best_metrics(
-    rows: Training,
-    folds: Sequence[Fold],
-    candidates: Sequence[Candidate],
-    judge: Judge,
-    run: Any,
-) -> list[HeldOut]:
-    """The best round of each candidate: rounds are learned side by side, as long as they help and
-    the candidate has not fallen behind the others.
-    """
-    growing = list(range(len(candidates)))
-    first: dict[int, HeldOut] = {}
-    best: dict[int, HeldOut] = {}
-    least: dict[int, float] = {}
-    for r in range(max(candidate.n_rounds for candidate in candidates)):
-        emit("stage", stage=f"metrics to decide in, round {r + 1}")
-        learned = in_folds(lambda i, f: next(candidates[i].runs[f]), growing, len(folds), rows.Z)
-        metrics = {
-            i: HeldOut(rows, folds, candidates[i].at(r, maps))
-            for i, maps in zip(growing, learned, strict=True)
-        }
-        first = first or metrics
-        several = [i for i in growing if candidates[i].n_rounds > 1]
-        jobs = [(metrics[i], judge, first[i]) for i in several]
-        losses = dict(zip(several, run(lambda job: coarse_loss(*job), jobs), strict=True))
-        growing = [i for i in several if losses[i] < least.get(i, np.inf)]
-        if growing:
-            leading = min(losses[i] for i in growing)
-            behind = [i for i in growing if losses[i] > FALLEN_BEHIND * leading]
-        else:
-            behind = []
-        best |= {i: metrics[i] for i in growing}
-        least |= losses
-        growing = [i for i in growing if i not in behind]
-    return [best.get(i, metric) for i, metric in first.items()]
-
-
-def draw_landmarks(keys: np.ndarray, most: int, rng: np.random.RandomState) -> np.ndarray:
-    """Rows that a kernel sum is over, drawn whatever the order of the rows."""
-    return np.sort(np.argsort(keys, kind="stable")[rng.permutation(len(keys))[:most]])
+def _final_maps(
+    blends: Blends, metrics: Mapping[str, Candidate], Z: Array
+) -> dict[str, Array | None]:
+    """The maps that the parts of the blends decide by, learned from the rows of all folds, by metric."""
+    names: list[str] = []
+    for blended in blends.values():
+        names += [trial.metric for trial in blended.trials]
+    names.append(PLAIN)  # in which the usual vote is judged
+    names = list(dict.fromkeys(names))
+    maps = side_by_side(lambda name: metrics[name].final(), names, Z)
+    return dict(zip(names, maps, strict=True))

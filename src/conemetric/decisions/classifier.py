@@ -15,7 +15,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from ..automatic.automatic import AutoMetric
-from ..automatic.folds import CrossFitted, check_groups, excess, n_folds_for, stratified_folds
+from ..automatic.folds import excess, n_folds_for, stratified_folds
 from ..constraints.labels import first_means_none
 from ..core import fields
 from ..core.arrays import Array, Labels, Rows
@@ -30,10 +30,12 @@ from ..neighbours.ties import canonical_order
 from .base import DECISION_PARAMETERS, OF_RULES, MetricDecision
 from .blend import Blended
 from .candidates import MAX_ROWS_FOR_METRIC
+from .choice import Choice
+from .learned import LearnedMetric, learn_in_folds
 from .rule import Judge
 
 SQUARES = 0.5  # weight of the mean squared error beside the error rate, which alone is coarse
-TEMPERATURES = (-3.0, 6.0)  # range of the logarithm of the factor that calibrates scores
+LOG_TEMPERATURES = (-3.0, 6.0)  # range of the logarithm of the factor that calibrates scores
 SURE = 1.0  # standard errors by which a vote must err less: kernels extrapolate better
 N_BINS = 10  # of the calibration error, with equally many rows each
 
@@ -189,60 +191,57 @@ class MetricClassifier(ClassifierMixin, MetricDecision):
         -------
         self
         """
-        X, y = self._rows_and_targets(X, y, sample_weight)
-        if holds_times(y):
-            raise ValueError(
-                "y holds dates or durations, which are no labels; pass them as text, y.astype(str), if "
-                "each is a class, and use MetricRegressor on numbers, such as days, if they are not."
-            )
-        assert_all_finite(y, input_name="y")
-        try:
-            check_classification_targets(y)
-        except ValueError as error:
-            raise ValueError(f"{error} For quantities use MetricRegressor.") from None
-        groups = None if groups is None else check_groups(groups, len(y))
-        X, y, weights = self._weighted(X, y, sample_weight)
-        classes, code = np.unique(y, return_inverse=True)
+        y = self._check_y(y)
+        _refuse_quantities(y)
+        observed = self._observed(X, y, sample_weight, groups)
+        classes, code = np.unique(observed.y, return_inverse=True)
         self.classes_ = fields.storable_labels(classes)
         if len(self.classes_) < 2:
             raise ValueError(
-                f"y has one class, {y.tolist()[0]!r}; a classifier needs two classes or more."
+                f"y has one class, {observed.y.tolist()[0]!r}; a classifier needs at least two classes."
             )
-        Y = self._targets(y)
-        blended = self._fit_decision(
-            X, code, Y, weights / weights.mean(), self.classifier, self._of_given(groups)
-        )
-        self._calibrate(blended, code, weights)
+        choice = self._learn(observed, code, self.classifier)
+        self._calibrate(choice, code, observed.weights)
         return self
 
     def _targets(self, y: np.ndarray) -> np.ndarray:
         unknown = np.setdiff1d(y, self.classes_)
         if len(unknown):
-            raise ValueError(f"y has {unknown.tolist()[0]!r}, a class that fit did not see.")
+            raise ValueError(
+                f"y has {unknown.tolist()[0]!r}, a class not seen during fit; drop those rows, or fit again with them."
+            )
         return 2.0 * np.eye(len(self.classes_))[np.searchsorted(self.classes_, y)] - 1
 
     # ---- the choice
 
-    def _cross_fit(
-        self, X: Array, y: np.ndarray, rng: RandomState, groups: np.ndarray | None = None
-    ) -> CrossFitted | None:
+    def _learn_metric(
+        self, X: Array, y: np.ndarray, rng: RandomState, groups: np.ndarray | None
+    ) -> LearnedMetric | None:
         if np.bincount(y).max() < 2:
             return None
         if self._is_auto():
-            # warnings name labels as the user wrote them, unless a metric would read -1 as "none"
-            labels = y if first_means_none(self.classes_) else self.classes_[y]
-            self.metric_ = AutoMetric(
-                max_rows=MAX_ROWS_FOR_METRIC,
-                random_state=rng.randint(2**31 - 1),
-                n_jobs=self.n_jobs,
-                verbose=self.verbose,
-            ).fit(X, labels, target="classes", groups=groups)
-            if self.metric_.interrupted_:
-                raise KeyboardInterrupt  # nothing is decided by a blend of half the candidates
-            self._linear_map = self.metric_.components_.T
-            return self.metric_._cross_fitted
+            return self._learn_auto_metric(X, y, rng, groups)
         folds = stratified_folds(self._drawn(X, y, rng), y, n_folds_for(len(y)), groups)
-        return self._fit_folds(self.metric, X, y, folds, rng)
+        return learn_in_folds(self.metric, X, y, folds, rng, target=self._target)
+
+    def _learn_auto_metric(
+        self, X: Array, y: np.ndarray, rng: RandomState, groups: np.ndarray | None
+    ) -> LearnedMetric:
+        if first_means_none(self.classes_):
+            labels = y  # a metric would read -1 as "none"
+        else:
+            labels = self.classes_[y]  # warnings name labels as the user wrote them
+        metric = AutoMetric(
+            max_rows=MAX_ROWS_FOR_METRIC,
+            random_state=rng.randint(2**31 - 1),
+            n_jobs=self.n_jobs,
+            verbose=self.verbose,
+        )
+        metric.fit(X, labels, target=self._target, groups=groups)
+        if metric.interrupted_:
+            self.metric_ = metric  # handed on by the interrupt
+            raise KeyboardInterrupt  # nothing is decided by a blend of half the candidates
+        return LearnedMetric(metric._cross_fitted, metric, metric.components_.T)
 
     def _drawn(self, X: Array, y: np.ndarray, rng: RandomState) -> np.ndarray:
         return evenly_by_class(rng.permutation(canonical_order(X, y)), y)
@@ -257,46 +256,35 @@ class MetricClassifier(ClassifierMixin, MetricDecision):
     def _better(self, blends: list[Blended], judge: Judge) -> Blended:
         *others, kernel = blends  # in the order of `RULES`
         vote = super()._better(others, judge)
-        wrong = [each.scores.argmax(1) != judge.Y.argmax(1) for each in (kernel, vote)]
-        return vote if excess(*wrong) > SURE else kernel
+        truth = judge.Y.argmax(1)
+        kernel_wrong = kernel.scores.argmax(1) != truth
+        vote_wrong = vote.scores.argmax(1) != truth
+        return vote if excess(kernel_wrong, vote_wrong) > SURE else kernel
 
     # ---- probabilities and sets
 
-    def _calibrate(self, blended: Blended | None, code: np.ndarray, weights: np.ndarray) -> None:
+    def _calibrate(self, choice: Choice, code: np.ndarray, weights: np.ndarray) -> None:
         """Temperature, conformal scores and evidence from the crossed scores of held-out rows."""
-        self.temperature_, self.evidence_ = 1.0, None
-        self._held_out, self.unseen_ = np.empty(0), 0.0
-        if blended is None:
+        self.temperature_ = 1.0
+        self.evidence_ = None
+        self._conformal_scores = np.empty(0)  # sorted: what promises rest on
+        self.unseen_ = 0.0
+        if not choice.is_judged:
             return
-        truth, weights, scores = code[self._judged], weights[self._judged], blended.scores
-
-        def log_loss(logarithm: float) -> float:
-            logits = log_softmax(np.exp(logarithm) * scores, axis=1)
-            return -np.average(logits[np.arange(len(truth)), truth], weights=weights)
-
-        best = minimize_scalar(log_loss, bounds=TEMPERATURES, method="bounded")
-        self.temperature_ = float(np.exp(best.x))
-        probability = softmax(self.temperature_ * scores, axis=1)
+        truth = code[choice.held_out]
+        n_judged = len(truth)
+        self.temperature_ = _temperature(choice.scores, truth, weights[choice.held_out])
+        probability = self._probabilities(choice.scores)
         # the only row of a class, held out, belongs to a class that training lacks: no probability
         # and no set can name it. Their share estimates that of new rows of unseen classes (Good,
         # Turing); as many of them are counted as of the other rows were held out
-        alone = int(np.sum(np.bincount(code) == 1))
-        self.unseen_ = alone / len(code)
-        missed = round(alone * len(truth) / max(1, len(code) - alone))
-        named = probability[np.arange(len(truth)), truth]
-        self._held_out = np.sort(np.concatenate([np.zeros(missed), named]))
-        usual, chosen, never = str(self.trials_[0]), str(self.blend_), np.ones(missed, bool)
-        tried = {str(trial): trial.scores for trial in self.trials_} | {chosen: scores}
-        wrong = {name: np.r_[each.argmax(1) != truth, never] for name, each in tried.items()}
-        self.evidence_ = DecisionEvidence(
-            {name: float(each.mean()) for name, each in wrong.items()},
-            {name: float(each.std() / len(each) ** 0.5) for name, each in wrong.items()},
-            chosen,
-            usual,
-            mcnemar(wrong[usual], wrong[chosen]),
-            _calibration_error(probability, truth),
-            len(truth) + missed,
-        )
+        n_alone = int(np.sum(np.bincount(code) == 1))
+        self.unseen_ = n_alone / len(code)
+        n_missed = round(n_alone * n_judged / max(1, len(code) - n_alone))
+        of_truth = probability[np.arange(n_judged), truth]
+        self._conformal_scores = np.sort(np.concatenate([np.zeros(n_missed), of_truth]))
+        calibration_error = _calibration_error(probability, truth)
+        self.evidence_ = _evidence(choice, str(self.blend_), truth, n_missed, calibration_error)
 
     def decision_function(self, X: Rows) -> np.ndarray:
         """Scores of the classes, near 1 for the class of a row and near -1 for others.
@@ -310,7 +298,9 @@ class MetricClassifier(ClassifierMixin, MetricDecision):
         array (n, n_classes), or (n,) for two classes: positive for ``classes_[1]``
         """
         scores = self._scores(X)
-        return (scores[:, 1] - scores[:, 0]) / 2 if len(self.classes_) == 2 else scores
+        if len(self.classes_) > 2:
+            return scores
+        return (scores[:, 1] - scores[:, 0]) / 2
 
     def predict(self, X: Rows) -> np.ndarray:
         """The class of each row, as a NumPy array (n,)."""
@@ -357,7 +347,7 @@ class MetricClassifier(ClassifierMixin, MetricDecision):
                 f"sets cannot hold the true class with probability {1 - alpha:g}: give more rows, or "
                 "pool rare classes."
             )
-        as_low = np.searchsorted(self._held_out, probability, side="right")
+        as_low = np.searchsorted(self._conformal_scores, probability, side="right")
         included = (1 + as_low) / (n + 1) > alpha
         included[np.arange(len(probability)), probability.argmax(1)] = True
         return included
@@ -385,9 +375,65 @@ class MetricClassifier(ClassifierMixin, MetricDecision):
         return units[first] - units[second]
 
 
+def _refuse_quantities(y: np.ndarray) -> None:
+    """Refuse an y that holds no labels."""
+    if holds_times(y):
+        raise ValueError(
+            "y holds dates or durations, which are no labels; pass them as text, y.astype(str), if "
+            "each is a class, and use MetricRegressor on numbers, such as days, if they are not."
+        )
+    assert_all_finite(y, input_name="y")
+    try:
+        check_classification_targets(y)
+    except ValueError as error:
+        raise ValueError(f"{error} For quantities use MetricRegressor.") from None
+
+
+def _temperature(scores: np.ndarray, truth: np.ndarray, weights: np.ndarray) -> float:
+    """The factor of the scores whose softmax has the least log loss."""
+    rows = np.arange(len(truth))
+
+    def log_loss(logarithm: float) -> float:
+        logits = log_softmax(np.exp(logarithm) * scores, axis=1)
+        return -np.average(logits[rows, truth], weights=weights)
+
+    best = minimize_scalar(log_loss, bounds=LOG_TEMPERATURES, method="bounded")
+    return float(np.exp(best.x))
+
+
+def _evidence(
+    choice: Choice,
+    blend: str,
+    truth: np.ndarray,
+    n_missed: int,
+    calibration_error: float,
+) -> DecisionEvidence:
+    """Errors of everything that was tried; ``n_missed`` rows, of classes of their own, are always wrong."""
+    always_wrong = np.ones(n_missed, bool)
+    scores_of = {str(trial): trial.scores for trial in choice.trials}
+    scores_of[blend] = choice.scores
+    wrong = {}
+    for name, scores in scores_of.items():
+        wrong[name] = np.concatenate([scores.argmax(1) != truth, always_wrong])
+    usual = str(choice.trials[0])
+    n_rows = len(truth) + n_missed
+    return DecisionEvidence(
+        error={name: float(rows.mean()) for name, rows in wrong.items()},
+        standard_error={name: float(rows.std() / n_rows**0.5) for name, rows in wrong.items()},
+        chosen=blend,
+        usual=usual,
+        p_value=mcnemar(wrong[usual], wrong[blend]),
+        calibration_error=calibration_error,
+        n_rows=n_rows,
+    )
+
+
 def _calibration_error(probability: np.ndarray, truth: np.ndarray) -> float:
-    sure = probability.max(1)
-    right = probability.argmax(1) == truth
-    groups = np.array_split(np.argsort(sure, kind="stable"), N_BINS)
-    gaps = [len(g) * abs(sure[g].mean() - right[g].mean()) for g in groups if len(g)]
-    return float(sum(gaps) / len(truth))
+    """Mean difference between the probability of the predicted class and how often it is right."""
+    confidence = probability.max(1)
+    is_right = probability.argmax(1) == truth
+    total = 0.0
+    for rows in np.array_split(np.argsort(confidence, kind="stable"), N_BINS):
+        if len(rows):
+            total += len(rows) * abs(confidence[rows].mean() - is_right[rows].mean())
+    return float(total / len(truth))

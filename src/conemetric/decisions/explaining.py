@@ -6,6 +6,7 @@ takes too and a search for the largest terms, block by block of new rows. Only t
 """
 
 from collections.abc import Sequence
+from numbers import Integral
 from typing import NamedTuple
 
 import numpy as np
@@ -13,12 +14,22 @@ import numpy as np
 from ..core.arrays import Array, to_numpy
 from ..core.slices import slices
 from .parts import Part
-from .rule import Training, mapped
+from .rule import WAYS_TO_EXPLAIN, Training, mapped
 
 # numbers held at a time, 32 MB in float64: larger blocks are no faster
 MAX_HELD = 1 << 22
 # arrays of new rows times training rows that are held at a time
 N_ARRAYS = 4
+
+
+def check_explanation(name: str, n: int, by: str, least: int) -> None:
+    """Refuse a number of rows, or a way to choose them, that cannot be explained by."""
+    if not isinstance(n, Integral) or n < least:
+        raise ValueError(
+            f"{name}={n!r} must be an integer, at least {least}: the training rows to name."
+        )
+    if by not in WAYS_TO_EXPLAIN:
+        raise ValueError(f"by={by!r} must be one of {', '.join(map(repr, WAYS_TO_EXPLAIN))}.")
 
 
 class Reasons(NamedTuple):

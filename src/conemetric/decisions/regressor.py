@@ -14,7 +14,6 @@ from ..automatic.folds import (
     TOL,
     CrossFitted,
     Fold,
-    check_groups,
     group_folds,
     n_folds_for,
 )
@@ -26,11 +25,13 @@ from ..estimators.validation import check_size, rows_coincide
 from ..neighbours.ties import canonical_order
 from ..papers.frobmetric.frobmetric import FrobMetric
 from .base import DECISION_PARAMETERS, OF_RULES, MetricDecision
-from .blend import Blended
+from .choice import Choice
+from .learned import LearnedMetric, learn_in_folds
 
 FEWEST_ROWS = 10  # below it nothing is held out
 # few rows are held out in several partitions into folds, since a choice by one of them is noisy
-MOST_PARTITIONS, MOST_HELD_OUT = 3, 1500
+MOST_PARTITIONS = 3
+MOST_HELD_OUT = 1500  # rows by all partitions together
 
 
 @dataclass(frozen=True)
@@ -138,46 +139,50 @@ class MetricRegressor(RegressorMixin, MetricDecision):
         -------
         self
         """
-        X, y = self._rows_and_targets(X, y, sample_weight)
-        y = _numbers(y)
-        groups = None if groups is None else check_groups(groups, len(y))
-        X, y, weights = self._weighted(X, y, sample_weight)
-        self._y_mean = float(np.average(y, weights=weights))
+        y = _numbers(self._check_y(y))
+        observed = self._observed(X, y, sample_weight, groups)
+        y = observed.y
+        self._y_mean = float(np.average(y, weights=observed.weights))
         self._y_scale = float(y.std()) or 1.0
-        Y = self._targets(y)
-        blended = self._fit_decision(
-            X, y, Y, weights / weights.mean(), self.regressor, self._of_given(groups)
-        )
-        self._store_evidence(blended, Y[:, 0])
+        choice = self._learn(observed, y, self.regressor)
+        self._store_evidence(choice, self._targets(y)[:, 0])
         return self
 
     def _targets(self, y: np.ndarray) -> np.ndarray:
         return ((_numbers(y) - self._y_mean) / self._y_scale)[:, None]
 
-    def _cross_fit(
-        self, X: Array, y: np.ndarray, rng: RandomState, groups: np.ndarray | None = None
-    ) -> CrossFitted | None:
+    def _learn_metric(
+        self, X: Array, y: np.ndarray, rng: RandomState, groups: np.ndarray | None
+    ) -> LearnedMetric | None:
         n = len(y)
         if n < FEWEST_ROWS or y.std() == 0:
             return None
-        n_folds = n_folds_for(n)
-        n_partitions = int(np.clip(MOST_HELD_OUT // n, 1, MOST_PARTITIONS))
-        folds = [
-            Fold(train, held_out[: MOST_JUDGED // n_folds])
-            for order in [self._drawn(X, y, rng) for _ in range(n_partitions)]
-            for train, held_out in _divided(order, n_folds, groups)
-        ]
+        folds = self._folds(X, y, rng, groups)
         if not self._is_auto():
-            return self._fit_folds(self.metric, X, y, folds, rng)
+            return learn_in_folds(self.metric, X, y, folds, rng, target=self._target)
         if rows_coincide(X):
             raise ValueError(
-                f"all {n} rows of X coincide, so there is no distance to learn; give columns that "
+                f"all {n} rows of X coincide, so there is no distance to learn; pass columns that "
                 "vary, or metric=None to predict the mean of y."
             )
         try:
-            return self._fit_folds(FrobMetric(tol=TOL), X, y, folds, rng)
+            return learn_in_folds(FrobMetric(tol=TOL), X, y, folds, rng, target=self._target)
         except ValueError:  # too many equal rows: no triplets, or impostors that all coincide
-            return CrossFitted(folds, [])
+            return LearnedMetric(CrossFitted(folds, []))
+
+    def _folds(
+        self, X: Array, y: np.ndarray, rng: RandomState, groups: np.ndarray | None
+    ) -> list[Fold]:
+        """The folds of one partition after the other, several of few rows."""
+        n = len(y)
+        n_folds = n_folds_for(n)
+        n_partitions = int(np.clip(MOST_HELD_OUT // n, 1, MOST_PARTITIONS))
+        orders = [self._drawn(X, y, rng) for _ in range(n_partitions)]
+        folds = []
+        for order in orders:
+            for train, held_out in _divided(order, n_folds, groups):
+                folds.append(Fold(train, held_out[: MOST_JUDGED // n_folds]))
+        return folds
 
     def _drawn(self, X: Array, y: np.ndarray, rng: RandomState) -> np.ndarray:
         return rng.permutation(canonical_order(X, np.zeros(len(y))))
@@ -188,21 +193,28 @@ class MetricRegressor(RegressorMixin, MetricDecision):
     def _row_losses(self, scores: np.ndarray, Y: np.ndarray) -> np.ndarray:
         return ((scores - Y) ** 2).mean(1)
 
-    def _store_evidence(self, blended: Blended | None, y: np.ndarray) -> None:
-        """Conformal residuals and evidence from the crossed scores of held-out rows."""
-        self.evidence_, self._held_out = None, np.empty(0)
-        if blended is None:
+    def _store_evidence(self, choice: Choice, y: np.ndarray) -> None:
+        """Conformal residuals and evidence from the crossed scores of held-out rows; y is scaled as the
+        scores are.
+        """
+        self.evidence_ = None
+        self._conformal_scores = np.empty(0)  # sorted: what promises rest on
+        if not choice.is_judged:
             return
-        truth, chosen = y[self._judged], str(self.blend_)
-        self._held_out = np.sort(abs(blended.scores[:, 0] - truth)) * self._y_scale
-        scores = {str(trial): trial.scores for trial in self.trials_} | {chosen: blended.scores}
-        squares = {name: float(((s[:, 0] - truth) ** 2).mean()) for name, s in scores.items()}
+        truth = y[choice.held_out]
+        self._conformal_scores = np.sort(abs(choice.scores[:, 0] - truth)) * self._y_scale
+        chosen = str(self.blend_)
+        scores_of = {str(trial): trial.scores for trial in choice.trials}
+        scores_of[chosen] = choice.scores
+        squares = {}
+        for name, scores in scores_of.items():
+            squares[name] = float(((scores[:, 0] - truth) ** 2).mean())
         self.evidence_ = RegressionEvidence(
-            {name: value**0.5 * self._y_scale for name, value in squares.items()},
-            chosen,
-            next(iter(scores)),
-            1 - squares[chosen] / float(truth.var() or 1.0),
-            len(truth),
+            error={name: square**0.5 * self._y_scale for name, square in squares.items()},
+            chosen=chosen,
+            usual=str(choice.trials[0]),
+            r2=1 - squares[chosen] / float(truth.var() or 1.0),
+            n_rows=len(truth),
         )
 
     def predict(self, X: Rows) -> np.ndarray:
@@ -237,7 +249,8 @@ class MetricRegressor(RegressorMixin, MetricDecision):
     def _intervals(self, centre: np.ndarray, alpha: float) -> np.ndarray:
         """Intervals about predicted numbers."""
         n = self.held_out_for(alpha)
-        half = self._held_out[min(int(np.ceil((1 - alpha) * (n + 1))), n) - 1]
+        rank = min(int(np.ceil((1 - alpha) * (n + 1))), n)
+        half = self._conformal_scores[rank - 1]
         return np.column_stack([centre - half, centre + half])
 
     _evidence = RegressionEvidence

@@ -20,6 +20,9 @@ from ..neighbours.ties import commonest_first
 if TYPE_CHECKING:
     from .held_out import HeldOut
 
+# (scores, targets) to the loss of each row
+RowLosses = Callable[[np.ndarray, np.ndarray], np.ndarray]
+
 # What `explain` names of each training row: its term in the sum that is the score, or how much its
 # target counts in the score.
 WAYS_TO_EXPLAIN = ("terms", "targets")
@@ -48,6 +51,13 @@ class Training(NamedTuple):
     def nearest(self, Z: Array, k: int) -> list[np.ndarray]:
         """The k rows nearest to each row of Z, and their distances; of ties the lower keys."""
         return [to_numpy(part) for part in nearest(like(Z, self.Z), self.Z, k, self.keys)]
+
+
+class KeptRows(NamedTuple):
+    """Training rows that predictions are made of."""
+
+    numbers: np.ndarray  # increasing, in the X of ``fit``
+    rows: Training
 
 
 def mapped(Z: Array, L: np.ndarray | None) -> Array:
@@ -136,7 +146,12 @@ class Judge:
 
     Y: np.ndarray
     weights: np.ndarray
-    row_losses: Callable[[np.ndarray, np.ndarray], np.ndarray]
+    row_losses: RowLosses
+
+    @classmethod
+    def of(cls, rows: Training, held_out: np.ndarray, row_losses: RowLosses) -> Self:
+        """The judge that these held-out rows are."""
+        return cls(rows.Y[held_out], rows.weights[held_out], row_losses)
 
     def __call__(self, scores: np.ndarray) -> float:
         """Weighted mean loss; infinite where there are no scores."""

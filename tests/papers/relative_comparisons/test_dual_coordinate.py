@@ -4,6 +4,7 @@ conditions.
 
 import numpy as np
 import pytest
+from cases import pairs_of
 from instances import BASES, KINDS, comparison_instance, comparison_rows, random_triplets
 from numpy.testing import assert_allclose, assert_array_equal
 from oracles import comparison_optimum
@@ -159,9 +160,7 @@ def test_tolerance_out_of_reach_warns_and_keeps_the_best():
     assert abs(result.certificate.relative_gap) < 1e-9
 
 
-@pytest.mark.parametrize("start", ["zero", "dense", "sparse"])
-@pytest.mark.parametrize("basis", BASES)
-@pytest.mark.parametrize("kind", KINDS)
+@pairs_of(kind=KINDS, basis=BASES, start=("zero", "dense", "sparse"))
 def test_model_minimum_against_bounded_least_squares(kind, basis, start, seed):
     """Among the weights that are positive or would grow, it is the best; its model is that of phi."""
     problem = make(*comparison_instance(kind, basis, seed))
