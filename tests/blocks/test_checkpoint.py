@@ -83,7 +83,7 @@ def test_a_damaged_file_is_named_and_never_executed(checkpoint, damage, tmp_path
     for path in sorted(path for path in folder.rglob("*") if path.is_file()):
         whole = path.read_bytes()
         path.write_bytes(change(whole))
-        with pytest.raises(ValueError, match=r"give another folder .* or empty this one") as raised:
+        with pytest.raises(ValueError, match=r"pass another folder .* or empty this one") as raised:
             fit(name, folder)
         assert str(path) in str(raised.value)
         path.write_bytes(whole)

@@ -373,7 +373,7 @@ def test_the_checkpoint_of_another_fit_is_refused(name, other, seed, tmp_path):
         (estimator, (parts[0].rechunk((60, 60)), parts[1].rechunk(60))),
     ]
     for metric, data in refused if "prior" not in other else refused[:2]:
-        with pytest.raises(ValueError, match=r"state of another fit \(.*give another folder"):
+        with pytest.raises(ValueError, match=r"state of another fit \(.*pass another folder"):
             fit(metric, *data, checkpoint=str(tmp_path))
     assert (tmp_path / "state").read_bytes() == state
 
@@ -384,7 +384,7 @@ def test_what_is_wrong_is_said_before_any_work():
     metric = FrobMetric()
     with pytest.raises(ValueError, match="requires y to be passed"):
         metric.fit(parts)
-    with pytest.raises(ValueError, match="120 rows of X; give one for each"):
+    with pytest.raises(ValueError, match="120 rows of X; pass one for each"):
         metric.fit(parts, y[:100])
     with pytest.raises(ValueError, match="sample_weight has 100 values for the 120 rows of X"):
         metric.fit(parts, labels, sample_weight=partitioned(np.ones(100), (60, 40)))

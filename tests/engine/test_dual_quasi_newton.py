@@ -5,7 +5,8 @@ import pytest
 from instances import KINDS, triplet_instance
 
 from conemetric.core.arrays import to_numpy
-from conemetric.engine.dual_quasi_newton import Box, CurvatureMemory, DualQuasiNewton, two_loop
+from conemetric.engine.curvature_memory import Box, CurvatureMemory, two_loop
+from conemetric.engine.dual_quasi_newton import DualQuasiNewton
 from conemetric.engine.frobenius import FrobeniusProgram
 from conemetric.engine.newton_direction import ACCURACY, newton_direction
 from conemetric.engine.operators import from_triplets

@@ -169,11 +169,10 @@ def test_bounds_reached_in_single_precision_are_reached(many):
     X, T = many
     rng = np.random.default_rng(1)
     problem = FrobeniusProgram(from_triplets(X, T), 7.0, weights=rng.uniform(0.1, 2, len(T)))
-    rounds = dual_rounds.Rounds(DualQuasiNewton(), problem)
     index = np.arange(0, len(T), 3)
     moved = (problem.upper[index] * np.linspace(0, 1, len(index))).astype(np.float32)
     moved[::2] = problem.upper[index][::2]
-    u = rounds._lifted(problem.upper * 0.5, index, moved)
+    u = dual_rounds.lifted(problem, problem.upper * 0.5, index, moved)
     assert np.all(u[index][::2] == problem.upper[index][::2])
     assert np.all(u <= problem.upper)
     assert np.all(np.delete(u, index) == np.delete(problem.upper * 0.5, index))

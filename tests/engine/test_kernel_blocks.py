@@ -79,7 +79,7 @@ def test_too_few_steps_are_said(monkeypatch, seed):
 def test_nan_is_refused(nan):
     Z, Y, weights = rows("random", np.random.default_rng(0))
     (Z if nan == "rows" else weights)[20] = np.nan
-    with pytest.raises(ValueError, match="kernel values are not finite; give"):
+    with pytest.raises(ValueError, match="kernel values are not finite; pass"):
         fit_in_blocks(KernelSetting("gaussian", 0.5, 0.1), Z, Y, weights, np.arange(len(Z)))
 
 

@@ -177,7 +177,7 @@ def test_nan_is_refused(in_blocks, nan, asarray, monkeypatch):
     landmarks = [] if in_blocks else [Z[:9].copy()]
     (Z if nan == "rows" else weights)[20] = np.nan
     fit = fit_exactly if in_blocks else fit_landmarks
-    with pytest.raises(ValueError, match="kernel values are not finite; give"):
+    with pytest.raises(ValueError, match="kernel values are not finite; pass"):
         fit(KernelSetting("gaussian", 0.5, 0.1), *map(asarray, (Z, Y, weights, *landmarks)))
 
 

@@ -230,7 +230,7 @@ def test_ctrl_c_keeps_the_best_point(case):
 @EVERY
 def test_a_start_is_used_or_refused(case):
     if not case.solver.takes_start:
-        with pytest.raises(TypeError, match="give no start"):
+        with pytest.raises(TypeError, match="pass no start"):
             case.solver.solve(case.make(X), start=np.zeros(3))
         return
     problem = case.make(X)

@@ -203,6 +203,17 @@ class JudgedMetric(NamedTuple):
     wrong: np.ndarray
 
 
+class Weighed(NamedTuple):
+    """Weights of the candidates, the evidence, the blends learned without each fold, and which
+    held-out rows those get wrong.
+    """
+
+    weights: dict[str, float]
+    evidence: Evidence
+    cross_fitted: CrossFitted
+    wrong: np.ndarray
+
+
 class LabelledFolds:
     """Labelled rows divided into folds, each of which judges the metrics learned without it."""
 
@@ -239,6 +250,10 @@ class LabelledFolds:
             X = X if is_torch(X) else np.ascontiguousarray(X)  # sums round alike
         return X, self.labels[rows]
 
+    def points(self, fold: Fold) -> np.ndarray:
+        """The rows as the metrics of this fold see them."""
+        return self.host
+
     def lifted(self, L: np.ndarray) -> np.ndarray:
         """A map of the columns that vary as one of all columns."""
         full = np.zeros((self.host.shape[1], L.shape[1]))
@@ -247,7 +262,7 @@ class LabelledFolds:
 
     def judge(self, L: np.ndarray, fold: Fold) -> JudgedMetric | None:
         """The metric L L' at scale one, and what it gets wrong; None for the zero metric."""
-        Z = self.host @ L
+        Z = self.points(fold) @ L
         train, held_out = Z[fold.train], Z[fold.held_out]
         distances, labels = self._nearest(Z, fold, self.n_neighbors)
         squares = [((part - train.mean(axis=0)) ** 2).sum(axis=1) for part in (train, held_out)]
@@ -273,9 +288,7 @@ class LabelledFolds:
             wrong += [np.sum(majority(labels[:, :k]) != truth) for k in VOTES]
         return VOTES[int(np.argmin(wrong))]
 
-    def weigh(
-        self, found: Mapping[str, list[JudgedMetric]]
-    ) -> tuple[dict[str, float], Evidence, CrossFitted]:
+    def weigh(self, found: Mapping[str, list[JudgedMetric]]) -> "Weighed":
         """Weights of the candidates, the evidence for them and for their blend, and the blends
         learned without each fold.
         """
@@ -296,7 +309,8 @@ class LabelledFolds:
             len(wrong[PLAIN]),
             self.n_neighbors,
         )
-        return weights, evidence, CrossFitted(self.folds, [blend.L for blend in final])
+        fitted = CrossFitted(self.folds, [blend.L for blend in final])
+        return Weighed(weights, evidence, fitted, wrong[BLEND])
 
     def _judge_blend(self, found, f, weights):
         """The blend learned without fold f, judged on it."""

@@ -20,8 +20,8 @@ from ..core.arrays import to_numpy
 from ..core.extras import require
 
 MAX_STATE = 1 << 24  # bytes read of the file ``state``, far above what a solver writes
-RECORD = "label", "serial", "vectors", "numbers"  # what the file ``state`` holds
-REMEDY = "give another folder by checkpoint=, or empty this one to start again."
+RECORD = ("label", "serial", "vectors", "numbers")  # what the file ``state`` holds
+REMEDY = "pass another folder as checkpoint=, or empty this one to start again."
 
 
 class Checkpoint:
@@ -30,20 +30,31 @@ class Checkpoint:
     """
 
     def __init__(self, folder: str, label: dict[str, Any]):
-        self.folder, self.label, self._serial = str(folder).rstrip("/"), label, 0
+        self.folder = str(folder).rstrip("/")
+        self.label = label
+        self._serial = 0
 
     def write(self, engine: Any, columns: dict[str, Any], small: dict[str, Any]) -> dict[str, Any]:
         """Save a state, delete the previous one, and return the columns as read back."""
         files, root = self._files()
-        last, self._serial = self._serial, self._serial + 1
+        last = self._serial
+        self._serial = last + 1
         own = f"{self.folder}/{self._serial}"
-        saved = {name: engine.save(column, f"{own}/{name}") for name, column in columns.items()}
-        arrays = {name: value for name, value in small.items() if hasattr(value, "dtype")}
-        for name, array in arrays.items():
-            write_array(array, f"{own}/{name}")
-        numbers = {name: value for name, value in small.items() if name not in arrays}
-        fields = self.label, self._serial, list(columns), numbers
-        record = dict(zip(RECORD, fields, strict=True))
+        saved = {}
+        for name, column in columns.items():
+            saved[name] = engine.save(column, f"{own}/{name}")
+        numbers = {}
+        for name, value in small.items():
+            if hasattr(value, "dtype"):
+                write_array(value, f"{own}/{name}")
+            else:
+                numbers[name] = value
+        record = {
+            "label": self.label,
+            "serial": self._serial,
+            "vectors": list(columns),
+            "numbers": numbers,
+        }
         files.makedirs(root, exist_ok=True)
         with files.open(f"{root}/state.new", "wb") as file:
             file.write(json.dumps(record).encode())
@@ -68,34 +79,45 @@ class Checkpoint:
             raise self._fault(f"'{self.folder}/state' is not the state of a fit") from error
         if label != self.label:
             raise self._fault(f"it holds the state of another fit ({self._other(label)})")
-        sound = type(serial) is int and serial > 0 and isinstance(vectors, list)
-        sound = sound and isinstance(numbers, dict)
-        if not sound or not all(type(each) in (int, float) for each in numbers.values()):
+        if not (_is_serial(serial) and isinstance(vectors, list) and _are_numbers(numbers)):
             raise self._fault(f"'{self.folder}/state' is damaged")
         self._serial = serial
-        columns, small = {}, {}
+        columns = {}
+        small = {}
         for name in names:
             address = f"{self.folder}/{serial}/{name}"
             if name in vectors:
                 columns[name] = engine.load(address, n_blocks)
+            elif name in numbers:
+                small[name] = numbers[name]
             else:
-                small[name] = numbers[name] if name in numbers else read_array(address)
+                small[name] = read_array(address)
         return columns, small
 
-    def _fault(self, what):
+    def _fault(self, what: str) -> ValueError:
         return ValueError(f"cannot resume from checkpoint={self.folder!r}: {what}; {REMEDY}")
 
-    def _other(self, label):
-        """How the label of another fit differs, in words."""
-        other = label if isinstance(label, dict) else {}
-        for name, own in self.label.items():
-            if other.get(name) != own:
-                return f"{name} is {own!r} here and {other.get(name)!r} there"
+    def _other(self, label: Any) -> str:
+        """Return how the label of another fit differs, in words."""
+        if isinstance(label, dict):
+            for name, own in self.label.items():
+                if label.get(name) != own:
+                    return f"{name} is {own!r} here and {label.get(name)!r} there"
         return "with other parameters"
 
-    def _files(self):
-        """The file system of the folder, and its path there."""
+    def _files(self) -> tuple[Any, str]:
+        """Return the file system of the folder, and its path there."""
         return require("fsspec.core", "cluster").url_to_fs(self.folder)
+
+
+def _is_serial(value: Any) -> bool:
+    return type(value) is int and value > 0
+
+
+def _are_numbers(values: Any) -> bool:
+    if not isinstance(values, dict):
+        return False
+    return all(type(value) in (int, float) for value in values.values())
 
 
 def write_array(array: Any, address: str) -> None:
@@ -104,10 +126,13 @@ def write_array(array: Any, address: str) -> None:
     files.makedirs(posixpath.dirname(path), exist_ok=True)
     array = to_numpy(array)
     # sums may depend on the order in memory, so it must be the same after reading
-    columns_first = array.ndim == 2 and not array.flags.c_contiguous and array.flags.f_contiguous
-    kept = {"columns": array.T} if columns_first else {"rows": np.asarray(array, order="C")}
+    is_by_columns = not array.flags.c_contiguous and array.flags.f_contiguous
+    if array.ndim == 2 and is_by_columns:
+        stored = {"columns": array.T}
+    else:
+        stored = {"rows": np.asarray(array, order="C")}
     with files.open(path, "wb") as file:
-        file.write(to_safetensors(kept))
+        file.write(to_safetensors(stored))
 
 
 def read_array(address: str) -> Any:
@@ -119,5 +144,8 @@ def read_array(address: str) -> Any:
         raise ValueError(
             f"'{address}' of a checkpoint is missing or damaged ({error}); {REMEDY}"
         ) from error
-    array = array.T if order == "columns" else array
-    return array if array.ndim else array[()]
+    if order == "columns":
+        return array.T
+    if array.ndim == 0:
+        return array[()]
+    return array

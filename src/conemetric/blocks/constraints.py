@@ -5,29 +5,31 @@ need, and the constraints as row numbers among these. Constraints given by row n
 block of their first row, and the other rows follow; tuples of points stay where they are.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from operator import attrgetter, itemgetter
-from typing import Any, ClassVar
+from operator import attrgetter
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from ..constraints.in_memory import (
-    ConstraintsInMemory,
     check_pairs,
     check_similar,
     check_triplets,
     unmarked,
 )
-from ..core.arrays import float64, is_dask, like
+from ..core.arrays import Array, float64, is_dask, like
 from ..core.extras import require
 from ..core.vectors import same
+from ..engine.operators.base import Operator
 from ..engine.operators.span import Coordinates, Matrix
 from ..engine.operators.whitening import amount, ridge_of_spread, scatter, whitening
 from .operator import BlockOperator
-from .rows import BlockRows, checked_partitions, without_zeros
+from .rows import BlockRows, Partition, checked_partitions, without_zeros
 from .vectors import BlockSpace, BlockVector
+
+First = dict[int, int]  # the number, among all rows, of the first row of each partition
 
 
 @dataclass(frozen=True)
@@ -66,7 +68,7 @@ class ConstraintsInBlocks:
         pairs = space.recomputed(similar_pairs, self.index, self.similar, self.weights)
         total, n_pairs = space.sum(same, replace(self, index=pairs).over(_scatter, keep=False))
         if not n_pairs:
-            raise ValueError("there are no similar pairs; give pairs of both kinds.")
+            raise ValueError("there are no similar pairs; pass pairs of both kinds.")
         diagonal = ridge_of_spread(rows.spread, n_pairs, ridge)
         scale = diagonal[:, None] ** 0.5
         T = whitening(total / scale / scale.T).matrix / scale
@@ -77,9 +79,9 @@ class ConstraintsInBlocks:
         """The vector of ``function(points, index, similar, **small)``; with ``keep=False``
         recomputed whenever it is needed.
         """
-        make = self.space.map if keep else self.space.recomputed
-        parts = self.rows.partitions, self.far, self.index, self.similar
+        parts = (self.rows.partitions, self.far, self.index, self.similar)
         devices = getattr(self.space.engine, "devices", None)
+        make = self.space.map if keep else self.space.recomputed
         return make(_over, *parts, function=function, devices=devices, small=small)
 
     def narrowed(self, function: Callable, /) -> "ConstraintsInBlocks | None":
@@ -95,17 +97,20 @@ class ConstraintsInBlocks:
     def operator(self, make: Callable, coordinates: Coordinates) -> BlockOperator:
         """In whitened coordinates in float64, kept only if the solve is in float64 too."""
         if not coordinates.maps:
-            how, dtype, keep = {}, self.dtype, True
+            dtype = self.dtype
+            pieces = self.over(_operator, make=make)
         else:
             (whitening,) = coordinates.maps
             assert isinstance(whitening, Matrix)
-            how = {"T": whitening.matrix, "mean": self.rows.mean}
-            dtype, keep = np.dtype(np.float64), self.dtype == np.float64
-        pieces = self.over(_made, keep=keep, make=make, **how)
+            dtype = np.dtype(np.float64)
+            pieces = self.over(
+                _whitened_operator,
+                keep=self.dtype == dtype,
+                make=make,
+                T=whitening.matrix,
+                mean=self.rows.mean,
+            )
         return BlockOperator(pieces, self.n_constraints, self.rows.n_features, dtype)
-
-
-Constraints = ConstraintsInMemory | ConstraintsInBlocks
 
 
 def from_numbers(
@@ -119,9 +124,9 @@ def from_numbers(
         index = require("dask.array", "cluster").from_array(index, chunks={0: size}, name=False)
     beside = {"similar": similar, "sample_weight": weights}
     check = partial(_checked_numbers, n_rows=rows.n_rows, dtype=rows.dtype)
-    given = checked_partitions(space, check, index, beside, "constraints")
-    mine = space.across(_mine, rows.partitions, given, first=rows.first)
-    return localised(rows, mine, similar is not None, weights is not None)
+    listed = checked_partitions(space, check, index, beside, "constraints")
+    own = space.across(_own, rows.partitions, listed, first=rows.first)
+    return localised(rows, own, similar=similar is not None, weighted=weights is not None)
 
 
 def from_tuples(rows: BlockRows, width: int) -> ConstraintsInBlocks:
@@ -134,15 +139,18 @@ def from_tuples(rows: BlockRows, width: int) -> ConstraintsInBlocks:
 
 
 def localised(
-    rows: BlockRows, lists: BlockVector, similar: bool, weighted: bool, sample: tuple | None = None
+    rows: BlockRows, lists: BlockVector, *, similar: bool, weighted: bool, sample: Any = None
 ) -> ConstraintsInBlocks:
-    """Constraints by row numbers among all rows, renumbered within their blocks, from the index,
-    which are ``similar`` and weights of each block, where there are any; rows of other blocks come
-    from the sample, or from these blocks.
+    """Return the constraints `Listed` for each block, renumbered within it.
+
+    ``similar`` and ``weighted`` tell which of their parts there are. Rows of other blocks come from
+    the sample, or from these blocks.
     """
-    space, first, index = rows.space, rows.first, rows.space.map(itemgetter(0), lists)
-    of_pairs = space.map(itemgetter(1), lists) if similar else None
-    weights = space.map(itemgetter(2), lists) if weighted else None
+    space = rows.space
+    first = rows.first
+    index = space.map(attrgetter("numbers"), lists)
+    of_pairs = space.map(attrgetter("similar"), lists) if similar else None
+    weights = space.map(attrgetter("weights"), lists) if weighted else None
     needed = space.map(_needed, rows.partitions, index, first=first)
     if sample is None:
         far = space.across(_fetched, needed, rows.partitions, first=first)
@@ -152,104 +160,149 @@ def localised(
     return _without_empty_blocks(ConstraintsInBlocks(rows, far, local, of_pairs, weights))
 
 
-def _without_empty_blocks(constraints):
-    """The same without the blocks that have no constraint."""
-    space, rows = constraints.space, constraints.rows
+def _without_empty_blocks(constraints: ConstraintsInBlocks) -> ConstraintsInBlocks:
+    """Return the same without the blocks that have no constraint."""
+    space = constraints.space
+    rows = constraints.rows
     counts = np.array(space.gather(len, constraints.index))
     if not counts.any():
-        raise ValueError("no row has a target and an impostor; give more rows of each class.")
-    there = np.flatnonzero(counts)
+        raise ValueError("no row has a target and an impostor; pass more rows of each class.")
+    not_empty = np.flatnonzero(counts).tolist()
     constraints = replace(constraints, n_constraints=int(counts.sum()))
-    if len(there) == len(counts):
+    if len(not_empty) == len(counts):
         return constraints
-    rows = replace(rows, partitions=space.select(rows.partitions, there))
-    names = ("far", "index", "similar", "weights")
-    held = {name: getattr(constraints, name) for name in names if getattr(constraints, name)}
-    selected = {name: space.select(vector, there) for name, vector in held.items()}
+    selected: dict[str, Any] = {}
+    for name in ("far", "index", "similar", "weights"):
+        vector = getattr(constraints, name)
+        if vector is not None:
+            selected[name] = space.select(vector, not_empty)
+    rows = replace(rows, partitions=space.select(rows.partitions, not_empty))
     return replace(constraints, rows=rows, **selected)
 
 
 # ---- functions that are mapped over the blocks
 
 
-def _checked_numbers(number, index, similar, weights, n_rows, dtype):
+class Listed(NamedTuple):
+    """Constraints of a block by row numbers, which pairs are similar, and weights; or None."""
+
+    numbers: np.ndarray
+    similar: np.ndarray | None
+    weights: np.ndarray | None
+
+
+def _checked_numbers(
+    number: int, index: Any, similar: Any, weights: Any, n_rows: int, dtype: np.dtype
+) -> Listed:
+    """Return the constraints of a partition, validated."""
     index = np.asarray(index)
     if not len(index):
-        return index.astype(np.int64), similar, weights
-    index = check_pairs(index, n_rows) if index.shape[-1] == 2 else check_triplets(index, n_rows)
+        return Listed(index.astype(np.int64), similar, weights)
+    if index.shape[-1] == 2:
+        index = check_pairs(index, n_rows)
+    else:
+        index = check_triplets(index, n_rows)
     if similar is not None:
         similar = check_similar(similar, len(index))
     if weights is not None and np.shape(weights) != (len(index),):
         fault = f"sample_weight has shape {np.shape(weights)} for {len(index)} constraints"
         raise ValueError(f"{fault}; partition it like them.")
-    weights = None if weights is None else np.asarray(weights, dtype=np.float64)
-    return without_zeros(weights, dtype, f"in partition {number}", index, similar)
+    if weights is not None:
+        weights = np.asarray(weights, dtype=np.float64)
+    return Listed(*without_zeros(weights, dtype, f"in partition {number}", index, similar))
 
 
-def _mine(before, partition, given, _, first):
-    """(index, similar, weights) of the constraints whose first row is in this block."""
-    inside = _inside(partition, given[0][:, 0], first)
-    found = tuple(None if part is None else part[inside] for part in given)
-    if before is None:
-        return found
-    both = zip(before, found, strict=True)
-    return tuple(None if old is None else np.concatenate([old, new]) for old, new in both)
+def _own(
+    before: Listed | None, partition: Partition, listed: Listed, _: int, first: First
+) -> Listed:
+    """Return the constraints so far whose first row is in this block, and those of one more list."""
+    inside = _inside(partition, listed.numbers[:, 0], first)
+    parts: list[Any] = []
+    for number, part in enumerate(listed):
+        if part is None:
+            parts.append(None)
+        elif before is None:
+            parts.append(part[inside])
+        else:
+            parts.append(np.concatenate([before[number], part[inside]]))
+    return Listed(*parts)
 
 
-def _inside(partition, numbers, first):
-    """Which of these numbers among all rows are in this block."""
+def _inside(partition: Partition, numbers: np.ndarray, first: First) -> np.ndarray:
+    """Return which of these numbers among all rows are in this block."""
     low = first[partition.number]
     return (numbers >= low) & (numbers < low + len(partition.X))
 
 
-def _needed(partition, index, first):
-    """Numbers of the rows of other blocks, ascending."""
+def _needed(partition: Partition, index: np.ndarray, first: First) -> np.ndarray:
+    """Return the numbers of the rows of other blocks, ascending."""
     numbers = np.unique(index)
     return numbers[~_inside(partition, numbers, first)]
 
 
-def _fetched(before, needed, partition, _, first):
-    """The rows fetched so far, and those of one more block."""
+def _fetched(
+    before: np.ndarray | None, needed: np.ndarray, partition: Partition, _: int, first: First
+) -> np.ndarray:
+    """Return the rows fetched so far, and those of one more block."""
     inside = needed[_inside(partition, needed, first)]
-    found = partition.X[inside - first[partition.number]]
-    return found if before is None else np.concatenate([before, found])
+    rows = partition.X[inside - first[partition.number]]
+    if before is None:
+        return rows
+    return np.concatenate([before, rows])
 
 
-def _from_sample(needed, sample):
-    references, _, numbers = sample
-    return references[np.searchsorted(numbers, needed)]
+def _from_sample(needed: np.ndarray, sample: Any) -> np.ndarray:
+    return sample.X[np.searchsorted(sample.numbers, needed)]
 
 
-def _local(partition, index, needed, first):
-    own, far = index - first[partition.number], len(partition.X) + np.searchsorted(needed, index)
+def _local(partition: Partition, index: np.ndarray, needed: np.ndarray, first: First) -> np.ndarray:
+    """Return the constraints by row numbers within the block, where rows of other blocks follow."""
+    own = index - first[partition.number]
+    far = len(partition.X) + np.searchsorted(needed, index)
     return np.where(_inside(partition, index, first), own, far).astype(np.int32)
 
 
-def _consecutive(partition, width):
+def _consecutive(partition: Partition, width: int) -> np.ndarray:
+    """Return the constraints of a block whose rows are the points of tuples, one after the other."""
     return np.arange(len(partition.X), dtype=np.int32).reshape(-1, width)
 
 
-def _similar(partition):
+def _similar(partition: Partition) -> np.ndarray:
     return check_similar(partition.y, len(partition.y))
 
 
-def _scatter(points, weighed_pairs, similar):
-    """Scatter of the similar pairs of a block, in float64, and how much they weigh."""
+def _scatter(points: Array, weighed_pairs: tuple[Any, Any], similar: Any) -> tuple[Array, float]:
+    """Return the scatter of the similar pairs of a block, in float64, and how much they weigh."""
     pairs, weights = weighed_pairs
     if not len(pairs):
         return np.zeros((points.shape[1], points.shape[1])), 0
     return scatter(float64(points), pairs, weights), amount(pairs, weights)
 
 
-def _made(points, index, similar, make, T=None, mean=None):
-    if T is None:
-        return make(points, index)
+def _operator(points: Array, index: Array, similar: Any, make: Callable[..., Operator]) -> Operator:
+    return make(points, index)
+
+
+def _whitened_operator(
+    points: Array, index: Array, similar: Any, make: Callable[..., Operator], T: Any, mean: Any
+) -> Operator:
     points = float64(points)
     return make((points - like(mean, points)) @ like(T, points), index)
 
 
-def _over(partition, far, index, similar, function, devices, small):
-    points = partition.X if far is None else np.concatenate([partition.X, far])
+def _over(
+    partition: Partition,
+    far: np.ndarray | None,
+    index: Any,
+    similar: Any,
+    function: Callable[..., Any],
+    devices: Sequence[str] | None,
+    small: dict[str, Any],
+) -> Any:
+    """Return a function of the points and constraints of a block, on the device of the block."""
+    points = partition.X
+    if far is not None:
+        points = np.concatenate([points, far])
     if devices is not None:
         import torch
 

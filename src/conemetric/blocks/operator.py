@@ -10,7 +10,7 @@ computes nothing yet: the result is a promise. A sum is a *visit* to all blocks 
 computes the promises it needs, in one task per block and thread, and keeps those still in use.
 
 An engine decides where blocks are visited: `blocks.threads` (this process, out of core when memory
-is short, on several devices) or `blocks.cluster` (dask.distributed). Both run the same `Program`.
+is short, on several devices) or `blocks.cluster` (dask.distributed). Both make the same `Visit`.
 """
 
 from operator import attrgetter
@@ -33,7 +33,8 @@ class BlockOperator(Operator):
 
     def __init__(self, pieces: BlockVector, n_constraints: int, n_features: int, dtype: Any):
         self._blocks = pieces
-        self.n_constraints, self.n_features = int(n_constraints), int(n_features)
+        self.n_constraints = int(n_constraints)
+        self.n_features = int(n_features)
         self.reference = np.empty(0, dtype)
 
     @property
@@ -69,9 +70,11 @@ class BlockOperator(Operator):
     def astype(self, dtype: Any) -> "BlockOperator":
         if self.dtype == dtype:
             return self
-        wider = np.dtype(dtype).itemsize > self.dtype.itemsize  # too large to keep
-        make = self.space.recomputed if wider else self.space.map
-        pieces = make(astype, self.blocks, dtype=dtype)
+        is_wider = np.dtype(dtype).itemsize > self.dtype.itemsize
+        if is_wider:  # too large to keep
+            pieces = self.space.recomputed(astype, self.blocks, dtype=dtype)
+        else:
+            pieces = self.space.map(astype, self.blocks, dtype=dtype)
         return BlockOperator(pieces, self.n_constraints, self.n_features, dtype)
 
     def empty_constraint_vector(self) -> BlockVector:
@@ -81,10 +84,11 @@ class BlockOperator(Operator):
         if not isinstance(values, BlockVector):
             raise TypeError(
                 f"got {type(values).__name__} for one number per constraint of an operator in "
-                "blocks; give a vector of its space."
+                "blocks; pass a vector of its space."
             )
         return values.astype(self.dtype)
 
 
-def _mapped(piece, method, matrix):
+def _mapped(piece: Operator, method: str, matrix: Any) -> Any:
+    """Return what a method of the operator of a block makes of a matrix of the host."""
     return getattr(piece, method)(like(matrix, piece.reference))

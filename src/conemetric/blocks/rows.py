@@ -15,14 +15,16 @@ from ..core.dates import refuse_dates
 from ..core.extras import require
 from ..core.vectors import same
 from ..core.weights import check_range
-from .program import Engine
 from .threads import Threads
 from .vectors import BlockSpace, BlockVector
+from .visits import Engine
 
 CHUNK = 1 << 12  # rows converted to float64 at a time
-# rows of each block, so that 20 blocks give the 1000 of all by which `estimators.fit_warnings` judges a
-# metric in memory: a share of 0.1 of them, its limit, then has a standard error of 0.01
-SAMPLED, MOST_SAMPLED = 50, 1000
+# Rows of each block in the sample, so that 20 blocks give the 1000 of all by which
+# `estimators.fit_warnings` judges a metric in memory: a share of 0.1 of them, its limit, then has a
+# standard error of 0.01.
+SAMPLED = 50
+MOST_SAMPLED = 1000
 
 
 def engine_in_use() -> Engine:
@@ -89,22 +91,34 @@ def read(X: Any, y: Any = None, weights: Any = None, labelled: bool = True) -> B
     ``labelled`` tells whether y holds labels.
     """
     refuse_dates(X)
-    kinds = [X.dtype] if hasattr(X, "dtype") else list(X.dtypes)
-    single = all(np.issubdtype(kind, np.floating) and kind.itemsize <= 4 for kind in kinds)
-    space, dtype = BlockSpace(engine_in_use()), np.dtype(np.float32 if single else np.float64)
+    space = BlockSpace(engine_in_use())
+    dtype = _precision(X)
     beside = {"y": y, "sample_weight": weights}
     partitions = checked_partitions(space, partial(_checked, dtype=dtype), X, beside, "rows of X")
     return summarised(space, partitions, labelled and y is not None, dtype)
 
 
+def _precision(X: Any) -> np.dtype:
+    """Return single precision if every column of the collection has no more, else double."""
+    dtypes = [X.dtype] if hasattr(X, "dtype") else list(X.dtypes)
+    for dtype in dtypes:
+        if not np.issubdtype(dtype, np.floating) or dtype.itemsize > 4:
+            return np.dtype(np.float64)
+    return np.dtype(np.float32)
+
+
 def checked_partitions(
-    space: BlockSpace, check: Callable, X: Any, beside: dict[str, Any], things: str
+    space: BlockSpace, check: Callable[..., Any], X: Any, beside: dict[str, Any], things: str
 ) -> BlockVector:
     """The vector of ``check(number, partition of X, *partitions beside it)``."""
     parts = _partitions(X)
-    columns = [_beside(X, values, name, len(parts), things) for name, values in beside.items()]
-    task = require("dask", "cluster").delayed(check, pure=False)
-    tasks = [task(k, *part) for k, part in enumerate(zip(parts, *columns, strict=True))]
+    columns = [parts]
+    for name, values in beside.items():
+        columns.append(_beside(X, values, name, len(parts), things))
+    delayed_check = require("dask", "cluster").delayed(check, pure=False)
+    tasks = []
+    for number, of_partition in enumerate(zip(*columns, strict=True)):
+        tasks.append(delayed_check(number, *of_partition))
     return space.map(same, space.source(tasks))
 
 
@@ -112,33 +126,43 @@ def summarised(
     space: BlockSpace, partitions: BlockVector, labelled: bool, dtype: np.dtype
 ) -> BlockRows:
     """The rows of these partitions, without the empty ones."""
-    facts = space.gather(_facts, partitions, labelled=labelled)
-    there = [block for block, fact in enumerate(facts) if fact["count"]]
-    if not there:
-        raise ValueError(f"X has no rows in its {len(facts)} partitions; give at least three.")
-    partitions, facts = space.select(partitions, there), [facts[block] for block in there]
-    widths = sorted({fact["width"] for fact in facts})
+    of_all = space.gather(_facts, partitions, labelled=labelled)
+    not_empty = [block for block, facts in enumerate(of_all) if facts.n_rows]
+    if not not_empty:
+        raise ValueError(f"X has no rows in its {len(of_all)} partitions; pass at least three.")
+    of_blocks = [of_all[block] for block in not_empty]
+    widths = sorted({facts.width for facts in of_blocks})
     if len(widths) > 1:
-        raise ValueError(f"X has partitions with {widths} features; give the same to all.")
-    names = "number", "count", "mean", "spread"
-    numbers, counts, means, spreads = (np.array([fact[name] for fact in facts]) for name in names)
+        raise ValueError(f"X has partitions with {widths} features; pass the same features in all.")
+    counts = np.array([facts.n_rows for facts in of_blocks])
+    means = np.array([facts.mean for facts in of_blocks])
+    spreads = np.array([facts.spread for facts in of_blocks])
     mean = np.average(means, axis=0, weights=counts)
-    spread = np.average(spreads + (means - mean) ** 2, axis=0, weights=counts)
-    sample = np.concatenate([fact["sample"] for fact in facts])
-    sample = sample[np.unique(np.linspace(0, len(sample) - 1, MOST_SAMPLED).astype(int))]
-    weighted, moments = facts[0]["weighted"], (mean, spread, sample)
-    rows = BlockRows(space, partitions, weighted, numbers, counts, widths[0], dtype, *moments)
+    sample = np.concatenate([facts.sample for facts in of_blocks])
+    evenly = np.unique(np.linspace(0, len(sample) - 1, MOST_SAMPLED).astype(int))
+    rows = BlockRows(
+        space=space,
+        partitions=space.select(partitions, not_empty),
+        weighted=of_blocks[0].weighted,
+        numbers=np.array([facts.number for facts in of_blocks]),
+        counts=counts,
+        n_features=widths[0],
+        dtype=dtype,
+        mean=mean,
+        spread=np.average(spreads + (means - mean) ** 2, axis=0, weights=counts),
+        sample=sample[evenly],
+    )
     if not labelled:
         return rows
-    classes = np.unique(np.concatenate([fact["classes"] for fact in facts]))
-    class_counts = np.zeros((len(facts), len(classes)), np.int64)
-    for row, fact in zip(class_counts, facts, strict=True):
-        row[np.searchsorted(classes, fact["classes"])] = fact["class_counts"]
+    classes = np.unique(np.concatenate([facts.classes for facts in of_blocks]))
+    class_counts = np.zeros((len(of_blocks), len(classes)), np.int64)
+    for row, facts in zip(class_counts, of_blocks, strict=True):
+        row[np.searchsorted(classes, facts.classes)] = facts.class_counts
     return replace(rows, classes=classes, class_counts=class_counts)
 
 
-def _partitions(collection):
-    """Delayed partitions, whole along every axis but the first."""
+def _partitions(collection: Any) -> list[Any]:
+    """Return the delayed partitions, whole along every axis but the first."""
     if not hasattr(collection, "chunks"):
         # unused columns are not read; a full optimisation would also merge partitions,
         # differently for one column than for many
@@ -148,26 +172,27 @@ def _partitions(collection):
     return list(collection.to_delayed().ravel())
 
 
-def _beside(X, values, name, n_parts, things):
-    """Partitions of the y or the weights that go with the ``things`` in X."""
+def _beside(X: Any, values: Any, name: str, n_parts: int, things: str) -> list[Any]:
+    """Return the partitions of the y or the weights that go with the ``things`` in X."""
     if values is None:
         return [None] * n_parts
     sizes = X.chunks[0] if hasattr(X, "chunks") else (np.nan,)
-    known = not np.isnan(sizes).any()
+    are_known = not np.isnan(sizes).any()
     if not is_dask(values):
-        if not known:
+        if not are_known:
             raise ValueError(
-                f"{name} is an array, and X's partitions have unknown lengths; give {name} as a dask "
+                f"{name} is an array, and X's partitions have unknown lengths; pass {name} as a dask "
                 "collection partitioned like X, or call X.compute_chunk_sizes() first."
             )
         values = np.asarray(values)
-    n_values = np.nan if is_dask(values) and not hasattr(values, "chunks") else values.shape[0]
-    if known and not np.isnan(n_values) and n_values != sum(sizes):
+    has_length = hasattr(values, "chunks") or not is_dask(values)
+    n_values = values.shape[0] if has_length else np.nan
+    if are_known and not np.isnan(n_values) and n_values != sum(sizes):
         n = sum(sizes)
-        raise ValueError(f"{name} has {n_values} values for the {n} {things}; give one for each.")
+        raise ValueError(f"{name} has {n_values} values for the {n} {things}; pass one for each.")
     if not is_dask(values):
         return np.split(values, np.cumsum(sizes)[:-1])
-    if known and hasattr(values, "chunks") and values.chunks[0] != sizes:
+    if are_known and hasattr(values, "chunks") and values.chunks[0] != sizes:
         values = values.rechunk({0: sizes})
     parts = _partitions(values)
     if len(parts) != n_parts:
@@ -180,63 +205,88 @@ def _beside(X, values, name, n_parts, things):
 # ---- functions that are mapped over the blocks
 
 
-def _checked(number, X, y, weights, dtype):
-    """A valid `Partition`; tuples of points become rows."""
-    X = np.asarray(X.to_numpy() if hasattr(X, "to_numpy") else X)
+def _checked(number: int, X: Any, y: Any, weights: Any, dtype: np.dtype) -> Partition:
+    """Return a valid `Partition`; tuples of points become rows."""
+    if hasattr(X, "to_numpy"):
+        X = X.to_numpy()
+    X = np.asarray(X)
     where = f"in partition {number}"
     try:
         X = X.astype(dtype, copy=False)
     except (TypeError, ValueError) as error:
         raise ValueError(f"X holds values that are not numbers {where}: {error}") from None
     if X.ndim not in (2, 3):
-        raise ValueError(f"X has shape {X.shape} {where}; give rows (n, D) or tuples (m, k, D).")
+        raise ValueError(f"X has shape {X.shape} {where}; pass rows (n, D) or tuples (m, k, D).")
     if not np.isfinite(X).all():
         raise ValueError(f"X contains NaN or infinity {where}; drop those rows or impute them.")
-    y, weights = _vector(y, "y", len(X), where), _vector(weights, "sample_weight", len(X), where)
+    y = _vector(y, "y", len(X), where)
+    weights = _vector(weights, "sample_weight", len(X), where)
     if y is not None:
         refuse_missing_labels(y, f" {where}")
     X, y, weights = without_zeros(weights, dtype, where, X, y)
     return Partition(number, np.ascontiguousarray(X.reshape(-1, X.shape[-1])), y, weights)
 
 
-def _vector(values, name, n, where):
-    """One value for each of the n rows of a partition."""
+def _vector(values: Any, name: str, n: int, where: str) -> np.ndarray | None:
+    """Return one value for each of the n rows of a partition."""
     if values is None:
         return None
     values = np.asarray(values)
-    values = values.reshape(len(values), -1)[:, 0] if values.ndim > 1 else values
+    if values.ndim > 1:  # a data frame of one column
+        values = values.reshape(len(values), -1)[:, 0]
     if len(values) != n:
         raise ValueError(f"{name} has {len(values)} values for {n} rows {where}; split it like X.")
     return values
 
 
-def without_zeros(weights: Any, dtype: Any, where: str, *parts: Any) -> tuple:
-    """The parts and the weights of a partition where these are not zero; refuses invalid ones."""
+def without_zeros(weights: Any, dtype: Any, where: str, *parts: Any) -> tuple[Any, ...]:
+    """Return the parts and the weights of a partition where these are not zero; refuse invalid ones."""
     if weights is None:
         return *parts, None
     if not (np.isfinite(weights).all() and (weights >= 0).all()):
-        raise ValueError(f"sample_weight is negative or not finite {where}; give finite ones >= 0.")
+        raise ValueError(f"sample_weight is negative or not finite {where}; pass finite ones >= 0.")
     check_range(weights, dtype, f"sample_weight {where}")
-    there = weights > 0
-    return tuple(None if part is None else part[there] for part in (*parts, weights.astype(dtype)))
+    positive = weights > 0
+    weighed = []
+    for part in (*parts, weights.astype(dtype)):
+        weighed.append(None if part is None else part[positive])
+    return tuple(weighed)
 
 
-def _facts(partition, labelled):
+class Facts(NamedTuple):
+    """What `summarised` needs to know of a block."""
+
+    weighted: bool
+    number: int
+    n_rows: int
+    width: int
+    mean: np.ndarray
+    spread: np.ndarray
+    sample: np.ndarray
+    classes: Any
+    class_counts: Any
+
+
+def _facts(partition: Partition, labelled: bool) -> Facts:
     X = partition.X
-    mean = X.mean(0, dtype=np.float64) if len(X) else np.zeros(X.shape[1])
+    mean = np.zeros(X.shape[1])
+    if len(X):
+        mean = X.mean(0, dtype=np.float64)
     spread = np.zeros(X.shape[1])
     for start in range(0, len(X), CHUNK):
         spread += ((X[start : start + CHUNK] - mean) ** 2).sum(0)
-    classes, class_counts = np.unique(partition.y, return_counts=True) if labelled else ([], [])
-    return {
-        "weighted": partition.weights is not None,
-        "number": partition.number,
-        "count": len(X),
-        "width": X.shape[1],
-        "mean": mean,
-        "spread": spread / max(1, len(X)),
-        # a view would keep all rows in memory
-        "sample": X[:: max(1, len(X) // SAMPLED)][:SAMPLED].copy(),
-        "classes": classes,
-        "class_counts": class_counts,
-    }
+    classes: Any = []
+    class_counts: Any = []
+    if labelled:
+        classes, class_counts = np.unique(partition.y, return_counts=True)
+    return Facts(
+        weighted=partition.weights is not None,
+        number=partition.number,
+        n_rows=len(X),
+        width=X.shape[1],
+        mean=mean,
+        spread=spread / max(1, len(X)),
+        sample=X[:: max(1, len(X) // SAMPLED)][:SAMPLED].copy(),  # a view would keep all rows
+        classes=classes,
+        class_counts=class_counts,
+    )

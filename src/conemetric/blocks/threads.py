@@ -11,8 +11,8 @@ import shutil
 import tempfile
 import threading
 import weakref
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import islice
@@ -26,9 +26,13 @@ from ..core.extras import require
 from ..core.threads import n_threads, single_threaded
 from ..engine.operators.base import DifferenceOperator
 from .checkpoint import read_array, write_array
-from .program import Engine, Program
+from .visits import Engine, Visit
 
 SHARE = 0.5  # of the usable memory for pieces; the rest is for the blocks being visited
+
+Blocks = list[Any]  # a column: what holds the piece of each block, with a method ``get``
+# Pieces of a visit that are stored already, and what holds them, by the id of the piece.
+Known = dict[int, Any]
 
 
 class Threads(Engine):
@@ -60,38 +64,43 @@ class Threads(Engine):
         self._store = Store(memory_limit, folder)
         self._pool = ThreadPoolExecutor(self.workers, thread_name_prefix="conemetric-block")
 
-    def source(self, tasks: Sequence[Any]) -> list:
+    def source(self, tasks: Sequence[Any]) -> Blocks:
         return [Made(partial(task.compute, scheduler="synchronous")) for task in tasks]
 
-    def visit(self, program: Program, inputs: Sequence[list]) -> tuple[list, tuple]:
+    def visit(self, visit: Visit, inputs: Sequence[Blocks]) -> tuple[list[Blocks], tuple[Any, ...]]:
         n_blocks = len(inputs[0])
-        columns: list[list] = [[None] * n_blocks for _ in program.kept]
+        columns: list[Blocks] = [[None] * n_blocks for _ in visit.kept]
 
-        def visit_block(block):
-            known: dict[int, Any] = {}
-            pieces, results = program.run([column[block].get(known) for column in inputs])
+        def visit_block(block: int) -> tuple[Any, ...]:
+            known: Known = {}
+            pieces, results = visit.run([column[block].get(known) for column in inputs])
             for column, piece in zip(columns, pieces, strict=True):
                 column[block] = self._store.put(piece, known)
             return results
 
-        return columns, program.join_in_groups(self._for_all(visit_block, n_blocks))
+        return columns, visit.join_in_groups(self._for_all(visit_block, n_blocks))
 
-    def across(self, function: Callable, own: list, others: list, small: dict[str, Any]) -> list:
-        def visit_block(block):
-            mine, result = own[block].get({}), None
+    def across(
+        self, function: Callable[..., Any], own: Blocks, others: Blocks, small: dict[str, Any]
+    ) -> Blocks:
+        def visit_block(block: int) -> Any:
+            mine = own[block].get({})
+            result = None
             for number, other in enumerate(others):
                 result = function(result, mine, other.get({}), number, **small)
             return self._store.put(result, {})
 
         return list(self._for_all(visit_block, len(own)))
 
-    def _for_all(self, function, n_blocks):
-        """What ``function`` returns for each block, in their order."""
-        blocks, on_one_core = iter(range(n_blocks)), single_threaded()(function)
-        waiting: list[Any] = []
+    def _for_all(self, function: Callable[[int], Any], n_blocks: int) -> Iterator[Any]:
+        """Yield what ``function`` returns for each block, in their order."""
+        blocks = iter(range(n_blocks))
+        on_one_core = single_threaded()(function)
+        waiting: list[Future[Any]] = []
 
-        def begin(count):
-            waiting.extend(self._pool.submit(on_one_core, block) for block in islice(blocks, count))
+        def begin(count: int) -> None:
+            for block in islice(blocks, count):
+                waiting.append(self._pool.submit(on_one_core, block))
 
         with blas_threads(1):
             try:
@@ -100,17 +109,18 @@ class Threads(Engine):
                     yield waiting.pop(0).result()
                     begin(1)
             finally:
-                wait([job for job in waiting if not job.cancel()])
+                running = [job for job in waiting if not job.cancel()]
+                wait(running)
 
-    def save(self, column: list, folder: str) -> list:
+    def save(self, column: Blocks, folder: str) -> Blocks:
         for block, stored in enumerate(column):
             write_array(stored.get({}), f"{folder}/{block}")
         return column
 
-    def load(self, folder: str, n_blocks: int) -> list:
+    def load(self, folder: str, n_blocks: int) -> Blocks:
         return [Made(partial(read_array, f"{folder}/{block}")) for block in range(n_blocks)]
 
-    def select(self, column: list, blocks: Sequence[int]) -> list:
+    def select(self, column: Blocks, blocks: Sequence[int]) -> Blocks:
         return [column[block] for block in blocks]
 
 
@@ -118,36 +128,38 @@ class Threads(Engine):
 class Made:
     """A piece that ``make`` computes, or reads, whenever it is needed."""
 
-    make: Callable
+    make: Callable[[], Any]
 
-    def get(self, known: dict[int, Any]) -> Any:
+    def get(self, known: Known) -> Any:
         return self.make()
 
 
 class Stored:
     """A piece in memory, or in a file that is removed together with this object."""
 
-    def __init__(self, piece=None, path=None):
-        self._piece, self._path = piece, path
+    def __init__(self, piece: Any = None, path: str | None = None):
+        self._piece = piece
+        self._path = path
 
-    def get(self, known: dict[int, Any]) -> Any:
+    def get(self, known: Known) -> Any:
         if self._path is None:
             piece = self._piece
         else:
             with open(self._path, "rb") as file:
                 piece = pickle.load(file)
         if size_of(piece):
-            known[id(piece)] = weakref.ref(piece), self
+            known[id(piece)] = (weakref.ref(piece), self)
         return piece
 
 
 class StoredTuple:
     """A piece that is a tuple, its parts stored one by one."""
 
-    def __init__(self, kind, parts):
-        self._make, self._parts = getattr(kind, "_make", kind), parts
+    def __init__(self, kind: type, parts: list[Any]):
+        self._make = getattr(kind, "_make", kind)  # of named tuples
+        self._parts = parts
 
-    def get(self, known: dict[int, Any]) -> Any:
+    def get(self, known: Known) -> Any:
         return self._make(part.get(known) for part in self._parts)
 
 
@@ -155,11 +167,14 @@ class Store:
     """Pieces in memory up to a limit in bytes, in files beyond."""
 
     def __init__(self, limit: int | None, folder: str | Path | None):
-        self.limit = usable_memory() * SHARE if limit is None else limit
+        if limit is None:
+            limit = int(usable_memory() * SHARE)
+        self.limit = limit
         self._parent = folder
-        self._lock, self._used = threading.Lock(), 0
+        self._lock = threading.Lock()
+        self._used = 0
 
-    def put(self, piece: Any, known: dict[int, Any]) -> Stored | StoredTuple:
+    def put(self, piece: Any, known: Known) -> Stored | StoredTuple:
         """Store a piece, unless it is one of those ``known`` to be stored already."""
         if isinstance(piece, tuple):
             return StoredTuple(type(piece), [self.put(part, known) for part in piece])
@@ -168,9 +183,10 @@ class Store:
             return stored
         size = size_of(piece)
         with self._lock:
-            room = self._used + size <= self.limit
-            self._used += size if room else 0
-        if room:
+            has_room = self._used + size <= self.limit
+            if has_room:
+                self._used += size
+        if has_room:
             stored = Stored(piece)
             weakref.finalize(stored, self._release, size)
             return stored
@@ -180,12 +196,12 @@ class Store:
         weakref.finalize(stored, Path(file.name).unlink, missing_ok=True)
         return stored
 
-    def _release(self, size):
+    def _release(self, size: int) -> None:
         with self._lock:
             self._used -= size
 
     @cached_property
-    def _folder(self):
+    def _folder(self) -> str:
         folder = tempfile.mkdtemp(prefix="conemetric-", dir=self._parent)
         weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
         return folder
@@ -193,19 +209,26 @@ class Store:
 
 def size_of(piece: Any) -> int:
     """Bytes of an array or of an operator's arrays."""
-    return piece.nbytes if isinstance(piece, np.ndarray | DifferenceOperator) else 0
+    if isinstance(piece, np.ndarray | DifferenceOperator):
+        return piece.nbytes
+    return 0
 
 
 def usable_memory() -> int:
     """Bytes that this process may still allocate, by what is free and by its own limits."""
     psutil = require("psutil", "cluster")  # which distributed needs too
-    own, found = psutil.Process().memory_info(), [psutil.virtual_memory().available]
+    process = psutil.Process()
+    own = process.memory_info()
+    limits = [psutil.virtual_memory().available]
     for path in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
-        text = Path(path).read_text().strip() if os.path.exists(path) else ""
-        found += [int(text) - own.rss] if text.isdecimal() else []
+        if os.path.exists(path):
+            text = Path(path).read_text().strip()
+            if text.isdecimal():  # "max" is no limit
+                limits.append(int(text) - own.rss)
     if hasattr(psutil, "RLIMIT_AS"):  # Linux
         # these limits count what was allocated, used or not, and some allocators reserve a lot
         for kind, used in ((psutil.RLIMIT_AS, own.vms), (psutil.RLIMIT_DATA, own.data)):
-            limit = psutil.Process().rlimit(kind)[0]
-            found += [limit - used] if limit != psutil.RLIM_INFINITY else []
-    return max(0, min(found))
+            limit = process.rlimit(kind)[0]
+            if limit != psutil.RLIM_INFINITY:
+                limits.append(limit - used)
+    return max(0, min(limits))

@@ -1,7 +1,7 @@
 """Vectors in blocks: promises of one piece per block, computed by the next visit."""
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
@@ -13,7 +13,7 @@ from ..core.arrays import like, namespace
 from ..core.vectors import ARRAYS, Reduction, VectorSpace, total
 from ..engine.operators.base import Operator
 from .checkpoint import REMEDY, Checkpoint
-from .program import Engine, Program, Step, Value
+from .visits import Call, Engine, Place, Visit
 
 
 @dataclass(slots=True, eq=False)
@@ -22,7 +22,7 @@ class Promise:
     arguments are promises or numbers. A ``transient`` one is recomputed by every visit.
     """
 
-    call: Step | None = None
+    call: Call | None = None
     column: Any = None
     transient: bool = False
 
@@ -33,11 +33,13 @@ class Promise:
         return [each for each in self.call.arguments if isinstance(each, Promise)]
 
 
-def _mapped(function):
+def _mapped(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the method of a vector that maps this operator over the blocks."""
     return lambda self, *others: self.space.map(function, self, *others)
 
 
-def _mapped_right(function):
+def _mapped_right(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the same with the vector on the right."""
     return lambda self, other: self.space.map(function, other, self)
 
 
@@ -47,17 +49,23 @@ class BlockVector:
     __slots__ = ("__weakref__", "promise", "space")
 
     def __init__(self, space: "BlockSpace", promise: Promise):
-        self.space, self.promise = space, promise
+        self.space = space
+        self.promise = promise
         space.vectors.add(self)
 
     def astype(self, dtype: Any, copy: bool = True) -> "BlockVector":
         return self.space.map(astype, self, dtype=dtype)
 
-    __neg__, __pow__ = _mapped(operator.neg), _mapped(operator.pow)
-    __add__, __radd__ = _mapped(operator.add), _mapped_right(operator.add)
-    __sub__, __rsub__ = _mapped(operator.sub), _mapped_right(operator.sub)
-    __mul__, __rmul__ = _mapped(operator.mul), _mapped_right(operator.mul)
-    __truediv__, __rtruediv__ = _mapped(operator.truediv), _mapped_right(operator.truediv)
+    __neg__ = _mapped(operator.neg)
+    __pow__ = _mapped(operator.pow)
+    __add__ = _mapped(operator.add)
+    __radd__ = _mapped_right(operator.add)
+    __sub__ = _mapped(operator.sub)
+    __rsub__ = _mapped_right(operator.sub)
+    __mul__ = _mapped(operator.mul)
+    __rmul__ = _mapped_right(operator.mul)
+    __truediv__ = _mapped(operator.truediv)
+    __rtruediv__ = _mapped_right(operator.truediv)
 
 
 class BlockSpace(VectorSpace):
@@ -68,47 +76,57 @@ class BlockSpace(VectorSpace):
     def __init__(self, engine: Engine):
         self.engine = engine
         self.vectors: WeakSet[BlockVector] = WeakSet()  # those in use
-        scratch = self.engine.scratch
-        self._checkpoint = None if scratch is None else Checkpoint(f"{scratch}/{id(self)}", {})
+        self._checkpoint: Checkpoint | None = None
         self._resumes = False
+        if engine.scratch is not None:
+            self._checkpoint = Checkpoint(f"{engine.scratch}/{id(self)}", {})
 
     def keep_in(self, folder: str, label: dict[str, Any]) -> None:
         """Save states to this folder from now on; the next solve resumes from what it holds."""
-        self._checkpoint, self._resumes = Checkpoint(folder, label), True
+        self._checkpoint = Checkpoint(folder, label)
+        self._resumes = True
 
     def save_state(self, **state: Any) -> dict[str, Any]:
         if self._checkpoint is None:
             return state
-        vectors = {name: each for name, each in state.items() if isinstance(each, BlockVector)}
-        self.compute(*vectors.values())
-        small = {name: each for name, each in state.items() if name not in vectors}
-        columns = {name: vector.promise.column for name, vector in vectors.items()}
+        columns = {}
+        small = {}
+        for name, value in state.items():
+            if isinstance(value, BlockVector):
+                self.compute(value)
+                columns[name] = value.promise.column
+            else:
+                small[name] = value
         saved = self._checkpoint.write(self.engine, columns, small)
-        return {**state, **{name: self._vector(column=each) for name, each in saved.items()}}
+        for name, column in saved.items():
+            state[name] = self._vector(column=column)
+        return state
 
     def resume(self, operator: Any, *names: str) -> dict[str, Any] | None:
         if self._checkpoint is None or not self._resumes:
             return None
         n_blocks = len(self.gather(attrgetter("n_constraints"), operator.blocks))
-        found = self._checkpoint.read(self.engine, names, n_blocks)
-        if found is None:
+        stored = self._checkpoint.read(self.engine, names, n_blocks)
+        if stored is None:
             return None
-        columns, small = found
+        columns, small = stored
         for name, value in small.items():
             if np.ndim(value) == 2 and len(value) != operator.n_features:
                 raise ValueError(
                     f"{name!r} of the checkpoint has {len(value)} rows for the "
                     f"{operator.n_features} features of X; {REMEDY}"
                 )
-        vectors = {
-            name: self.map(_placed, operator.blocks, self._vector(column=column), name=name)
-            for name, column in columns.items()
-        }
-        self.compute(*vectors.values())
-        return {**vectors, **small}
+        state = dict(small)
+        for name, column in columns.items():
+            values = self._vector(column=column)
+            state[name] = self.map(_placed, operator.blocks, values, name=name)
+            self.compute(state[name])
+        return state
 
-    def _vector(self, **how):
-        return BlockVector(self, Promise(**how))
+    def _vector(
+        self, *, call: Call | None = None, column: Any = None, transient: bool = False
+    ) -> BlockVector:
+        return BlockVector(self, Promise(call, column, transient))
 
     def source(self, tasks: Sequence[Any]) -> BlockVector:
         """The vector that these Dask tasks compute, one per block."""
@@ -117,11 +135,11 @@ class BlockSpace(VectorSpace):
     def map(self, function: Callable, /, *vectors: Any, **small: Any) -> Any:
         if not _of_blocks(vectors):
             return function(*vectors, **small)
-        return self._vector(call=_step(function, vectors, small))
+        return self._vector(call=_call(function, vectors, small))
 
     def recomputed(self, function: Callable, /, *vectors: Any, **small: Any) -> BlockVector:
         """Like `map`, but recomputed by every visit that needs it, and never kept."""
-        return self._vector(call=_step(function, vectors, small), transient=True)
+        return self._vector(call=_call(function, vectors, small), transient=True)
 
     def across(
         self, function: Callable, /, own: BlockVector, others: BlockVector, **small: Any
@@ -130,8 +148,8 @@ class BlockSpace(VectorSpace):
         each block makes of all blocks.
         """
         self.compute(own, others)
-        columns = own.promise.column, others.promise.column
-        return self._vector(column=self.engine.across(function, *columns, small))
+        column = self.engine.across(function, own.promise.column, others.promise.column, small)
+        return self._vector(column=column)
 
     def select(self, vector: BlockVector, blocks: Sequence[int]) -> BlockVector:
         """The vector of these blocks only."""
@@ -146,76 +164,105 @@ class BlockSpace(VectorSpace):
 
     def gather(self, function: Callable, /, *vectors: Any, **small: Any) -> list:
         """What ``function`` returns for each block, in their order, on the host."""
-        requested = Reduction(
-            _listed, vectors, {"function": function, "small": small}, operator.add
-        )
+        arguments = {"function": function, "small": small}
+        requested = Reduction(_listed, vectors, arguments, join=operator.add)
         return self.totals(requested)[0]
 
     def totals(self, *requested: Reduction) -> list:
-        in_blocks = [each for each in requested if _of_blocks(each.vectors)]
-        visited = iter(self._visited(in_blocks) if in_blocks else ())
-        return [
-            next(visited) if _of_blocks(each.vectors) else ARRAYS.totals(each)[0]
-            for each in requested
-        ]
+        in_blocks = [reduction for reduction in requested if _of_blocks(reduction.vectors)]
+        visited: Iterator[Any] = iter(())
+        if in_blocks:
+            visited = iter(self._visited(in_blocks))
+        results = []
+        for reduction in requested:
+            if _of_blocks(reduction.vectors):
+                results.append(next(visited))
+            else:
+                results.append(ARRAYS.totals(reduction)[0])
+        return results
 
-    def _visited(self, requested):
+    def _visited(self, requested: Sequence[Reduction]) -> tuple[Any, ...]:
         """Compute these reductions in one visit."""
-        calls = [_step(each.function, each.vectors, each.small) for each in requested]
-        order = _in_order_of_need([each for call in calls for each in Promise(call).needs()])
+        promises = []
+        for reduction in requested:
+            promises.append(Promise(_call(reduction.function, reduction.vectors, reduction.small)))
+        order = _in_order_of_need(promises)
         inputs = [promise for promise in order if promise.column is not None]
         missing = [promise for promise in order if promise.column is None]
-        numbers = {id(promise): Value(k) for k, promise in enumerate(inputs + missing)}
+        places = {}
+        for number, promise in enumerate(inputs + missing):
+            places[id(promise)] = Place(number)
         computed = [promise for promise in missing if not promise.transient]
         kept = self._still_used(computed)
-        program = Program(
-            tuple(promise.call.numbered(numbers) for promise in missing),
-            tuple(numbers[id(promise)].number for promise in kept),
-            tuple(call.numbered(numbers) for call in calls),
-            tuple(each.join for each in requested),
+        visit = Visit(
+            calls=_calls(missing, places),
+            kept=tuple(places[id(promise)].number for promise in kept),
+            requested=_calls(promises, places),
+            joins=tuple(reduction.join for reduction in requested),
         )
-        columns, results = self.engine.visit(program, [promise.column for promise in inputs])
+        columns, results = self.engine.visit(visit, [promise.column for promise in inputs])
         for promise, column in zip(kept, columns, strict=True):
             promise.column = column
         for promise in computed:
             promise.call = None  # so that what it was computed from can be freed
         return results
 
-    def _still_used(self, computed):
-        """Of the promises that a visit computes, those with a handle or that a later visit needs."""
+    def _still_used(self, computed: list[Promise]) -> list[Promise]:
+        """Return those of the promises that have a handle, or that a later visit needs."""
         within = {id(promise) for promise in computed}
         seen: set[int] = set()
         stack = [vector.promise for vector in self.vectors]
         while stack:
             promise = stack.pop()
-            if promise.column is None and id(promise) not in seen:
-                seen.add(id(promise))
-                stack.extend(() if id(promise) in within else promise.needs())
+            if promise.column is not None or id(promise) in seen:
+                continue
+            seen.add(id(promise))
+            if id(promise) not in within:
+                stack.extend(promise.needs())
         return [promise for promise in computed if id(promise) in seen]
 
 
-def _of_blocks(vectors):
-    return any(isinstance(each, BlockVector) for each in vectors)
+def _of_blocks(vectors: Sequence[Any]) -> bool:
+    """Return whether one of these is a vector in blocks."""
+    return any(isinstance(vector, BlockVector) for vector in vectors)
 
 
-def _step(function, vectors, small):
-    arguments = (each.promise if isinstance(each, BlockVector) else each for each in vectors)
-    return Step(function, tuple(arguments), small)
+def _call(function: Callable[..., Any], vectors: Sequence[Any], small: dict[str, Any]) -> Call:
+    """Return the call of a function for the pieces of these vectors."""
+    arguments = []
+    for vector in vectors:
+        if isinstance(vector, BlockVector):
+            arguments.append(vector.promise)
+        else:
+            arguments.append(vector)
+    return Call(function, tuple(arguments), small)
 
 
-def _in_order_of_need(promises):
-    """These promises and those they are computed from, each after the ones it needs."""
+def _calls(promises: Sequence[Promise], places: dict[int, Place]) -> tuple[Call, ...]:
+    """Return the calls that keep these promises, as a visit makes them."""
+    calls = []
+    for promise in promises:
+        assert promise.call is not None
+        calls.append(promise.call.with_places(places))
+    return tuple(calls)
+
+
+def _in_order_of_need(promises: Sequence[Promise]) -> list[Promise]:
+    """Return what the promises are computed from, each after the ones it needs itself."""
     order: dict[int, Promise] = {}
-    stack = [(promise, False) for promise in reversed(promises)]
+    # (promise, whether all it needs is in order); depth first, without recursion: chains can be long
+    stack: list[tuple[Promise, bool]] = []
+    for promise in reversed(promises):
+        stack.extend((needed, False) for needed in reversed(promise.needs()))
     while stack:
-        promise, ready = stack.pop()
+        promise, is_ready = stack.pop()
         if id(promise) in order:
             continue
-        if ready or promise.column is not None:
+        if is_ready or promise.column is not None:
             order[id(promise)] = promise
             continue
         stack.append((promise, True))
-        stack.extend((each, False) for each in reversed(promise.needs()))
+        stack.extend((needed, False) for needed in reversed(promise.needs()))
     return list(order.values())
 
 
@@ -224,7 +271,9 @@ def _in_order_of_need(promises):
 
 def astype(piece: Any, dtype: Any) -> Any:
     """An array, or an operator, in another precision."""
-    reference = piece.reference if isinstance(piece, Operator) else piece
+    reference = piece
+    if isinstance(piece, Operator):
+        reference = piece.reference
     dtype = getattr(namespace(reference), np.dtype(dtype).name)  # that of the library of the block
     if isinstance(piece, Operator):
         piece = piece.astype(dtype)
@@ -248,9 +297,9 @@ def _nothing(piece):
     return 0.0
 
 
-class Listed(list):
+class PerBlock(list[Any]):
     """A list of one result per block, which `on_host` leaves as it is."""
 
 
 def _listed(*pieces, function, small):
-    return Listed([function(*pieces, **small)])
+    return PerBlock([function(*pieces, **small)])

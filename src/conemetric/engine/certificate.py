@@ -35,7 +35,7 @@ CERTIFICATE_FIELDS = {
 }
 LEAST_GAP = -1e-6  # of a feasible point, relative: rounding
 SAME_GAP = 1e-9  # relative difference of gaps up to rounding
-SHORT_OF_TOL = Status.STALLED, Status.MAX_ITER
+SHORT_OF_TOL = (Status.STALLED, Status.MAX_ITER)
 
 
 class Bounds(NamedTuple):
@@ -51,7 +51,9 @@ def relative_gap(primal: float, dual: float) -> float:
     size = max(abs(primal), abs(dual))
     if size == np.inf:
         return np.inf
-    return (primal - dual) / size if size != 0 else 0.0
+    if size == 0:
+        return 0.0
+    return (primal - dual) / size
 
 
 @dataclass(frozen=True)
@@ -81,8 +83,16 @@ class Certificate:
 
     @classmethod
     def from_bounds(cls, bounds: Bounds, status: Status) -> Self:
-        primal, dual, violation = (float(value) for value in bounds)
-        return cls(primal, dual, primal - dual, relative_gap(primal, dual), violation, status)
+        primal = float(bounds.primal)
+        dual = float(bounds.dual)
+        return cls(
+            primal=primal,
+            dual=dual,
+            gap=primal - dual,
+            relative_gap=relative_gap(primal, dual),
+            violation=float(bounds.violation),
+            status=status,
+        )
 
     def state(self) -> dict[str, Any]:
         """The certificate as a dict of numbers and text."""
@@ -95,13 +105,15 @@ class Certificate:
         bounds = Bounds(state["primal"], state["dual"], state["violation"])
         certificate = cls.from_bounds(bounds, Status(state["status"]))
         for name in ("gap", "relative_gap"):
-            value, given = getattr(certificate, name), state[name]
-            same = math.isclose(given, value, rel_tol=SAME_GAP)
-            expect(same, f"{within}.{name}", given, f"{value} by its bounds")
-        gap, violation = certificate.relative_gap, bounds.violation
+            by_bounds = getattr(certificate, name)
+            is_same = math.isclose(state[name], by_bounds, rel_tol=SAME_GAP)
+            expect(is_same, f"{within}.{name}", state[name], f"{by_bounds} by its bounds")
+        gap = certificate.relative_gap
+        violation = bounds.violation
         expect(violation >= 0, f"{within}.violation", violation, "at least 0")
+        can_be_true = violation != 0 or gap >= LEAST_GAP
         feasible = f"at least {LEAST_GAP} for a feasible point"
-        expect(violation != 0 or gap >= LEAST_GAP, f"{within}.relative_gap", gap, feasible)
+        expect(can_be_true, f"{within}.relative_gap", gap, feasible)
         return certificate
 
     def _repr_html_(self) -> str:
@@ -128,7 +140,9 @@ class Certificate:
 
     def truncated(self, primal: float, tol: float, missed: float | None = None) -> "Certificate":
         """For a truncated point of value ``primal``: the same bound, the gap including the cut."""
-        violation = self.violation if missed is None else missed
-        cut = Certificate.from_bounds(Bounds(primal, self.dual, violation), self.status)
-        short = self.status is Status.CONVERGED and not cut.meets(tol)
-        return replace(cut, status=Status.TRUNCATED) if short else cut
+        if missed is None:
+            missed = self.violation
+        cut = Certificate.from_bounds(Bounds(primal, self.dual, missed), self.status)
+        if self.status is Status.CONVERGED and not cut.meets(tol):
+            return replace(cut, status=Status.TRUNCATED)
+        return cut

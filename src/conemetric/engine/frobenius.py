@@ -29,7 +29,8 @@ from .operators.base import Operator, RestrictableOperator
 from .program import Evaluation, Primal, SpectralProgram
 
 UNEVEN = 0.1  # smallest size of a constraint that counts, relative to the mean
-EIGH_ERROR = 8.0  # error of an eigendecomposition on any device, in units of D eps
+# Error of an eigendecomposition on any device, in units of D eps.
+EIGH_ERROR = 8.0
 
 
 class FrobeniusProgram(SpectralProgram):
@@ -45,7 +46,9 @@ class FrobeniusProgram(SpectralProgram):
         prior: Array | None = None,
         weights: Array | None = None,
     ):
-        self.operator, self.C, self.loss = operator, float(C), LOSSES[loss]
+        self.operator = operator
+        self.C = float(C)
+        self.loss = LOSSES[loss]
         # c: one number, or one per constraint
         self.unit = self.C / operator.n_constraints
         if weights is not None:
@@ -53,22 +56,28 @@ class FrobeniusProgram(SpectralProgram):
             mean = operator.space.sum(weighted_sum, weights) / operator.n_constraints
             self.unit = weights * (1 / mean) * self.unit  # C / sum(w) may be below single precision
         low, high = self.loss.domain(operator.dtype, operator.xp)
-        self.lower, self.upper = low * self.unit, high * self.unit
-        self.prior = self.offset = None if prior is None else like(prior, operator.reference)
+        self.lower = low * self.unit
+        self.upper = high * self.unit
+        self.prior = None if prior is None else like(prior, operator.reference)
+        self.offset = self.prior
         self.rounding = EIGH_ERROR * operator.n_features * operator.eps
-        self.linear, self.interior, self.curved = 1.0, self.loss.steep, not self.loss.linear
+        self.linear = 1.0
+        self.interior = self.loss.steep
+        self.curved = not self.loss.linear
         has_subsets = isinstance(operator, RestrictableOperator) and operator.space is ARRAYS
         self.restrictable = has_subsets and not self.loss.steep
 
     @cached_property
     def sizes(self) -> Values:  # type: ignore[override]
         """Sizes of the constraints' matrices, none far below the mean; 1.0 if unknown."""
-        sizes, space = self.operator.row_sizes, self.operator.space
+        space = self.operator.space
+        sizes = self.operator.row_sizes
         if isinstance(sizes, float):
             return 1.0
         mean = space.sum(weighted_sum, sizes) / self.operator.n_constraints
-        known = 0 < mean < math.inf
-        return space.map(clipped, sizes, lower=UNEVEN * mean, upper=None) if known else 1.0
+        if not 0 < mean < math.inf:
+            return 1.0
+        return space.map(clipped, sizes, lower=UNEVEN * mean, upper=None)
 
     def start(self) -> Evaluation:
         """The best multiple of equal multipliers, or with a prior those of its own margins."""
@@ -78,7 +87,10 @@ class FrobeniusProgram(SpectralProgram):
             return self.evaluate(self.project(v * self.unit))
         point: Any = self.evaluate(self.operator.empty_constraint_vector() + self.unit)
         curvature = point.part.squared_norm
-        return point.times(self.loss.best_multiple(self.C, curvature) if curvature > 0 else 1.0)
+        multiple = 1.0
+        if curvature > 0:
+            multiple = self.loss.best_multiple(self.C, curvature)
+        return point.times(multiple)
 
     def gain(self, u: Array) -> Reduction:
         if self.loss.linear:
@@ -87,18 +99,21 @@ class FrobeniusProgram(SpectralProgram):
         return total(weighted_sum, gains, self.unit)
 
     def gain_slope(self, u: Array) -> Values:
-        linear, space = self.loss.linear, self.operator.space
-        return self.linear if linear else space.map(self.loss.slope, u / self.unit)
+        if self.loss.linear:
+            return self.linear
+        return self.operator.space.map(self.loss.slope, u / self.unit)
 
     def gain_curvature(self, u: Array) -> Array | None:
-        linear, space = self.loss.linear, self.operator.space
-        return None if linear else space.map(self.loss.curvature, u / self.unit) / self.unit
+        if self.loss.linear:
+            return None
+        return self.operator.space.map(self.loss.curvature, u / self.unit) / self.unit
 
     def evaluate(
         self, u: Array, rank_guess: int | None = None, *requested: Reduction
     ) -> Evaluation:
-        kind = PlainEvaluation if self.prior is None else PriorEvaluation
-        return kind(self, u, rank_guess, *requested)
+        if self.prior is None:
+            return PlainEvaluation(self, u, rank_guess, *requested)
+        return PriorEvaluation(self, u, rank_guess, *requested)
 
     def primal_terms(self, margins: Array) -> Reduction:
         return total(weighted_sum, self.operator.space.map(self.loss.value, margins), self.unit)
@@ -119,14 +134,19 @@ class FrobeniusProgram(SpectralProgram):
         fixed = u + 0
         fixed[index] = 0
         change, (gain,) = operator.adjoint_and(fixed, self.gain(fixed))
-        mean = change / 2 if self.prior is None else change / 2 + self.prior
+        mean = change / 2
+        if self.prior is not None:
+            mean = mean + self.prior
         part = copy(self)
         part.operator = operator.subset(index)
         part.constant = self.constant + gain - float((float64(change) * float64(mean)).sum())
-        part.prior = part.offset = mean + change / 2
+        part.prior = mean + change / 2
+        part.offset = part.prior
         for name in ("unit", "lower", "upper", "sizes"):
-            value = getattr(self, name)
-            setattr(part, name, value if isinstance(value, float) else value[index])
+            values = getattr(self, name)
+            if not isinstance(values, float):
+                values = values[index]
+            setattr(part, name, values)
         return part
 
     @property
@@ -139,14 +159,18 @@ class FrobeniusProgram(SpectralProgram):
             value = getattr(self, name)
             if value is not None and not isinstance(value, float):
                 setattr(program, name, like(value, self.operator.reference, xp.float32))
-        program.offset, program.exact = program.prior, self.exact
+        program.offset = program.prior
+        program.exact = self.exact
         program.rounding = EIGH_ERROR * self.operator.n_features * program.operator.eps
         return program
 
     def significant(self, difference: Array) -> float:
         """||difference||_F^2, or zero if it is the rounding of M0: then the prior is optimal."""
-        square, size = (float((float64(X) ** 2).sum()) for X in (difference, self.prior))
-        return square if square > self.rounding**2 * size else 0.0
+        square = float((float64(difference) ** 2).sum())
+        size = float((float64(self.prior) ** 2).sum())
+        if square > self.rounding**2 * size:
+            return square
+        return 0.0
 
 
 class PlainEvaluation(Evaluation):
@@ -158,8 +182,9 @@ class PlainEvaluation(Evaluation):
 
     def times(self, multiple: float) -> "PlainEvaluation":
         """The dual at a positive multiple of u: K(u) is linear, so its eigenvectors stay."""
-        p, u = self.problem, self.problem.project(self.u * multiple)
-        known = self.combined * multiple, p.operator.space.totals(p.gain(u))
+        p = self.problem
+        u = p.project(self.u * multiple)
+        known = (self.combined * multiple, p.operator.space.totals(p.gain(u)))
         point = PlainEvaluation(p, u, None, known=known)
         point.part = self.part.times(multiple)
         return point
@@ -173,15 +198,21 @@ class PriorEvaluation(Evaluation):
     @cached_property
     def part(self) -> Any:
         K = self.shifted
-        full = self.rank_guess in (None, len(K))
-        definite = spectral.definite_part(K) if full else None
-        return definite or spectral.positive_factor(K, self.rank_guess)
+        if self.rank_guess in (None, len(K)):
+            definite = spectral.definite_part(K)
+            if definite is not None:
+                return definite
+        return spectral.positive_factor(K, self.rank_guess)
 
     def dual_of(self, part: spectral.PSDPart | spectral.FactoredPart) -> float:
-        p, S = self.problem, float64(self.combined)
-        squares = float((float64(p.offset) ** 2).sum()), part.squared_norm
-        if float((S**2).sum()) > sum(squares):
-            return p.constant + self.gain + 0.5 * (squares[0] - squares[1])
-        spare = p.significant(part.matrix() - self.shifted if part.tail is None else part.tail)
+        p = self.problem
+        S = float64(self.combined)
+        of_prior = float((float64(p.offset) ** 2).sum())
+        if float((S**2).sum()) > of_prior + part.squared_norm:
+            return p.constant + self.gain + 0.5 * (of_prior - part.squared_norm)
+        if part.tail is None:
+            spare = p.significant(part.matrix() - self.shifted)
+        else:
+            spare = p.significant(part.tail)
         shared = float((S * (S + 2 * float64(p.offset))).sum())
         return p.constant + self.gain + 0.5 * (spare - shared)

@@ -153,7 +153,7 @@ def fit_in_blocks(
     Z = Z.astype(np.float64)
     centred = Z - Z.mean(0)
     if not (np.isfinite(centred).all() and np.isfinite(1 / weights).all()):
-        raise ValueError("kernel values are not finite; give finite rows and weights.")
+        raise ValueError("kernel values are not finite; pass finite rows and weights.")
     scale = KERNELS[setting.kernel].mean(Z)
     offset = (weights[:, None] * Y).sum(0) / weights.sum()
     targets = Y - offset

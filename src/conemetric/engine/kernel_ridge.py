@@ -19,7 +19,19 @@ from numba.extending import get_cython_function_address
 from scipy.linalg import get_lapack_funcs, solve_triangular
 from scipy.spatial.distance import cdist
 
-from ..core.arrays import Array, float64, identity, is_torch, like, namespace, on_device, zeros
+from ..core.arrays import (
+    Array,
+    DType,
+    Pair,
+    Values,
+    float64,
+    identity,
+    is_torch,
+    like,
+    namespace,
+    on_device,
+    zeros,
+)
 from ..core.blas import blas_threads, side_by_side
 from ..core.compiled import jit
 from ..core.fields import Number, Stored, Text
@@ -28,17 +40,19 @@ from ..core.threads import threaded
 from .certificate import Bounds, Certificate, Status
 
 JITTER = 1e-9  # added to the diagonal of K(z, z), where landmarks nearly coincide
-# in units of eps, of a squared distance relative to the sizes of both rows: equal rows reach 9 (1 to
-# 4,096 columns, both precisions). The laplacian kernel would see its square root
+# Rounding of a squared distance, in units of eps times the sizes of both rows: equal rows reach 9 (1 to
+# 4,096 columns, both precisions). The laplacian kernel would see its square root.
 ROUNDING = 16.0
 TOL = 1e-6  # relative gap of a linear system that counts as solved
-# rows whose kernel matrix is held in float64 on the host, 32 MB. Of 4,000 the factor takes three times as
-# long in double precision as in single with two products in double
+# Rows whose kernel matrix is held in float64 on the host, 32 MB. Of 4,000 the factor takes three times as
+# long in double precision as in single with two products in double.
 MOST_DENSE = 2000
 MOST_STEPS = 20  # of conjugate gradients; two or three are usual
-# kernel values computed at a time where there are more than the second number, and how many of those
-# are held: beyond the cache an entry takes three times as long
-IN_CACHE, AT_ONCE, HELD = 1 << 17, 1 << 21, 1 << 23
+# Kernel values up to which all are computed at once; of more, so many at a time, since beyond the cache an
+# entry takes three times as long.
+AT_ONCE = 1 << 21
+IN_CACHE = 1 << 17
+HELD = 1 << 23  # kernel values held at a time, 64 MB in double precision
 Map = Callable[[Array], Array]
 
 
@@ -65,8 +79,10 @@ class KernelSetting(Stored):
 
 
 def squared_distances(A: Array, B: Array) -> Array:
-    """Squared Euclidean distances between the rows of A and of B; zero where they are rounding."""
-    squares, of_A, of_B = (-2 * A) @ B.T, (A * A).sum(1), (B * B).sum(1)
+    """Return squared Euclidean distances between the rows of A and of B; zero where they are rounding."""
+    squares = (-2 * A) @ B.T
+    of_A = (A * A).sum(1)
+    of_B = (B * B).sum(1)
     rounding = ROUNDING * namespace(A).finfo(A.dtype).eps
     if is_torch(A):
         sizes = of_A[:, None] + of_B
@@ -118,9 +134,11 @@ def _add_differences(A: Array, columns_of_B: Array, distances: Array) -> None:
 
 def mean_differences(Z: Array) -> Array:
     """Mean absolute difference of two rows of Z, column by column."""
-    n, Z = len(Z), float64(Z)
+    n = len(Z)
+    Z = float64(Z)
     ordered = namespace(Z).sort((Z - Z[:1]).T)
-    ordered = ordered.values if is_torch(Z) else ordered
+    if is_torch(Z):
+        ordered = ordered.values
     # in order, the i-th of n entries is above i others and below n - 1 - i
     surplus = like(2.0 * np.arange(n) - (n - 1), ordered)
     return 2 * (ordered @ surplus) / n**2
@@ -140,42 +158,64 @@ def _exponential(xp: ModuleType, t: Array) -> Array:
     return xp.exp(t, out=t)
 
 
-EUCLIDEAN, CITY_BLOCK = ("gaussian", "laplacian"), "city block"
-EXPONENTIAL = _exponential, (lambda xp, t, k: -k)
-OF_ROOT = (
-    lambda xp, t: _exponential(xp, xp.sqrt(t, out=t)),
-    lambda xp, t, k: -0.5 * k / xp.sqrt(xp.where(t > 0, t, xp.ones_like(t))),
-)
+def _exponential_of_root(xp: ModuleType, t: Array) -> Array:
+    return _exponential(xp, xp.sqrt(t, out=t))
+
+
+def _slope(xp: ModuleType, t: Array, k: Array) -> Array:
+    return -k
+
+
+def _slope_of_root(xp: ModuleType, t: Array, k: Array) -> Array:
+    return -0.5 * k / xp.sqrt(xp.where(t > 0, t, xp.ones_like(t)))
+
+
+def _mean_city_block(Z: Array) -> float:
+    return float(mean_differences(Z).sum()) or 1.0
+
+
+EUCLIDEAN = ("gaussian", "laplacian")  # kernels of squared Euclidean distances
+CITY_BLOCK = "city block"
 KERNELS: dict[str, Kernel] = {
-    "gaussian": Kernel(squared_distances, mean_square, *EXPONENTIAL),
-    "laplacian": Kernel(squared_distances, mean_square, *OF_ROOT),
-    CITY_BLOCK: Kernel(
-        city_block_distances, lambda Z: float(mean_differences(Z).sum()) or 1.0, *EXPONENTIAL
-    ),
+    "gaussian": Kernel(squared_distances, mean_square, _exponential, _slope),
+    "laplacian": Kernel(squared_distances, mean_square, _exponential_of_root, _slope_of_root),
+    CITY_BLOCK: Kernel(city_block_distances, _mean_city_block, _exponential, _slope),
 }
 
 
 def ridge_solve(K: Array, ridge: float | Array, Y: Array) -> Array | None:
-    """(K + diag(ridge))^-1 Y by Cholesky; None if the matrix is not positive definite."""
+    """Return (K + diag(ridge))^-1 Y by Cholesky; None if the matrix is not positive definite."""
     solve = ridge_solver(K + 0, ridge)
-    return None if solve is None else solve(Y)
+    if solve is None:
+        return None
+    return solve(Y)
 
 
 def ridge_solver(K: Array, ridge: float | Array) -> Map | None:
-    """The map from Y to (K + diag(ridge))^-1 Y by a Cholesky factor, which takes the place of K,
-    of which the upper half is read; None if the matrix is not positive definite.
+    """Return the map from Y to (K + diag(ridge))^-1 Y; None if the matrix is not positive definite.
+
+    The Cholesky factor takes the place of K, of which the upper half is read.
     """
     if is_torch(K):
-        xp = namespace(K)
-        K.diagonal().add_(ridge)
-        factor, failed = xp.linalg.cholesky_ex(K, upper=True)
-        return None if bool(failed) else lambda Y: xp.cholesky_solve(Y, factor, upper=True)
+        return _ridge_solver_of_tensor(K, ridge)
     K = np.ascontiguousarray(K)
     np.einsum("ii->i", K)[:] += ridge  # a view of the diagonal
-    n, failed = c_int64(len(K)), c_int64()  # read as 32 bits too, where LAPACK's integers are
+    n = c_int64(len(K))  # read as 32 bits too, where LAPACK's integers are
+    failed = c_int64()
     _potrf(K.dtype.char)(b"L", byref(n), K.ctypes.data, byref(n), byref(failed))
+    if failed.value:
+        return None
     (potrs,) = get_lapack_funcs(("potrs",), (K,))
-    return None if failed.value else lambda Y: potrs(K.T, Y, lower=True)[0]
+    return lambda Y: potrs(K.T, Y, lower=True)[0]
+
+
+def _ridge_solver_of_tensor(K: Any, ridge: float | Array) -> Map | None:
+    xp = namespace(K)
+    K.diagonal().add_(ridge)
+    factor, failed = xp.linalg.cholesky_ex(K, upper=True)
+    if bool(failed):
+        return None
+    return lambda Y: xp.cholesky_solve(Y, factor, upper=True)
 
 
 @cache
@@ -192,19 +232,20 @@ def _potrf(precision: str) -> Callable[..., None]:
     return CFUNCTYPE(None, *[c_void_p] * 5)(address)
 
 
-def in_blocks(function: Map, A: Array, width: int, dtype: Any = None) -> Array:
-    """``function`` of the rows of A, ``width`` numbers each: on the host in the cache, on all cores."""
+def in_blocks(function: Map, A: Array, width: int, dtype: DType = None) -> Array:
+    """Return ``function`` of the rows of A, ``width`` numbers each: on the host in the cache, on all cores."""
     if is_torch(A) or len(A) * width <= AT_ONCE:
         return like(function(A), A, dtype)
-    found, blocks = np.empty((len(A), width), dtype or A.dtype), slices(len(A), width, IN_CACHE)
+    results = np.empty((len(A), width), dtype or A.dtype)
+    blocks = slices(len(A), width, IN_CACHE)
 
     def fill(start: int, stop: int) -> None:
         for rows in blocks[start:stop]:
-            found[rows] = function(A[rows])
+            results[rows] = function(A[rows])
 
     with blas_threads(1):
-        threaded(fill, len(blocks), found.size)
-    return found
+        threaded(fill, len(blocks), results.size)
+    return results
 
 
 @dataclass(frozen=True)
@@ -222,10 +263,12 @@ class KernelSum:
 
     def kernel(self, Z: Array) -> Array:
         """Kernel values between the rows of Z and the points."""
-        Z, of = like(Z, self.points), KERNELS[self.setting.kernel].distances
-        return in_blocks(
-            lambda rows: self.setting.values(of(rows, self.points), self.scale), Z, len(self.points)
-        )
+        distances = KERNELS[self.setting.kernel].distances
+
+        def values(rows: Array) -> Array:
+            return self.setting.values(distances(rows, self.points), self.scale)
+
+        return in_blocks(values, like(Z, self.points), len(self.points))
 
     def __call__(self, Z: Array) -> Array:
         """f at each row of Z."""
@@ -235,27 +278,38 @@ class KernelSum:
 
 
 Fitted = tuple[KernelSum, Certificate | None]
+# What makes a certificate of a solution x and product(x); None: none is asked for.
+Certify = Callable[[Array, Array], Certificate] | None
 
 
 def fit_exactly(
     setting: KernelSetting, Z: Array, Y: Array, weights: Array, certified: bool = True
 ) -> Fitted:
-    """Kernel ridge regression of Y (n, k) on the rows of Z; uncertified many in float32 only."""
+    """Fit kernel ridge regression of Y (n, k) on the rows of Z; uncertified many in float32 only."""
     Z = float64(Z)
-    scale, offset = KERNELS[setting.kernel].mean(Z), (weights[:, None] * Y).sum(0) / weights.sum()
-    model, Y = KernelSum(setting, Z, scale, None, offset), Y - offset
+    scale = KERNELS[setting.kernel].mean(Z)
+    offset = _weighted_mean(Y, weights)
+    model = KernelSum(setting, Z, scale, None, offset)
+    targets = Y - offset
     if len(Z) <= MOST_DENSE or on_device(Z):
-        a, certificate = solve_exactly(model.kernel(Z), setting.ridge, Y, weights)
+        a, certificate = solve_exactly(model.kernel(Z), setting.ridge, targets, weights)
         return replace(model, coefficients=a), certificate
     ridges = setting.ridge / weights
-    system = partial(kernel_product, model), _float32_solver(model, ridges), ridges[:, None]
-    certify = (
-        partial(certified_coefficients, ridge=setting.ridge, Y=Y, weights=weights)
-        if certified
-        else None
+    certify = None
+    if certified:
+        certify = partial(certified_coefficients, ridge=setting.ridge, Y=targets, weights=weights)
+    a, proof = _conjugate_gradients(
+        targets,
+        product=partial(kernel_product, model),
+        precondition=_float32_solver(model, ridges),
+        ridges=ridges[:, None],
+        certify=certify,
     )
-    a, proof = _conjugate_gradients(Y, *system, certify)
     return replace(model, coefficients=a), proof
+
+
+def _weighted_mean(Y: Array, weights: Array) -> Array:
+    return (weights[:, None] * Y).sum(0) / weights.sum()
 
 
 def solve_exactly(K: Array, ridge: float, Y: Array, weights: Array) -> tuple[Array, Certificate]:
@@ -280,35 +334,40 @@ def certified_coefficients(
 
 
 def _conjugate_gradients(
-    Y: Array, product: Map, precondition: Map, ridges: Any, certify: Any
+    Y: Array, *, product: Map, precondition: Map, ridges: Values, certify: Certify
 ) -> tuple[Array, Certificate | None]:
-    """The solution of product(x) + ridges x = Y, target by target, and its certificate, by what
-    ``certify`` makes of x and product(x); None: the first solution.
+    """Return the solution of product(x) + ridges x = Y, target by target, and its certificate, by
+    ``certify``; None: the first solution.
     """
-    xp, x = namespace(Y), precondition(Y)
+    xp = namespace(Y)
+    x = precondition(Y)
     if certify is None:
         return x, None
-    fitted, direction, before = product(x), 0.0, 1.0
+    fitted = product(x)
     certificate = certify(x, fitted)
+    direction = 0.0
+    size_before = 1.0
     for _ in range(MOST_STEPS):
         if certificate.status is Status.CONVERGED:
             break
         residual = Y - fitted - ridges * x
         better = precondition(residual)
         size = (residual * better).sum(0)
-        direction = better + size / before * direction
+        direction = better + size / size_before * direction
         change = product(direction)
         curvature = (direction * (change + ridges * direction)).sum(0)
         step = size / xp.where(curvature > 0, curvature, xp.ones_like(curvature))
-        x, fitted = x + step * direction, fitted + step * change
-        before = xp.where(size > 0, size, xp.ones_like(size))
+        x = x + step * direction
+        fitted = fitted + step * change
+        size_before = xp.where(size > 0, size, xp.ones_like(size))
         certificate = certify(x, fitted)
     return x, certificate
 
 
 def kernel_product(model: KernelSum, a: Array) -> Array:
-    """K a, with the entries of K block by block; each off the diagonal serves twice."""
-    points, product = model.points, zeros(a.shape, a)
+    """Return K a, with the entries of K block by block; each off the diagonal serves twice."""
+    points = model.points
+    product = zeros(a.shape, a)
     for rows in slices(len(points), len(points), HELD):
         K = replace(model, points=points[rows.start :]).kernel(points[rows])
         product[rows] += K @ a[rows.start :]
@@ -336,7 +395,7 @@ def _definite_solver(matrix: Callable[[], Array], ridges: float | Array) -> Map:
     while True:
         K = matrix()
         if not np.isfinite(float((K.diagonal() + ridges).sum())):  # no ridge helps
-            raise ValueError("kernel values are not finite; give finite rows and weights.")
+            raise ValueError("kernel values are not finite; pass finite rows and weights.")
         if solve := ridge_solver(K, ridges):
             return solve
         ridges = 10 * ridges
@@ -345,58 +404,92 @@ def _definite_solver(matrix: Callable[[], Array], ridges: float | Array) -> Map:
 def fit_landmarks(
     setting: KernelSetting, Z: Array, Y: Array, weights: Array, at: Array, certified: bool = True
 ) -> Fitted:
-    """The same with a sum over the landmarks ``at`` (m, d) only."""
-    points, ridge = float64(at), setting.ridge
+    """Fit the same with a sum over the landmarks ``at`` (m, d) only."""
     scale = KERNELS[setting.kernel].mean(float64(Z))
-    offset = (weights[:, None] * Y).sum(0) / weights.sum()
-    model, Y = KernelSum(setting, points, scale, None, offset, landmarks=True), Y - offset
-    K = model.kernel(points)
-    m, roots, held = len(K), weights[:, None] ** 0.5, slices(len(Z), len(K), HELD)
-    R = namespace(K).linalg.cholesky(K + JITTER * m * identity(m, K)).T
-    gram, moment = zeros((m, m), K), zeros((m, Y.shape[1]), K)
+    offset = _weighted_mean(Y, weights)
+    model = KernelSum(setting, float64(at), scale, None, offset, landmarks=True)
+    system = LandmarkSystem(model, Z, Y - offset, weights)
+    b, certificate = _conjugate_gradients(
+        system.moment,
+        product=system.product,
+        precondition=system.preconditioner(),
+        ridges=setting.ridge,
+        certify=system.certify if certified else None,
+    )
+    return replace(model, coefficients=_solve_upper(system.R, b)), certificate
 
-    def products(rows: slice) -> tuple[Array, Array]:
-        across = model.kernel(Z[rows])
-        across *= roots[rows]
-        return across.T @ across, across.T @ (roots[rows] * Y[rows])  # one triangle of the first
 
-    for each, with_targets in side_by_side(products, held, Z):
-        gram += each
-        moment += with_targets
-    moment = _solve_upper(R, moment, transposed=True)
-    solve = _definite_solver(lambda: gram + ridge * K, ridge * JITTER * m)
-    total = float((weights[:, None] * Y**2).sum())
+class LandmarkSystem:
+    """The system of b = R a, with R'R = K(z, z) of the landmarks z, and F = K(x, z) R^-1:
 
-    def product(b: Array) -> Array:
-        """F'W F b."""
-        a = _solve_upper(R, b)
+    (F'W F + ridge I) b = F'W Y
+    """
 
-        def term(rows: slice) -> Array:
-            across = model.kernel(Z[rows])
-            return across.T @ (weights[rows, None] * (across @ a))
+    def __init__(self, model: KernelSum, Z: Array, Y: Array, weights: Array):
+        self.model = model
+        self.Z = Z
+        self.weights = weights
+        self.ridge = model.setting.ridge
+        self.K = model.kernel(model.points)
+        m = len(self.K)
+        self.R = namespace(self.K).linalg.cholesky(self.K + JITTER * m * identity(m, self.K)).T
+        self.blocks = slices(len(Z), m, HELD)
+        self.total = float((weights[:, None] * Y**2).sum())
+        self.gram, moment = self._sums(Y)
+        self.moment = _solve_upper(self.R, moment, transposed=True)
 
-        return _solve_upper(R, sum(side_by_side(term, held, Z)), transposed=True)
+    def _sums(self, Y: Array) -> Pair:
+        """Return K(z, x) W K(x, z) and K(z, x) W Y."""
+        m = len(self.K)
+        roots = self.weights[:, None] ** 0.5
 
-    def certify(b: Array, fitted: Array) -> Certificate:
-        gradient = fitted + ridge * b - moment
-        primal = 0.5 * (total + float((b * (gradient - moment)).sum()))
-        return _certificate(primal, float((gradient**2).sum()) / (2 * ridge))
+        def of_block(rows: slice) -> Pair:
+            across = self.model.kernel(self.Z[rows])
+            across *= roots[rows]
+            # NumPy computes one triangle of the first, since it is a product with its own transpose
+            return across.T @ across, across.T @ (roots[rows] * Y[rows])
 
-    # (F'W F + ridge I)^-1 = R (K(x, z)'W K(x, z) + ridge R'R)^-1 R'
-    system = product, lambda r: R @ solve(R.T @ r), ridge, certify if certified else None
-    b, certificate = _conjugate_gradients(moment, *system)
-    return replace(model, coefficients=_solve_upper(R, b)), certificate
+        gram = zeros((m, m), self.K)
+        moment = zeros((m, Y.shape[1]), self.K)
+        for products, with_targets in side_by_side(of_block, self.blocks, self.Z):
+            gram += products
+            moment += with_targets
+        return gram, moment
+
+    def product(self, b: Array) -> Array:
+        """Return F'W F b."""
+        a = _solve_upper(self.R, b)
+
+        def of_block(rows: slice) -> Array:
+            across = self.model.kernel(self.Z[rows])
+            return across.T @ (self.weights[rows, None] * (across @ a))
+
+        products = sum(side_by_side(of_block, self.blocks, self.Z))
+        return _solve_upper(self.R, products, transposed=True)
+
+    def preconditioner(self) -> Map:
+        """Return (F'W F + ridge I)^-1 = R (K(z, x) W K(x, z) + ridge R'R)^-1 R', but for rounding."""
+        m = len(self.K)
+        solve = _definite_solver(lambda: self.gram + self.ridge * self.K, self.ridge * JITTER * m)
+        return lambda residual: self.R @ solve(self.R.T @ residual)
+
+    def certify(self, b: Array, fitted: Array) -> Certificate:
+        """Return the certificate of b, where fitted = F'W F b."""
+        gradient = fitted + self.ridge * b - self.moment
+        primal = 0.5 * (self.total + float((b * (gradient - self.moment)).sum()))
+        return _certificate(primal, float((gradient**2).sum()) / (2 * self.ridge))
 
 
 def _certificate(primal: float, gap: float, tol: float = TOL) -> Certificate:
-    solved = gap <= tol * abs(primal)
-    status = Status.CONVERGED if solved or primal == 0 else Status.STALLED
+    is_solved = primal == 0 or gap <= tol * abs(primal)
+    status = Status.CONVERGED if is_solved else Status.STALLED
     return Certificate.from_bounds(Bounds(primal, primal - gap, 0.0), status)
 
 
 def _solve_upper(R: Array, B: Array, transposed: bool = False) -> Array:
     """R^-1 B, or R^-T B."""
     if is_torch(R):
-        matrix = R.T if transposed else R
-        return namespace(R).linalg.solve_triangular(matrix, B, upper=not transposed)
+        if transposed:
+            R = R.T
+        return namespace(R).linalg.solve_triangular(R, B, upper=not transposed)
     return solve_triangular(R, B, trans=int(transposed), check_finite=False)

@@ -75,7 +75,9 @@ class Loss(ABC):
 
     def _weighted(self, margins: Array, weights: Values) -> Pair:
         value, v = self.value_and_multiplier(margins)
-        return (value, v) if isinstance(weights, float) else (weights * value, weights * v)
+        if isinstance(weights, float):  # one of a mean, which is applied to its sum
+            return value, v
+        return weights * value, weights * v
 
     def along(
         self, margins: Array, change: Array, t: float, space: VectorSpace = ARRAYS, w: Values = 1.0
@@ -91,13 +93,16 @@ class Loss(ABC):
     def best_multiple(self, C: float, curvature: float) -> float:
         """The t in the domain that maximises C g(t) - curvature t^2 / 2."""
         low, high = self.domain(np.float64)
-        high = min(high, 1.0 + C / curvature)  # g grows no faster than v beyond 1
+        # g grows no faster than v beyond 1
+        high = min(high, 1.0 + C / curvature)
 
         def rise(t: float) -> float:
             return C * float(self.slope(np.float64(t))) - curvature * t
 
-        if rise(low) <= 0 or rise(high) >= 0:
-            return low if rise(low) <= 0 else high
+        if rise(low) <= 0:
+            return low
+        if rise(high) >= 0:
+            return high
         return float(brentq(rise, low, high))
 
 
@@ -160,7 +165,9 @@ class Logistic(Loss):
 
     def slope_and_bend(self, margins: Array, change: Array, weights: Values, t: float) -> Pair:
         v = self.multiplier(margins + t * change)
-        weighted = v * change if isinstance(weights, float) else weights * v * change
+        weighted = v * change
+        if not isinstance(weights, float):
+            weighted = weights * v * change
         return -weighted.sum(), ((1 - v) * weighted) @ change
 
     def gain(self, v: Array) -> Array:
@@ -203,7 +210,9 @@ def _loss_and_captured(pair: Pair, margins: Array) -> Pair:
 
 def _less_log(margins: Array, weights: Values, space: VectorSpace) -> Array:
     """rho - log w, with w exp(-rho) the exponential of its negative."""
-    return margins if isinstance(weights, float) else space.map(_minus_log, margins, weights)
+    if isinstance(weights, float):
+        return margins
+    return space.map(_minus_log, margins, weights)
 
 
 def _minus_log(margins: Array, weights: Array) -> Array:
@@ -237,8 +246,10 @@ def _moments(margins: Array, change: Array, t: float) -> tuple[Array, ...]:
 def _join_scaled(a: tuple[float, ...], b: tuple[float, ...]) -> tuple[float, ...]:
     """The sum of (shift, sums in units of exp(shift)) of two blocks."""
     shift = max(a[0], b[0])
-    scale_a, scale_b = math.exp(a[0] - shift), math.exp(b[0] - shift)
-    return shift, *(scale_a * x + scale_b * y for x, y in zip(a[1:], b[1:], strict=True))
+    scale_a = math.exp(a[0] - shift)
+    scale_b = math.exp(b[0] - shift)
+    sums = [scale_a * x + scale_b * y for x, y in zip(a[1:], b[1:], strict=True)]
+    return shift, *sums
 
 
 def _sum(values: Array) -> Array:
@@ -260,4 +271,6 @@ LOSSES: dict[str, Loss] = {
 
 def weighted_sum(values: Array, weights: Values = 1.0) -> Array:
     """Sum of ``weights * values``, in float64; ``weights`` is one number or one per value."""
-    return weights * _sum(values) if isinstance(weights, float) else _sum(weights * values)
+    if isinstance(weights, float):
+        return weights * _sum(values)
+    return _sum(weights * values)

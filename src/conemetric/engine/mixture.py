@@ -32,7 +32,7 @@ class Mixture:
     @classmethod
     def of(cls, problem: FrobeniusProgram, matrix: Array, margins: Array) -> Self:
         """The mixture with this matrix and margins."""
-        distance = matrix if problem.prior is None else matrix - problem.prior
+        distance = _from_prior(problem, matrix)
         squared = (float64(distance) ** 2).sum()
         squared, losses = on_host([squared, _losses(problem, margins[None])[0]])
         return cls(problem, matrix, margins, problem.constant + 0.5 * squared + losses)
@@ -40,21 +40,30 @@ class Mixture:
     def extended(self, point: Evaluation) -> Self:
         """With the best share of the primal point of an evaluation; unchanged if none helps."""
         p = self.problem
-        change, further = point.matrix - self.matrix, point.margins - self.margins
-        distance = self.matrix if p.prior is None else self.matrix - p.prior
-        distance, step = (float64(each).reshape(-1) for each in (distance, change))
-        t = like(SHARES, further)
-        losses = _losses(p, self.margins + t[:, None] * further)
-        squares = distance @ distance, distance @ step, step @ step
-        losses, (still, slope, curvature) = on_host([losses, squares])
+        change = point.matrix - self.matrix
+        change_of_margins = point.margins - self.margins
+        distance = float64(_from_prior(p, self.matrix)).reshape(-1)
+        step = float64(change).reshape(-1)
+        t = like(SHARES, change_of_margins)
+        losses = _losses(p, self.margins + t[:, None] * change_of_margins)
+        squares = (distance @ distance, distance @ step, step @ step)
+        losses, (still, slope, curvature) = on_host([losses, squares])  # in one transfer
         shares = like(SHARES, losses)
         values = p.constant + 0.5 * still + shares * slope + 0.5 * shares**2 * curvature + losses
         best = int(values.argmin())
         if not values[best] < self.value:
             return self
-        t = SHARES[best]
-        matrix, margins = self.matrix + t * change, self.margins + t * further
+        share = SHARES[best]
+        matrix = self.matrix + share * change
+        margins = self.margins + share * change_of_margins
         return type(self)(p, matrix, margins, float(values[best]))
+
+
+def _from_prior(problem: FrobeniusProgram, matrix: Array) -> Array:
+    """Return M - M0."""
+    if problem.prior is None:
+        return matrix
+    return matrix - problem.prior
 
 
 def _losses(problem: FrobeniusProgram, margins: Array) -> Array:

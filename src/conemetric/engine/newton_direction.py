@@ -19,10 +19,13 @@ def newton_direction(
     problem: SpectralDual, point: Evaluation, free: Array
 ) -> tuple[Array | None, int]:
     """H^-1 g where ``free``, else zero (None without curvature); and the products with H."""
-    space, (hessian, diagonal) = problem.operator.space, problem.hessian(point)
-    direction, residual = None, point.gradient * free
-    scaled = search = residual / diagonal
-    rest = first = space.sum(dot, residual, scaled)
+    space = problem.operator.space
+    hessian, diagonal = problem.hessian(point)
+    direction = None
+    residual = point.gradient * free
+    search = residual / diagonal
+    first = space.sum(dot, residual, search)
+    rest = first
     steps = 0
     while steps < MOST and rest > ACCURACY**2 * first:
         image = hessian(search) * free
@@ -31,11 +34,15 @@ def newton_direction(
             break
         steps += 1
         step = search * (rest / along)
-        direction = step if direction is None else direction + step
+        if direction is None:
+            direction = step
+        else:
+            direction = direction + step
         residual = residual - image * (rest / along)
         scaled = residual / diagonal
-        last, rest = rest, space.sum(dot, residual, scaled)
-        search = scaled + search * (rest / last)
+        rest_before = rest
+        rest = space.sum(dot, residual, scaled)
+        search = scaled + search * (rest / rest_before)
     return direction, steps
 
 

@@ -21,7 +21,9 @@ TRACE_ROUNDING = 1e-10  # relative, of a trace computed in float64
 def missed_trace(L: Array) -> float:
     """How far the trace of L L' is from 1; 0 if that is rounding. That of a stored factor is rounded."""
     missed = abs(float((L * L).sum()) - 1)
-    return missed if missed > TRACE_ROUNDING else 0.0
+    if missed > TRACE_ROUNDING:
+        return missed
+    return 0.0
 
 
 class Problem(ABC):
@@ -32,7 +34,9 @@ class Problem(ABC):
     @property
     def dense_work(self) -> float:
         """Multiplications of the largest dense product or decomposition in an iteration."""
-        return 0.0 if self.operator is None else self.operator.dense_work
+        if self.operator is None:
+            return 0.0
+        return self.operator.dense_work
 
     @cached_property
     def exact(self) -> Self:
@@ -111,8 +115,10 @@ class SpectralDual(ABC):
 
     def curvature(self, direction: Array, u: Array) -> float:
         """An upper bound on the dual's curvature at u along ``direction``."""
+        of_gain: list[Reduction] = []
         own = self.gain_curvature(u)
-        of_gain = [] if own is None else [total(weighted_sum, direction * direction, own)]
+        if own is not None:
+            of_gain.append(total(weighted_sum, direction * direction, own))
         adjoint, along = self.operator.adjoint_and(direction, *of_gain)
         return self.sigma * float((float64(adjoint) ** 2).sum()) + sum(along)
 
@@ -124,14 +130,20 @@ class SpectralDual(ABC):
         """Minus the second derivative of the dual at ``point``, the map d -> sigma A(W(A*(d))) +
         curvature d with W the derivative of the positive part; and its diagonal, for W = I.
         """
-        W, curvature = spectral.psd_derivative(point.shifted), self.gain_curvature(point.u)
+        W = spectral.psd_derivative(point.shifted)
+        curvature = self.gain_curvature(point.u)
         diagonal = self.sizes * self.sizes * self.sigma
 
         def product(d: Array) -> Array:
-            curved = self.operator.forward(W(self.operator.adjoint(d))) * self.sigma
-            return curved if curvature is None else curved + curvature * d
+            return self.operator.forward(W(self.operator.adjoint(d))) * self.sigma
 
-        return product, diagonal if curvature is None else diagonal + curvature
+        if curvature is None:
+            return product, diagonal
+
+        def product_with_gain(d: Array) -> Array:
+            return product(d) + curvature * d
+
+        return product_with_gain, diagonal + curvature
 
     def refutation(self, point: "Evaluation") -> str | None:
         """Why no point is feasible, if the multipliers at ``point`` prove it; else None."""
@@ -183,7 +195,8 @@ class SpectralProgram(SpectralDual, Problem):
 
     def certify(self, primal_point: Array, dual_point: Point) -> Bounds:
         exact = self.exact
-        L, u = float64(primal_point), exact.project(float64(dual_point))
+        L = float64(primal_point)
+        u = exact.project(float64(dual_point))
         margins = exact.margins_of(L)
         point = exact.evaluate(u, None, exact.primal_terms(margins))
         squares = squared_norm(L)
@@ -203,9 +216,12 @@ class Evaluation:
         *requested: Reduction,
         known: Any = None,
     ):
-        self.problem, self.u, self.rank_guess = problem, u, rank
+        self.problem = problem
+        self.u = u
+        self.rank_guess = rank
         adjoint, totals = known or problem.operator.adjoint_and(u, problem.gain(u), *requested)
-        self.gain, self.requested_totals = totals[0], totals[1:]
+        self.gain = totals[0]
+        self.requested_totals = totals[1:]
         self.combined = adjoint if problem.sign > 0 else -adjoint  # sign A*(u)
         self._terms: Any = None  # set by `measure`
 
@@ -213,7 +229,9 @@ class Evaluation:
     def shifted(self) -> Array:
         """K(u)."""
         offset = self.problem.offset
-        return self.combined if offset is None else self.combined + offset
+        if offset is None:
+            return self.combined
+        return self.combined + offset
 
     @cached_property
     def part(self) -> Any:
@@ -293,5 +311,6 @@ class Evaluation:
 
 def squared_norm(factor: Array) -> float:
     """||L L'||_F^2 for L = ``factor``."""
-    gram = factor @ factor.T if factor.shape[1] > factor.shape[0] else factor.T @ factor
+    is_wide = factor.shape[1] > factor.shape[0]
+    gram = factor @ factor.T if is_wide else factor.T @ factor  # the smaller of both
     return float((gram**2).sum())

@@ -15,8 +15,10 @@ if TYPE_CHECKING:
 
 STEPS = 12  # at most, in one repair
 FIRST_DAMPING = 1e-6  # relative to the diagonal of the system of a step
-HOPEFUL, HOPELESS = 2, 0.3  # steps that leave at most that share of the error, or a repair ends
-SHARES = 1e-1, 1e-2, 1e-3, 1e-4, 1e-6, 0.0  # of the trace: columns with less are left out, in turn
+# A repair ends unless this many steps leave at most that share of the error.
+HOPEFUL_STEPS = 2
+HOPELESS = 0.3
+SHARES = (1e-1, 1e-2, 1e-3, 1e-4, 1e-6, 0.0)  # of the trace: columns with less are left out
 RIGHT = 1e-9  # relative error of constraints that are met as well as steps can
 EXACT = 1e-13  # relative error that no step improves on
 ACTIVE = 1e-4  # slack of an inequality, relative, within which steps must not break it
@@ -33,7 +35,9 @@ def repaired(program: "ConstrainedProgram", L: Array, until: float, steady: bool
     """L after steps towards its constraints, which end where the error is ``until``, or hopeless:
     if it has not fallen far enough since the first step or, with ``steady``, in the last few.
     """
-    operator, size, damping = program.operator, program.scale, FIRST_DAMPING
+    operator = program.operator
+    size = program.scale
+    damping = FIRST_DAMPING
     slack = program.b - operator.forward_factor(L)
     missing = program.lacking(slack)
     errors = [_largest(missing / size)]
@@ -43,8 +47,12 @@ def repaired(program: "ConstrainedProgram", L: Array, until: float, steady: bool
         still_missing = program.lacking(left)
         improved = _squares(still_missing / size) < _squares(missing / size)
         if improved:
-            L, slack, missing = moved, left, still_missing
-        damping = damping / 10 if improved else 10 * damping
+            L = moved
+            slack = left
+            missing = still_missing
+            damping = damping / 10
+        else:
+            damping = 10 * damping
         errors.append(_largest(missing / size))
     return Repaired(L, errors[-1])
 
@@ -59,7 +67,8 @@ def repaired_from_few(program: "ConstrainedProgram", L: Array) -> tuple[list[Arr
     share = to_numpy(values / values.sum())[order]
     ranks = sorted({int((share > least).sum()) for least in SHARES} - {0})
     tried = [repaired(program, L[:, :rank], EXACT, steady=True) for rank in ranks]
-    return [each.factor for each in tried if each.error <= RIGHT], tried[-1].factor
+    right = [repair.factor for repair in tried if repair.error <= RIGHT]
+    return right, tried[-1].factor
 
 
 def _largest(errors: Array) -> float:
@@ -71,7 +80,7 @@ def _squares(errors: Array) -> float:
 
 
 def _is_hopeless(errors: list[float], steady: bool) -> bool:
-    if len(errors) <= HOPEFUL:
+    if len(errors) <= HOPEFUL_STEPS:
         return False
-    before = errors[-1 - HOPEFUL] if steady else errors[0]
+    before = errors[-1 - HOPEFUL_STEPS] if steady else errors[0]
     return errors[-1] > HOPELESS * before

@@ -45,9 +45,12 @@ class ConstrainedProgram(SpectralProgram):
 
     def lacking(self, slack: Array) -> Array:
         """The part of b - A(X) = ``slack`` that constraints lack: of inequalities what is negative."""
-        if isinstance(self.equality, bool):
-            return slack if self.equality else slack.clip(None, 0)
-        return namespace(slack).where(self.equality, slack, slack.clip(None, 0))
+        if self.equality is True:
+            return slack
+        too_much = slack.clip(None, 0)
+        if self.equality is False:
+            return too_much
+        return namespace(slack).where(self.equality, slack, too_much)
 
     def at_stake(self, slack: Array) -> Array | None:
         """Which constraints a repair must heed; None for all."""
@@ -61,7 +64,9 @@ class ConstrainedProgram(SpectralProgram):
         missed = float(weighted_sum(abs(self.lacking(self.b - margins)), abs(u)))
         if missed == 0:
             return 0.0
-        return missed / abs(primal) if primal else math.inf
+        if primal == 0:
+            return math.inf
+        return missed / abs(primal)
 
     def penalised_violation(self, u: Array, margins: Array, primal: float) -> float:
         return GAIN_PER_PRICE * self.price(u, margins, primal)
@@ -71,7 +76,11 @@ class ConstrainedProgram(SpectralProgram):
         if L.shape[1] == 0:
             return L
         right, last = repaired_from_few(self, L)
-        return min(right, key=lambda each: self.primal_at(each, self.b)[0], default=last)
+
+        def value(factor: Array) -> float:
+            return self.primal_at(factor, self.b)[0]
+
+        return min(right, key=value, default=last)
 
 
 class SemidefiniteProgram(ConstrainedProgram):
@@ -82,10 +91,13 @@ class SemidefiniteProgram(ConstrainedProgram):
     ):
         xp = operator.xp
         zero = operator.empty_constraint_vector()
-        self.operator, self.sigma = operator, float(sigma)
-        self.b, self.equality = like(b, zero), like(equality, zero, xp.bool)
+        self.operator = operator
+        self.sigma = float(sigma)
         self.C = like(C, zero)
-        self.offset, self.linear = -self.C, -self.b
+        self.b = like(b, zero)
+        self.equality = like(equality, zero, xp.bool)
+        self.offset = -self.C
+        self.linear = -self.b
         self.lower = xp.where(self.equality, -xp.inf, zero)
         self.upper = zero + xp.inf
         self.size = float(abs(self.b).max()) or 1.0
@@ -98,10 +110,11 @@ class SemidefiniteProgram(ConstrainedProgram):
         self, missed: float, u: Array, margins: Array, primal: float, norm: float
     ) -> float:
         # <A_i, X> is known to the rounding of its terms, which may cancel
-        sizes = self.operator.row_sizes
-        largest = sizes if isinstance(sizes, float) else float(sizes.max())
+        largest = self.operator.space.max(magnitude, self.operator.row_sizes)
         rounding = ROUNDING * (1 + largest * norm / self.size)
-        return missed if missed <= rounding else math.inf
+        if missed <= rounding:
+            return missed
+        return math.inf
 
     def refutation(self, point: Evaluation) -> str | None:
         """Farkas: if b'u < 0 and A*(u) >= -e I, then -e Tr X <= <A*(u), X> <= b'u for every
@@ -110,7 +123,8 @@ class SemidefiniteProgram(ConstrainedProgram):
         Reported once that bound is `OUT_OF_REACH` times the natural size of X. e follows from A*(u)
         = -C - K(u), or is the rounding of an A*(u) that is psd.
         """
-        forced, eps = point.gain, self.operator.eps
+        forced = point.gain
+        eps = self.operator.eps
         if not forced > eps * float(abs(self.b * point.u).sum()):
             return None
         slack = self._largest_of_C + (float(point.part.values[0]) if point.part.rank else 0.0)
@@ -124,7 +138,9 @@ class SemidefiniteProgram(ConstrainedProgram):
             one = identity(len(point.combined), point.combined)
             if spectral.definite_part(ridge * one - point.combined) is None:
                 return None
-        need = f"a trace of at least {forced / slack:.1e}" if slack > 0 else "an infinite trace"
+        need = "an infinite trace"
+        if slack > 0:
+            need = f"a trace of at least {forced / slack:.1e}"
         return f"the constraints are infeasible: an X that met them would need {need}"
 
     @cached_property
@@ -135,4 +151,6 @@ class SemidefiniteProgram(ConstrainedProgram):
     def _size_of_X(self) -> float:
         """Trace-like size of the multiple of A*(b) that meets the constraints on average."""
         norm = float((self.operator.adjoint(self.b) ** 2).sum()) ** 0.5
-        return self.C.shape[0] ** 0.5 * float((self.b**2).sum()) / norm if norm > 0 else math.inf
+        if norm > 0:
+            return self.C.shape[0] ** 0.5 * float((self.b**2).sum()) / norm
+        return math.inf

@@ -29,9 +29,9 @@ from .program import Problem
 SAVE_EVERY = 20  # iterations between checkpoints of vectors in blocks (`VectorSpace.save_state`)
 
 
-LOGISTIC = "to go on, raise v, or take the logistic loss, which always has a minimum"
+LOGISTIC = "raise v, or use the logistic loss, which always has a minimum"
 REMEDIES = {  # where more iterations do not help
-    Status.INFEASIBLE: {"": "to go on, drop or loosen constraints"},
+    Status.INFEASIBLE: {"": "drop or relax constraints"},
     Status.UNBOUNDED: {"v": LOGISTIC},
 }
 
@@ -131,15 +131,18 @@ class Solver(ABC):
         if not isinstance(problem, self.solves):
             raise TypeError(f"{own} solves a {self.solves.__name__}, not {type(problem).__name__}.")
         if start is not None and not self.takes_start:
-            raise TypeError(f"{own} always begins at the start of its problem; give no start.")
+            raise TypeError(f"{own} always begins at the start of its problem; pass no start.")
         with blas_threads_for(problem.dense_work):
             best, status, reason = self._run_steps(problem, start, callback)
             point = problem.scaled(best.primal_point)
-            kept, point = (None, point) if keep is None else keep(point)
+            kept = None
+            if keep is not None:
+                kept, point = keep(point)
             bounds = problem.certify(point, best.dual_point)
             if status not in (Status.INTERRUPTED, Status.INFEASIBLE):
                 reason = problem.unbounded(point)
-                status = Status.UNBOUNDED if reason else status
+                if reason:
+                    status = Status.UNBOUNDED
         certificate = Certificate.from_bounds(bounds, status).judged(self.tol)
         if not (retried and certificate.status in SHORT_OF_TOL):
             self.warn(certificate, best.n_iter, name or own, reason)
@@ -177,11 +180,13 @@ class Solver(ABC):
     def warn(self, certificate: Certificate, n_iter: int, name: str, reason: str = "") -> None:
         """Warn unless the certificate meets ``tol``."""
         status = certificate.status
-        if status is Status.CONVERGED or (status is Status.STOPPED and certificate.meets(self.tol)):
+        is_solved = status is Status.STOPPED and certificate.meets(self.tol)
+        if status is Status.CONVERGED or is_solved:
             return
-        gap, missed = certificate.relative_gap, certificate.violation
-        violation = f" and constraints missed by {missed:.2e}" if missed else ""
-        cause = reason or f"relative gap {gap:.2e}{violation}, tol={self.tol:g}"
+        shortfall = f"relative gap {certificate.relative_gap:.2e}"
+        if certificate.violation:
+            shortfall += f" and constraints missed by {certificate.violation:.2e}"
+        cause = reason or f"{shortfall}, tol={self.tol:g}"
         ended = f"{name} ended as '{status}' after {n_iter} iterations: {cause}"
         remedies = REMEDIES.get(status, {"tol": f"to go on, {self.remedy}"})
         warn_user(NotConvergedWarning(f"{ended}. The best certified point is returned", remedies))
@@ -193,7 +198,8 @@ class _Best:
     def __init__(self, tol: float) -> None:
         self.tol = tol
         self.state = None
-        self.primal = self.violation = np.inf
+        self.primal = np.inf
+        self.violation = np.inf
         self.dual = -np.inf
         self.primal_point: Any = None
         self.dual_point: Any = None
@@ -210,9 +216,11 @@ class _Best:
         # an iterate within tol replaces both points; until then they may come from different ones
         enough = self._within_tol(iterate, iterate.dual)
         if enough or iterate.dual > self.dual or self.dual_point is None:
-            self.dual, self.dual_point = iterate.dual, iterate.dual_point
+            self.dual = iterate.dual
+            self.dual_point = iterate.dual_point
         if enough or self.primal_point is None or self._rank(iterate) < self._rank(self):
-            self.primal, self.violation = iterate.primal, iterate.violation
+            self.primal = iterate.primal
+            self.violation = iterate.violation
             self.primal_point = iterate.primal_point
         record = {
             "iteration": len(self._records),
@@ -228,7 +236,9 @@ class _Best:
 
     def _rank(self, candidate: "Iterate | _Best") -> tuple[float, float]:
         """By violation if that is above ``tol``, then by distance from the bound."""
-        distance = abs(candidate.primal - self.dual) if self.dual > -np.inf else candidate.primal
+        distance = candidate.primal
+        if self.dual > -np.inf:
+            distance = abs(candidate.primal - self.dual)
         return max(candidate.violation, self.tol), distance
 
     def _within_tol(self, candidate: "Iterate | _Best", dual: float) -> bool:
@@ -240,6 +250,10 @@ class _Best:
         return self._within_tol(self, self.dual)
 
     def history(self) -> dict[str, np.ndarray]:
-        records = self._records
-        names = records[0] if records else ()
-        return {name: np.array([each.get(name, np.nan) for each in records]) for name in names}
+        if not self._records:
+            return {}
+        columns = {}
+        for name in self._records[0]:
+            values = [record.get(name, np.nan) for record in self._records]
+            columns[name] = np.array(values)
+        return columns

@@ -10,9 +10,10 @@ import numpy as np
 
 from ..blocks import constraints as in_blocks
 from ..blocks import labels as block_labels
-from ..blocks.constraints import Constraints, ConstraintsInBlocks
+from ..blocks.constraints import ConstraintsInBlocks
 from ..blocks.rows import read
 from ..constraints import in_memory
+from ..constraints.constraints import Constraints
 from ..constraints.labels import (
     LOWER_TARGETS,
     check_labels,

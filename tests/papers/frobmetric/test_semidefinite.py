@@ -73,7 +73,7 @@ def test_infeasible_programs_are_reported(sigma):
         ([identity, -identity], [1.0, -2.0], False),  # trace at most 1 and at least 2
         ([unit, identity, -unit], [1.0, 0.5, -0.9], False),  # one entry above the trace
     ):
-        with pytest.warns(ConvergenceWarning, match="infeasible.*drop or loosen constraints"):
+        with pytest.warns(ConvergenceWarning, match="infeasible.*drop or relax constraints"):
             result = solve_frobenius_sdp(np.diag([1.0, 2.0, -1.0]), A, b, sigma, equality=equality)
         assert result.certificate.status == "infeasible"
         assert result.n_iter < 2000
@@ -95,7 +95,7 @@ RAYS = {  # name: (matrices, b, equality); some multiplier proves each infeasibl
 def test_a_ray_of_multipliers_ends_the_solve(ray, C, sigma, asarray):
     A, b, equality = RAYS[ray]
     arrays = asarray(C), asarray(np.stack(A)), asarray(np.array(b))
-    with pytest.warns(ConvergenceWarning, match="infeasible.*drop or loosen constraints"):
+    with pytest.warns(ConvergenceWarning, match="infeasible.*drop or relax constraints"):
         result = solve_frobenius_sdp(*arrays, sigma, equality=equality)
     assert result.certificate.status == "infeasible"
     assert result.n_iter < 200

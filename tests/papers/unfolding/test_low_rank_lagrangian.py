@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
-from conemetric.engine.dual_quasi_newton import DualQuasiNewton, two_loop
+from conemetric.engine.curvature_memory import two_loop
+from conemetric.engine.dual_quasi_newton import DualQuasiNewton
 from conemetric.papers.unfolding.edges import EdgeOperator
 from conemetric.papers.unfolding.low_rank_lagrangian import MEMORY, Line, LowRankLagrangian, Memory
 from conemetric.papers.unfolding.program import UnfoldingProgram

@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from ...core.arrays import float64, identity, is_torch, like, namespace, to_index, zeros
+from ...core.arrays import Array, float64, identity, is_torch, like, namespace, to_index, zeros
 from ...core.blas import blas_threads_for
 from ...core.slices import slices
 from ...core.sparse_rows import SparseRows
 from ...core.spectral import definite_part, eigh
+from .base import Points
 
 # rank, as a share of the features, above which solving in the span does not pay for finding
 # it: a QR factorisation in float64 costs as much as three to six evaluations of the dual
@@ -31,17 +32,19 @@ class Coordinates:
     leads back: a metric with factor L over the points has factor B L over the features.
     """
 
-    points: Any
+    points: Any  # an array, a tensor or `SparseRows`; None of the maps alone
     maps: tuple["Map", ...] = ()
 
-    def lift(self, L: Any) -> Any:
+    def lift(self, L: Array) -> Array:
         """B L, in the precision of L."""
-        lifted = float64(L) if self.maps else L
+        if not self.maps:
+            return L
+        lifted = float64(L)
         for step in reversed(self.maps):
             lifted = step.lift(lifted)
         return like(lifted, L)
 
-    def lower(self, F: Any) -> Any:
+    def lower(self, F: Array) -> Array:
         """The L whose `lift` is F, a factor in the range of the maps, in float64."""
         F = float64(F)
         for step in self.maps:
@@ -53,9 +56,10 @@ class Coordinates:
         """Whether the maps preserve inner products."""
         return all(step.isometric for step in self.maps)
 
-    def outside(self) -> Any:
+    def outside(self) -> Array:
         """An orthonormal basis of the complement of the range of the maps, in float64: up to D x D."""
-        xp, r = namespace(self.points), self.points.shape[1]
+        xp = namespace(self.points)
+        r = self.points.shape[1]
         basis = self.lift(identity(r, like(self.points[:0], self.points, xp.float64)))
         return xp.linalg.qr(basis, mode="complete")[0][:, r:]
 
@@ -63,7 +67,8 @@ class Coordinates:
         """With a coordinate outside the span, if any, in which no points differ."""
         if not self.maps:
             return self
-        xp, points = namespace(self.points), self.points
+        xp = namespace(self.points)
+        points = self.points
         D = self.lift(zeros((points.shape[1], 1), points)).shape[0]
         outside = like(np.random.default_rng(0).standard_normal((D, 1)), points, xp.float64)
         for _ in range(2):  # twice, in case the direction was nearly inside
@@ -85,16 +90,18 @@ class Coordinates:
 class Orthonormal:
     """A product of matrices, with orthonormal columns (from sparse rows only up to about 1e-10)."""
 
-    factors: tuple
+    factors: tuple[Any, ...]  # arrays, tensors or `CentredColumns`
     isometric: bool = True
 
-    def lift(self, L: Any) -> Any:
+    def lift(self, L: Array) -> Array:
         for factor in reversed(self.factors):
-            # in column order, so that the transpose is in the order of a metric's rows
-            L = factor @ L if isinstance(factor, CentredColumns) else (L.T @ factor.T).T
+            if isinstance(factor, CentredColumns):
+                L = factor @ L
+            else:  # in column order, so that the transpose is in the order of a metric's rows
+                L = (L.T @ factor.T).T
         return L
 
-    def lower(self, F: Any) -> Any:
+    def lower(self, F: Array) -> Array:
         for factor in self.factors:
             F = factor.T @ F
         return F
@@ -104,13 +111,13 @@ class Orthonormal:
 class Diagonal:
     """The matrix with this diagonal."""
 
-    values: Any
+    values: Array
     isometric: bool = False
 
-    def lift(self, L: Any) -> Any:
+    def lift(self, L: Array) -> Array:
         return self.values[:, None] * L
 
-    def lower(self, F: Any) -> Any:
+    def lower(self, F: Array) -> Array:
         return F / self.values[:, None]
 
 
@@ -118,14 +125,14 @@ class Diagonal:
 class Matrix:
     """Any matrix, and its inverse if known."""
 
-    matrix: Any
-    inverse: Any = None
+    matrix: Array
+    inverse: Array | None = None
     isometric: bool = False
 
-    def lift(self, L: Any) -> Any:
+    def lift(self, L: Array) -> Array:
         return self.matrix @ L
 
-    def lower(self, F: Any) -> Any:
+    def lower(self, F: Array) -> Array:
         if self.inverse is not None:
             return self.inverse @ F
         xp = namespace(self.matrix)
@@ -138,13 +145,13 @@ class WithColumn:
     """The maps of ``span``, and a column orthogonal to theirs."""
 
     span: Coordinates
-    column: Any
+    column: Array
     isometric: bool
 
-    def lift(self, L: Any) -> Any:
+    def lift(self, L: Array) -> Array:
         return self.span.lift(L[:-1]) + self.column * L[-1:]
 
-    def lower(self, F: Any) -> Any:
+    def lower(self, F: Array) -> Array:
         return namespace(F).concat([self.span.lower(F), self.column.T @ F])
 
 
@@ -154,20 +161,22 @@ Map = Orthonormal | Diagonal | Matrix | WithColumn
 class CentredColumns:
     """X_c', the centred rows of a sparse X as columns; with ``transposed``, X_c."""
 
-    def __init__(self, matrix: Any, means: Any, transposed: bool = False):
-        self.matrix, self.means, self.transposed = matrix, means, transposed
+    def __init__(self, matrix: Any, means: np.ndarray, transposed: bool = False):
+        self.matrix = matrix
+        self.means = means
+        self.transposed = transposed
 
     @property
     def T(self) -> "CentredColumns":
         return CentredColumns(self.matrix, self.means, not self.transposed)
 
-    def __matmul__(self, L):
+    def __matmul__(self, L: Array) -> Array:
         if self.transposed:
             return self.matrix @ L - self.means @ L
         return self.matrix.T @ L - self.means[:, None] * L.sum(0)
 
 
-def in_span(X: Any, *, at_most: float = WORTHWHILE) -> Coordinates:
+def in_span(X: Points, *, at_most: float = WORTHWHILE) -> Coordinates:
     """Coordinates of X in an orthonormal basis of the span of its centred rows, in float64.
 
     Only directions with singular values at the rounding level of float64 are left out. With n > D
@@ -178,29 +187,30 @@ def in_span(X: Any, *, at_most: float = WORTHWHILE) -> Coordinates:
     with blas_threads_for(float(n) * D * min(n, D)):
         if isinstance(X, SparseRows):
             span = _sparse_span(X)
-        elif _too_high(X, at_most)[0]:
+        elif _rank_is_above(X, _most_worthwhile(X, at_most)):
             return Coordinates(X)
         else:
             span = centred_in_span(X - X.mean(0, dtype=namespace(X).float64), at_most=at_most)
-    return span if span.maps else Coordinates(X)
+    if not span.maps:
+        return Coordinates(X)  # as they are, in their own precision
+    return span
 
 
-def centred_in_span(Z: Any, *, at_most: float = WORTHWHILE) -> Coordinates:
+def centred_in_span(Z: Points, *, at_most: float = WORTHWHILE) -> Coordinates:
     """`in_span` of centred rows in float64, which may be overwritten, or of sparse ones."""
     if isinstance(Z, SparseRows):
         return _sparse_span(Z)
-    xp, (n, D) = namespace(Z), Z.shape
+    n, D = Z.shape
     if n <= D:
-        economic = {"mode": "economic", "overwrite_a": True, "check_finite": False}
-        basis, R = xp.linalg.qr(Z.T) if is_torch(Z) else scipy.linalg.qr(Z.T, **economic)
-        left, singular, right = xp.linalg.svd(R)  # Z = R'Q' = V s (Q U)'
-        r = _rank(singular)
-        return Coordinates(right[:r].T * singular[:r], (Orthonormal((basis, left[:, :r])),))
-    too_high, most = _too_high(Z, at_most)
-    if too_high:
+        return _span_of_few(Z)
+    xp = namespace(Z)
+    most = _most_worthwhile(Z, at_most)
+    if _rank_is_above(Z, most):
         return Coordinates(Z)
     R = xp.linalg.qr(Z, mode="r")
-    _, singular, right = xp.linalg.svd(R[1] if is_torch(Z) else R)
+    if is_torch(Z):
+        R = R[1]
+    _, singular, right = xp.linalg.svd(R)
     r = _rank(singular)
     if r > most:
         return Coordinates(Z)
@@ -208,34 +218,56 @@ def centred_in_span(Z: Any, *, at_most: float = WORTHWHILE) -> Coordinates:
     return Coordinates(Z @ basis, (Orthonormal((basis,)),))
 
 
-def _sparse_span(X):
+def _span_of_few(Z: Array) -> Coordinates:
+    """Return the coordinates of at most as many rows as features: Z = R'Q' = V s (Q U)'."""
+    xp = namespace(Z)
+    if is_torch(Z):
+        basis, R = xp.linalg.qr(Z.T)
+    else:
+        basis, R = scipy.linalg.qr(Z.T, mode="economic", overwrite_a=True, check_finite=False)
+    left, singular, right = xp.linalg.svd(R)
+    r = _rank(singular)
+    return Coordinates(right[:r].T * singular[:r], (Orthonormal((basis, left[:, :r])),))
+
+
+def _sparse_span(X: SparseRows) -> Coordinates:
     n, D = X.shape
     if n > D:
         return Coordinates(X)
-    X = float64(X.centred())
-    gram = X.gram()
+    centred = X.centred().astype(np.dtype(np.float64))
+    gram = centred.gram()
     gram -= gram.mean(0)
     gram -= gram.mean(1)[:, None]
     values, vectors = eigh(gram)
     r = _rank(values)
     root = np.maximum(values[:r], np.finfo(float).tiny) ** 0.5
-    basis = CentredColumns(X.matrix, X.means()), vectors[:, :r] / root
-    return Coordinates(vectors[:, :r] * root, (Orthonormal(basis, isometric=False),))
+    factors = (CentredColumns(centred.matrix, centred.means()), vectors[:, :r] / root)
+    return Coordinates(vectors[:, :r] * root, (Orthonormal(factors, isometric=False),))
 
 
-def _too_high(X, at_most):
-    """Whether a Gram matrix proves a rank above the largest worth mapping, and that rank."""
+def _most_worthwhile(X: Array, at_most: float) -> int:
+    """Return the largest rank that is worth mapping."""
     n, D = X.shape
     if n <= D:
-        return False, n
-    most = min(D - 1, int(at_most * D))
-    few = max(1, 2 * n // (3 * D))  # 3/2 D rows usually prove full rank
-    return _least_rank(X[::few]) > most or (few > 1 and _least_rank(X) > most), most
+        return n
+    return min(D - 1, int(at_most * D))
 
 
-def _least_rank(X):
-    """A lower bound on the rank of the centred rows: directions below 1e-8 are not seen."""
-    xp, mean = namespace(X), X.mean(0, dtype=namespace(X).float64)
+def _rank_is_above(X: Array, most: int) -> bool:
+    """Return whether a Gram matrix proves a rank above ``most``."""
+    n, D = X.shape
+    if n <= D:
+        return False
+    step = max(1, 2 * n // (3 * D))  # 3/2 D rows usually prove full rank
+    if _least_rank(X[::step]) > most:
+        return True
+    return step > 1 and _least_rank(X) > most
+
+
+def _least_rank(X: Array) -> int:
+    """Return a lower bound on the rank of the centred rows: directions below 1e-8 are not seen."""
+    xp = namespace(X)
+    mean = X.mean(0, dtype=xp.float64)
     gram = zeros((X.shape[1], X.shape[1]), mean)
     for part in slices(*X.shape):
         rows = X[part] - mean
@@ -250,7 +282,7 @@ def _least_rank(X):
     return int((xp.linalg.eigvalsh(gram) > floor).sum())
 
 
-def _rank(singular):
+def _rank(singular: Array) -> int:
     """Singular values, descending, above rounding; at least one."""
     eps = namespace(singular).finfo(singular.dtype).eps
     return max(1, int((singular > len(singular) * eps * singular[0]).sum()))

@@ -1,16 +1,17 @@
 """Coordinates in which the scatter of the similar pairs is the identity (Ying & Li 2012)."""
 
-from typing import Any
-
-from ...core.arrays import float64, identity, namespace, to_index
+from ...core.arrays import Array, float64, identity, namespace, to_index
 from ...core.sparse_rows import SparseRows
+from .base import Points
 from .difference import from_pairs
 from .span import Coordinates, Diagonal, Matrix, centred_in_span
 
 SMALLEST_SPREAD = 1e-290  # of a column that varies: squares below it have few digits
 
 
-def whiten(X: Any, similar_pairs: Any, ridge: float, weights: Any = None) -> Coordinates:
+def whiten(
+    X: Points, similar_pairs: Array, ridge: float, weights: Array | None = None
+) -> Coordinates:
     """X in coordinates where the scatter of the similar pairs is the identity, in float64.
 
     The scatter is X_S = sum of w d d' over the pairs, plus a ridge. With features divided by the
@@ -25,31 +26,39 @@ def whiten(X: Any, similar_pairs: Any, ridge: float, weights: Any = None) -> Coo
         divided /= scale
     span = centred_in_span(divided)
     T = whitening(scatter(span.points, similar_pairs, weights))
-    points, sparse = span.points, isinstance(span.points, SparseRows)
-    points = SparseRows(points.matrix, T.matrix) if sparse else points @ T.matrix
+    if isinstance(span.points, SparseRows):
+        points = SparseRows(span.points.matrix, T.matrix)
+    else:
+        points = span.points @ T.matrix
     return Coordinates(points, (Diagonal(1 / scale), *span.maps, T))
 
 
-def whitening(scatter: Any) -> Matrix:
+def whitening(scatter: Array) -> Matrix:
     """The map to coordinates in which this scatter plus the identity is the identity."""
-    xp, one = namespace(scatter), identity(len(scatter), scatter)
+    xp = namespace(scatter)
+    one = identity(len(scatter), scatter)
     R = xp.linalg.cholesky(scatter + one)
     return Matrix(xp.linalg.solve(R.T, one), R.T)
 
 
-def scatter(X: Any, pairs: Any, weights: Any = None) -> Any:
+def scatter(X: Points, pairs: Array, weights: Array | None = None) -> Array:
     """sum of w d d' over the pairs."""
     operator = from_pairs(X, pairs)
-    ones = operator.empty_constraint_vector() + 1
-    return operator.adjoint(ones if weights is None else operator.constraint_vector(weights))
+    if weights is None:
+        w = operator.empty_constraint_vector() + 1
+    else:
+        w = operator.constraint_vector(weights)
+    return operator.adjoint(w)
 
 
-def amount(pairs: Any, weights: Any) -> float:
+def amount(pairs: Array, weights: Array | None) -> float:
     """The total weight of the pairs."""
-    return len(pairs) if weights is None else float(float64(weights).sum())
+    if weights is None:
+        return len(pairs)
+    return float(float64(weights).sum())
 
 
-def ridge_diagonal(X: Any, n_pairs: float, ridge: float) -> Any:
+def ridge_diagonal(X: Points, n_pairs: float, ridge: float) -> Array:
     """``ridge`` times the expected diagonal of the scatter of ``n_pairs`` pairs of random rows."""
     xp = namespace(X)
     if isinstance(X, SparseRows):
@@ -66,13 +75,15 @@ def ridge_diagonal(X: Any, n_pairs: float, ridge: float) -> Any:
     return ridge_of_spread(spread, n_pairs, ridge)
 
 
-def ridge_of_spread(spread: Any, n_pairs: float, ridge: float) -> Any:
+def ridge_of_spread(spread: Array, n_pairs: float, ridge: float) -> Array:
     """`ridge_diagonal`, given the variances of the features."""
     xp = namespace(spread)
     return 2 * ridge * n_pairs * xp.where(spread > 0, spread, xp.ones_like(spread))
 
 
-def similar_scatter(X: Any, similar_pairs: Any, ridge: float, weights: Any = None) -> Any:
+def similar_scatter(
+    X: Points, similar_pairs: Array, ridge: float, weights: Array | None = None
+) -> Array:
     """X_S with its ridge, D x D, in float64."""
     diagonal = ridge_diagonal(X, amount(similar_pairs, weights), ridge)
     return scatter(float64(X), similar_pairs, weights) + namespace(X).diag(diagonal)

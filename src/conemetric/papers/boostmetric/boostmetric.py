@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from ...blocks.constraints import Constraints
+from ...constraints.constraints import Constraints
 from ...constraints.in_memory import ConstraintsInMemory, triplets_from_neighbours
 from ...core import spectral
 from ...core.arrays import float64, like, to_numpy

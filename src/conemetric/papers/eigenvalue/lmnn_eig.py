@@ -5,7 +5,7 @@ from functools import partial
 from numbers import Real
 from typing import Self
 
-from ...blocks.constraints import Constraints
+from ...constraints.constraints import Constraints
 from ...core.arrays import like, namespace, zeros
 from ...core.sklearn_private import Interval
 from ...engine.operators import from_triplets

@@ -4,7 +4,7 @@ from dataclasses import KW_ONLY, dataclass
 from numbers import Real
 from typing import Any, NamedTuple, Self
 
-from ...blocks.constraints import Constraints
+from ...constraints.constraints import Constraints
 from ...constraints.in_memory import find_rows
 from ...core import spectral
 from ...core.arrays import float64, like, namespace

@@ -13,7 +13,7 @@ from sklearn.decomposition import PCA
 from sklearn.utils import check_array, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from ...blocks.constraints import Constraints
+from ...constraints.constraints import Constraints
 from ...core import spectral
 from ...core.arrays import Array, like, namespace, take, to_numpy, zeros
 from ...core.sklearn_private import Interval, StrOptions

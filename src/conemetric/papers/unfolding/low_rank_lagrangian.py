@@ -25,7 +25,8 @@ import numpy as np
 
 from ...core.arrays import Array, is_torch, like, to_numpy, zeros
 from ...engine.certificate import relative_gap
-from ...engine.dual_quasi_newton import MAX_TRIALS, two_loop
+from ...engine.curvature_memory import two_loop
+from ...engine.dual_quasi_newton import MAX_TRIALS
 from ...engine.program import Evaluation
 from ...engine.solver import Iterate, Solver, Steps
 from .program import UnfoldingProgram
