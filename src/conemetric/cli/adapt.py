@@ -9,6 +9,7 @@ import typer
 from rich.markup import escape
 
 from ..core.progress import emit
+from ..ranking.engines import ENGINES
 from .files import as_rows, output_folder, write_csv, write_query
 from .invocation import progress_bar, state
 from .options import Adapting, CollectionFiles, Command, Overwrite, folder_for
@@ -50,6 +51,7 @@ def adapt(given: Adapt) -> None:
     conemetric adapt collection.npz --map queries[/]
     """
     data = given.data
+    _refuse_unused(given)
     for place in (data, given.queries, given.documents, given.relevance, *(given.scores or ())):
         if place is not None and not Path(place).is_dir():
             check_file(place)
@@ -62,6 +64,7 @@ def adapt(given: Adapt) -> None:
 
     with progress_bar("reading"):
         collection, notes = read_collection(data, given)
+        _refuse_share(given, collection)
         adapting.check_options(given)
         scores, more = read_scores(collection, given, given.target)
         found = adapting.adapt(replace(collection, scores=scores), given)
@@ -72,6 +75,42 @@ def adapt(given: Adapt) -> None:
         write_retrieval_report(out / FILES["report"], found, name=name, snippet=code)
         write_csv(out / FILES["table"], query_rows(found))
     _answer(found, name, files, out)
+
+
+def _refuse_unused(given):
+    """Refuse options about scores that there are none of, rather than ignore them."""
+    if not (given.lexical or given.scores):
+        if given.target in ENGINES:
+            raise ValueError(
+                f"--target {given.target} ranks by a sum of scores, and without --lexical or --scores "
+                "FILE there is only the embedding, with no query to write; give one of them, or leave "
+                "--target out."
+            )
+        if given.normalization != Adapt.normalization:
+            raise ValueError(
+                f"--normalization {given.normalization} scales other scores, and there are none; give "
+                "--lexical or --scores FILE, or leave it out."
+            )
+    if given.server is not None and not (given.lexical and given.target == "pgvector"):
+        raise ValueError(
+            f"--server {given.server} scores words for pgvector; give --lexical and --target pgvector "
+            "too, or leave it out."
+        )
+    # the query of pgvector names a language whichever scores it adds up
+    if given.language != Adapt.language and not (given.lexical or given.target == "pgvector"):
+        raise ValueError(
+            f"--language {given.language} is that of the texts which --lexical scores; give --lexical "
+            "too, or leave it out."
+        )
+
+
+def _refuse_share(given, collection):
+    """Refuse a share of queries to hold out where the collection names those queries."""
+    if collection.test is not None and given.test_size != Adapt.test_size:
+        raise ValueError(
+            f"--test-size {given.test_size:g} is a share to draw, and the collection says itself which "
+            "queries are held out; leave it out."
+        )
 
 
 def _name(data, relevance):

@@ -46,6 +46,7 @@ def compare(given: Compare) -> None:
     studies = []
     with progress_bar("reading"):
         table, task, name = load_task(given.data, given)
+        given.check_for(task)
         chosen = [find(choice, task.kind) for choice in given.methods or ()]
         methods = chosen or methods_for(task.kind)
         files = {method.name: f"{method.name}.safetensors" for method in methods}

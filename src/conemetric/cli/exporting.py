@@ -18,6 +18,7 @@ from .wording import plural
 
 FORMATS = ("faiss", "onnx", "sentence-transformers", "sql")
 SYSTEMS = (*ENGINES, "json")  # of weights, as `export.hybrid.SYSTEMS`
+DIALECT = "pgvector"  # of SQL, where none is chosen
 METRIC = "Metric file, or the fusion.json that adapt wrote."
 TO = f"One of {', '.join(FORMATS)}; for weights one of {', '.join(SYSTEMS)}."
 OUT = "File to write; for sentence-transformers, the folder of a saved model to add to."
@@ -30,7 +31,7 @@ class Export(Command):
     metric: Annotated[Path, typer.Argument(metavar="METRIC", help=METRIC)]
     to: Annotated[str, option("FORMAT", TO)]
     out: Annotated[Path, option("PLACE", OUT)]
-    dialect: Annotated[str, option("NAME", "For --to sql: pgvector or duckdb.")] = "pgvector"
+    dialect: Annotated[str, option("NAME", "For --to sql: pgvector or duckdb.")] = DIALECT
     overwrite: Overwrite = False
 
 
@@ -47,6 +48,11 @@ def export(given: Export) -> None:
     metric, to, out = given.metric, given.to, given.out
     weights = metric.suffix == ".json"
     check_file(metric, "" if weights else "metric")
+    if to != "sql" and given.dialect != DIALECT:
+        raise ValueError(
+            f"--dialect {given.dialect} is a dialect of SQL, and --to {to} writes none of it; use --to sql, "
+            "or leave --dialect out."
+        )
     if not weights and to not in (*FORMATS, *SYSTEMS):
         known = ", ".join(dict.fromkeys((*FORMATS, *SYSTEMS)))
         raise ValueError(f"--to '{to}' is not known; use one of {known}.")

@@ -89,6 +89,8 @@ def learn(given: Learn) -> None:
                 table, task, name = load_partitions(data, given, given)
             else:
                 table, task, name = load_task(data, given)
+            _refuse_gap(given, task.kind)
+            given.check_for(task)
             study = run_study(
                 task,
                 given,
@@ -114,6 +116,18 @@ def learn(given: Learn) -> None:
             state.say(f"[yellow]interrupted[/] the {kept[-1]} is in '{place}'.")
         raise typer.Exit(130) from None
     _answer(study, table, name, given, out, files)
+
+
+def _refuse_gap(given, kind):
+    """Refuse a gap to stop at for `AutoMetric`, which tries several methods to gaps of its own."""
+    from ..studies.methods import methods_for
+
+    method = given.method or methods_for(kind)[0].name
+    if method == "auto" and given.is_chosen("tol"):
+        raise ValueError(
+            f"--tol {given.tol:g} is the gap that one method stops at, and --method auto tries several; "
+            "name a --method, or leave --tol out."
+        )
 
 
 def _write(study, table, out):

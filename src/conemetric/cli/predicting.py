@@ -66,6 +66,11 @@ def predict(given: Predict) -> None:
     """
     alpha, out = given.alpha, given.out
     path, notes = _decision_file(given.decision)
+    if given.explain is Explained.TARGETS and given.explained == 0:
+        raise ValueError(
+            "--explain targets says how deciding rows are chosen, and --rows 0 lists none; leave one of "
+            "them out."
+        )
     check_data(given.data)
     check_free([out] if out is not None else [], given.overwrite)
 

@@ -88,8 +88,11 @@ def neighbors(given: Neighbors) -> None:
     from .reading.tables import read_table
 
     learned = LearnedMetric.from_estimator(load_metric(given.metric))
-    queries = read_table(data, given, learned)
-    searched = queries if against is None else read_table(against, given, learned)
+    if against is None:
+        queries = searched = read_table(data, given, learned)
+    else:
+        queries = read_table(data, _reading_of(data, against, given), learned)
+        searched = read_table(against, _reading_of(against, data, given), learned)
     findable = len(searched.X) - (against is None)
     if k > findable:
         raise ValueError(f"-k {k} exceeds the {plural(findable, 'row')} that can be found.")
@@ -113,6 +116,19 @@ def neighbors(given: Neighbors) -> None:
         frame.write_csv(temporary)
     values = {"rows": len(names), "neighbors": k}
     state.wrote(out, values, f"{plural(k, 'neighbour')} of {plural(len(names), 'row')}", notes)
+
+
+def _reading_of(path, other, given):
+    """The options for one of two files: those about CSV files are not for it if only the other is CSV."""
+    if _is_csv(other) and not _is_csv(path):
+        return given.without_dialect()
+    return given
+
+
+def _is_csv(path):
+    from .reading.csv_files import is_text
+
+    return is_text(Path(path.stem) if path.suffix.lower() == ".gz" else path)
 
 
 def _show_neighbours(frame, k, notes):

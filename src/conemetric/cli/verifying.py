@@ -31,6 +31,9 @@ PROMISE = (
 )
 
 
+CONFIDENCE = 0.95
+
+
 @dataclass(frozen=True, kw_only=True)
 class Verify(Command, Dialect):
     """Options of `verify`."""
@@ -44,7 +47,9 @@ class Verify(Command, Dialect):
     overwrite: Overwrite = False
     seed: Seed = 0
     max_false_alarms: Annotated[float | None, option("RATE", PROMISE)] = None
-    confidence: Annotated[float, option("SHARE", "Probability that the promise holds.")] = 0.95
+    confidence: Annotated[float, option("SHARE", "Probability that the promise holds.")] = (
+        CONFIDENCE
+    )
 
 
 def verify(given: Verify) -> None:
@@ -56,6 +61,11 @@ def verify(given: Verify) -> None:
     """
     pairs, folds, out = given.file, given.folds, given.out
     max_false_alarms, confidence = given.max_false_alarms, given.confidence
+    if max_false_alarms is None and confidence != CONFIDENCE:
+        raise ValueError(
+            f"--confidence {confidence:g} is that of a promise, and none is made; give "
+            "--max-false-alarms RATE too, or leave it out."
+        )
     check_file(given.metric, "metric")
     for path in (pairs, given.data):
         check_file(path)

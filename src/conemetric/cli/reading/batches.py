@@ -15,7 +15,18 @@ from ...core.wording import plural
 from ...storage import LearnedMetric, atomic_path
 from .intake import check_width, is_vector, learned_names, rows_as_learned
 from .reading import Reading
-from .tables import ARRAYS, TABLES, check_numbers, ending_of, load_arrays, readable, scan, unzipped
+from .tables import (
+    ARRAYS,
+    TABLES,
+    check_numbers,
+    ending_of,
+    load_arrays,
+    readable,
+    refuse_dropping,
+    refuse_options_of_csv,
+    scan,
+    unzipped,
+)
 
 BATCH = 1 << 22  # numbers in a batch: 32 MB in double precision
 
@@ -51,8 +62,11 @@ def embedded_batches(
 def _batches(path, metric, reading, notes):
     """Features and carried-over columns of some rows at a time."""
     path = unzipped(path)
+    if metric.encoder is not None:
+        refuse_dropping(reading)
     size = max(1, BATCH // metric.n_features_in_)
     if ending_of(path, TABLES + ARRAYS) in ARRAYS:
+        refuse_options_of_csv(path, reading)
         X = load_arrays(path)["X"]
         check_numbers(path, X)
         check_width(path, X.shape[1], (metric.encoder or metric).n_features_in_)

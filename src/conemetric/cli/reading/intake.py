@@ -92,6 +92,19 @@ def check_columns(path: str | Path, schema: pl.Schema, reading: Reading) -> None
             hint = f"did you mean '{close[0]}'?" if close else columns
             begins = first_lines(path, reading)
             raise ValueError(f"--{option}: '{path}' has no column '{name}'; {hint}{begins}")
+    _check_roles(named)
+
+
+def _check_roles(named):
+    """Refuse --words or --numbers for a column that another option keeps from being read so."""
+    option_of: dict[str, str] = {}
+    for option, name in named:
+        other = option_of.setdefault(name, option)
+        if name is not None and other != option and option in ("words", "numbers"):
+            raise ValueError(
+                f"--{other} and --{option} both name the column '{name}', which can be only one of "
+                "them; leave one out."
+            )
 
 
 # ---- columns to learn from

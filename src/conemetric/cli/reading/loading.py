@@ -13,11 +13,13 @@ from ...studies.constrained import Paired, Ranked
 from ...studies.giveaway import find_giveaway
 from ...studies.supervision import Labelled, Measured, Task
 from .intake import Learned, Table, row_numbers
-from .reading import Reading, argument, check_file
+from .reading import DIALECT, OPTION_NAMES, Reading, argument, as_given, check_file
 from .tables import read_frame, read_table
 
 # different whole numbers among the labels; fewer are hardly a quantity, and nothing is said
 MIN_VALUES_OF_A_QUANTITY = 5
+# fields of `Reading` that bundled data sets, which have labels and names of columns, leave no use for
+ABOUT_FILES = ("label", "labels", "id_column", "ignore", "words", "numbers", *DIALECT, "missing")
 SAME = {
     **dict.fromkeys(["1", "1.0", "true", "yes", "same"], True),
     **dict.fromkeys(["0", "0.0", "-1", "false", "no", "different"], False),
@@ -37,11 +39,24 @@ def load_rows(
             raise ValueError(
                 f"--groups names a column of a file; the data set '{name}' has no groups."
             )
+        _refuse_options_of_files(name, reading)
         bunch = load_bundled(name)
         classes = bunch.target_names.astype(str)[bunch.target]
         return Table(np.ascontiguousarray(bunch.data), list(bunch.feature_names), classes), name
     path = check_file(data)
     return read_table(path, reading, learned), path.stem
+
+
+def _refuse_options_of_files(name, reading):
+    """Refuse what only a file has use for: most likely the file was forgotten."""
+    for field in ABOUT_FILES:
+        value = getattr(reading, field)
+        if value is not None:
+            option = as_given(OPTION_NAMES.get(field, field), value)
+            raise ValueError(
+                f"{option} is about a file, and the data are the bundled data set '{name}'; name the "
+                "file, or leave the option out."
+            )
 
 
 def load_task(data: str | None, reading: Reading) -> tuple[Table, Task, str]:

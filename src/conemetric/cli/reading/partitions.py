@@ -21,7 +21,7 @@ from ...tables.spelling import Spelling
 from . import intake
 from .columns import typed_column
 from .loading import giveaway_in_words
-from .reading import DIALECT, Reading
+from .reading import DIALECT, OPTION_NAMES, Reading
 
 FIRST_ROWS = 100_000  # of the first file, read to choose the columns
 # of a partition's numbers: 64 MB, so that there are few and a worker can hold several
@@ -91,8 +91,8 @@ def load_partitions(
 ) -> tuple[Partitions, Partitioned, str]:
     """The partitions, the task they make, and a name for it; refuses options that need one file."""
     for name in ONE_FILE:
-        if getattr(given, name) != getattr(type(given), name):
-            option = {"id_column": "id"}.get(name, name).replace("_", "-")
+        if given.is_chosen(name):
+            option = OPTION_NAMES.get(name, name).replace("_", "-")
             raise ValueError(
                 f"--{option} cannot be used with many files; leave it out, or give one file without "
                 "--workers and --scheduler."

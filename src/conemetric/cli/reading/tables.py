@@ -15,11 +15,12 @@ import polars as pl
 
 from ...core.wording import plural
 from ...storage import LearnedMetric
+from ...tables import TableEncoder
 from . import intake
 from .csv_files import explain, is_text, scan_text
 from .dialects import decoded
 from .intake import Learned, Table
-from .reading import Reading, check_file
+from .reading import DIALECT, Reading, as_given, check_file
 
 TABLES = (".csv", ".tsv", ".parquet", ".pq")
 ARRAYS = (".npy", ".npz")
@@ -33,6 +34,8 @@ def read_table(path: str | Path, reading: Reading, learned: Learned | None = Non
     path = unzipped(check_file(path))
     if isinstance(learned, LearnedMetric) and learned.encoder is not None:
         learned = learned.encoder
+    if isinstance(learned, TableEncoder):
+        refuse_dropping(reading)
     read = _read_array if ending_of(path, TABLES + ARRAYS) in ARRAYS else _read_frame
     table = read(path, reading, learned)
     if reading.labels is not None:
@@ -42,6 +45,15 @@ def read_table(path: str | Path, reading: Reading, learned: Learned | None = Non
     if learned is None:
         return intake.with_labels_only(table, reading.label)
     return without_missing(table, path, reading) if isinstance(learned, LearnedMetric) else table
+
+
+def refuse_dropping(reading: Reading) -> None:
+    """Refuse to leave out rows with gaps where what was learned takes gaps as they are."""
+    if reading.drop_missing:
+        raise ValueError(
+            "--drop-missing leaves out rows with missing values, and what was learned reads them as in "
+            "training; leave the option out, or such rows out of the file."
+        )
 
 
 def unzipped(path: Path) -> Path:
@@ -98,7 +110,7 @@ def scan(
     that are ``wanted`` the header of a CSV file is found.
     """
     if not is_text(path):
-        _refuse_marker(path, reading)
+        refuse_options_of_csv(path, reading)
     with readable(path, reading):
         if is_text(path):
             frame = scan_text(path, reading, notes, wanted)
@@ -111,11 +123,19 @@ def scan(
     return frame
 
 
-def _refuse_marker(path, reading):
+def refuse_options_of_csv(path: Path, reading: Reading) -> None:
+    """Refuse what says how a CSV file is written, where the file is of another kind."""
     if reading.missing:
         raise ValueError(
             f"--missing names an entry of a CSV file; '{path}' is none: leave values out there (null, NaN)."
         )
+    for name in DIALECT:
+        value = getattr(reading, name)
+        if value is not None:
+            raise ValueError(
+                f"{as_given(name, value)} says how a CSV file is written; '{path}' is none: leave the "
+                "option out."
+            )
 
 
 @contextmanager
@@ -141,9 +161,16 @@ def read_frame(path: Path, notes: list[str]) -> pl.DataFrame:
 
 
 def _read_array(path, reading, learned):
-    _refuse_marker(path, reading)
+    refuse_options_of_csv(path, reading)
     if reading.id_column is not None:
         raise ValueError(f"--id names a column of a CSV or Parquet file; '{path}' has none.")
+    for option in ("ignore", "words", "numbers"):
+        value = getattr(reading, option)
+        if value:
+            raise ValueError(
+                f"{as_given(option, value)} names a column of a CSV or Parquet file; '{path}' has none: "
+                "leave the option out."
+            )
     if reading.label is not None and path.suffix.lower() == ".npy":
         raise ValueError(
             f"--label names a column, but '{path}' has none; give the labels with --labels FILE."
