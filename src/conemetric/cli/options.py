@@ -68,7 +68,8 @@ def as_command(function: Callable[[Any], None]) -> Callable[..., None]:
 
     @wraps(function)
     def call(**options):
-        state.json, state.debug = options["json"], options["debug"]
+        state.json = options["json"]
+        state.debug = options["debug"]
         return function(kind(**options))
 
     call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]

@@ -70,7 +70,9 @@ def load_task(data: str | None, reading: Reading) -> tuple[Table, Task, str]:
         indices, _ = _read_constraints(check_file(reading.triplets), 3, table)
         return table, Ranked(table.X, indices, **known), name
     if table.labels is None:
-        columns = f" (the columns are {listed(table.names)})" if table.names else ""
+        columns = ""
+        if table.names:
+            columns = f" (the columns are {listed(table.names)})"
         raise ValueError(
             "no labels, pairs or triplets given: use --label COLUMN, or --labels, --pairs or "
             f"--triplets FILE{columns}."
@@ -78,8 +80,11 @@ def load_task(data: str | None, reading: Reading) -> tuple[Table, Task, str]:
     if reading.target == "auto":
         table.notes.extend(_choice_of_task(table.labels))
     quantity = is_continuous(table.labels, reading.target)
-    labels = table.labels.astype(float) if quantity else table.labels
-    kind = Measured if quantity else Labelled
+    labels = table.labels
+    kind: type[Labelled] = Labelled
+    if quantity:
+        labels = labels.astype(float)
+        kind = Measured
     task = kind(
         table.X,
         labels,
@@ -96,7 +101,9 @@ def giveaway_in_words(
     X: Any, names: list[str] | None, labels: np.ndarray, label: str | None, quantity: bool
 ) -> str:
     """A sentence about columns that give the label away; empty if there are none."""
-    found = None if names is None else find_giveaway(X, names, labels, quantity)
+    if names is None:
+        return ""
+    found = find_giveaway(X, names, labels, quantity)
     if found is None:
         return ""
     options = " ".join(f"--ignore {argument(name)}" for name in found.columns)
@@ -146,10 +153,13 @@ def read_pairs(path: Path, table: Table) -> tuple[np.ndarray, np.ndarray]:
         )
     similar = same.to_numpy()
     pairs = np.sort(rows, axis=1)
-    alike, unlike = ({*map(tuple, pairs[which].tolist())} for which in (similar, ~similar))
-    if alike & unlike:
-        both = plural(len(alike & unlike), "pair")
-        table.notes.append(f"{both} in '{path.name}' marked both same and different.")
+    alike = set(map(tuple, pairs[similar].tolist()))
+    unlike = set(map(tuple, pairs[~similar].tolist()))
+    both = alike & unlike
+    if both:
+        table.notes.append(
+            f"{plural(len(both), 'pair')} in '{path.name}' marked both same and different."
+        )
     return rows, similar
 
 
