@@ -28,7 +28,7 @@ def assert_refused(result, *words):
 @pytest.fixture
 def metric(tmp_path):
     path = tmp_path / "metric.safetensors"
-    learned = FrobMetric(max_iter=2).fit(StandardScaler().fit_transform(X), y)
+    learned = FrobMetric(tol=0.1).fit(StandardScaler().fit_transform(X), y)
     save_metric(path, learned, feature_names=[f"f{i}" for i in range(13)])
     return path
 
@@ -192,7 +192,7 @@ def test_rows_with_gaps_that_a_decision_reads(run, csv, frame, tmp_path):
     table = frame.select(pl.col("^f.*$"))
     gaps = table.with_columns(f1=pl.when(pl.int_range(178) % 7 > 0).then("f1"))
     path = tmp_path / "decision.safetensors"
-    decision = MetricClassifier(FrobMetric(max_iter=2), categorical_features=[]).fit(gaps, y)
+    decision = MetricClassifier(FrobMetric(tol=0.1), categorical_features=[]).fit(gaps, y)
     assert isinstance(decision.encoder_, TableEncoder)
     save_decision(path, decision)
     result = run("predict", csv, "--decision", path, "--drop-missing")

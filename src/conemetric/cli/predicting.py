@@ -64,12 +64,12 @@ def predict(given: Predict) -> None:
     [dim]conemetric predict new.csv                      by what learn wrote last
     conemetric predict new.csv --decision conemetric-out/decision.safetensors --out predicted.csv[/]
     """
-    path, notes = _decision_file(given.decision)
     if given.explain is Explained.TARGETS and given.explained == 0:
         raise ValueError(
             "--explain targets says how deciding rows are chosen, and --rows 0 lists none; leave one of "
             "them out."
         )
+    path, notes = _decision_file(given.decision)
     check_data(given.data)
     if given.out is not None:
         check_free([given.out], given.overwrite)
