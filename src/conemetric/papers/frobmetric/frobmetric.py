@@ -168,6 +168,7 @@ class FrobMetric(TripletMetric):
         """Learn from an operator and store everything; return the multipliers."""
         number = operator.xp.finfo(operator.dtype)
         m = operator.n_constraints
+        # each multiplier is at most about C / m
         if not float(number.tiny) < C / m < float(number.max * number.eps):
             raise ValueError(
                 f"C={C:g} over {m} triplets is out of the range of {operator.dtype}: C scales with "

@@ -113,7 +113,7 @@ preprocessor, tol, max_iter, random_state, verbose
             self.Cs_ = ascending("Cs", self.Cs)
         with all_or_nothing():
             self.scores_ = np.array(self._cross_validate(given, y, sample_weight))
-        best = int(self.scores_.mean(axis=0).argmax())
+        best = int(self.scores_.mean(axis=0).argmax())  # of equal ones the smallest C
         self._fit_operator(span, operator, given, self.Cs_[best], None)
         return self
 
@@ -143,6 +143,7 @@ preprocessor, tol, max_iter, random_state, verbose
         cv = check_cv(self.cv, codes, classifier=True)
         if isinstance(self.cv, Integral):
             seed = check_random_state(self.random_state).randint(2**31 - 1)
+            # shuffled: the canonical order sorts rows, and folds of consecutive ones would differ
             cv = type(cv)(cv.n_splits, shuffle=True, random_state=seed)
         return cv.split(np.zeros(len(rows)), codes)
 
@@ -159,7 +160,7 @@ preprocessor, tol, max_iter, random_state, verbose
         path = _path(first, X[train], y[train], None, weights[train], "classes", self.Cs_)
         if self.class_weight is not None:
             weights = weights * class_factors(self._class_weight(y), y, weights)
-        keys = labelled_keys(X[train], y[train])
+        keys = labelled_keys(X[train], y[train])  # by which ties between neighbours are broken
         scores = []
         for metric in path:
             known = metric.transform(X[train])

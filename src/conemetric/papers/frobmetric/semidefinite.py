@@ -124,6 +124,7 @@ def solve_frobenius_sdp(
     _check_shape("equality", equality, [(), (m,)], f"one value, or one for {each}")
     _check_shape("start", start, [(m,)], f"one multiplier for {each} in A")
     equality = np.zeros(m, dtype=bool) | _truth(equality)
+    # <C, X> depends on the symmetric part of C alone
     problem = SemidefiniteProgram(operator, (C + C.T) / 2, b, sigma, equality)
     solver = DualQuasiNewton(tol=tol, max_iter=max_iter)
 

@@ -95,7 +95,7 @@ def _column_rounds(fit: _Fit, Z: Any, blocks: Any) -> Iterator[GradientRound]:
         moment, certificate = _gradient_moment(fit, Z * L, by_column=True)
         if blocks is not None:
             moment = blocks @ moment
-        # d f / d z = L d f / d (L z): gradients of the columns from those of the weighted ones
+        # the gradient along a column is its weight times that along the weighted column
         grown = L * moment**0.5
         size = grown.max()
         if float(size) > 0:  # else f is constant
@@ -112,6 +112,7 @@ def _matrix_rounds(fit: _Fit, Z: Any) -> Iterator[GradientRound]:
         L = identity(D, Z)
     while True:
         moment, certificate = _gradient_moment(fit, Z @ L, by_column=False)
+        # a gradient over Z is L times that over Z L, so their outer products are L moment L'
         grown = L @ spectral.factor(moment)
         size = (grown * grown).sum() ** 0.5
         if float(size) > 0:  # else f is constant
@@ -169,9 +170,12 @@ def _signed_products(slopes: Any, a: Any, totals: Any, column: Any) -> Any:
     if not (column[high] < column.max()).any():  # two values: one product without signs
         high = like(high, column)[:, None]
         return high[: len(slopes)] * totals - slopes @ (high * a)
-    xp, parts = namespace(column), slices(len(slopes), len(column), BLOCK)
-    signs = ((xp.sign(column[rows, None] - column), slopes[rows]) for rows in parts)
-    return xp.concatenate([(sign * part) @ a for sign, part in signs])
+    xp = namespace(column)
+    parts = []
+    for rows in slices(len(slopes), len(column), BLOCK):
+        signs = xp.sign(column[rows, None] - column)
+        parts.append((signs * slopes[rows]) @ a)
+    return xp.concatenate(parts)
 
 
 @dataclass(eq=False, repr=False)
