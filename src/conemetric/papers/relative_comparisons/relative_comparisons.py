@@ -176,7 +176,7 @@ class RelativeComparisons(TripletMetric):
         host.
         """
         kept = w > 0
-        if not w.any():  # one column of zeros, since no array has none
+        if not w.any():  # one column of zeros stands for the zero metric
             kept = np.arange(len(w)) == 0
         self.feature_weights_ = like(w, X)
         if A is None:
