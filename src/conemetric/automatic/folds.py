@@ -292,7 +292,6 @@ class LabelledFolds:
         distances, labels = self._nearest(Z, fold, self.n_neighbors)
         centre = Z[fold.train].mean(axis=0)
         spread = _mean_square(Z[fold.train] - centre) + _mean_square(Z[fold.held_out] - centre)
-        # mostly by what decides the vote; duplicates are at distance 0, hence a little of the rest
         scale = float(np.mean(distances**2)) + SPREAD * spread
         if not scale > 0:
             return None
