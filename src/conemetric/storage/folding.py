@@ -75,7 +75,7 @@ def _map_of(steps: list[Any]) -> dict[str, Any]:
         components, offset = _affine_of_all(steps)
         return {"components": components, "offset": offset, "kernel": None}
     kernel = coordinates._map
-    if len(steps) > 1:  # what is before the kernel goes into its landmarks
+    if len(steps) > 1:
         kernel = kernel.behind(*_affine_of_all(steps[:-1]))
     components, offset = _affine(steps[-1]._of_columns())
     return {"components": components, "offset": offset, "kernel": kernel}
