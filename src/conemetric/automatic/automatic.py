@@ -255,7 +255,7 @@ class AutoMetric(MahalanobisMetric):
         self._check_n_components()
         candidates = self._candidates()
         rows = self._folds(X, y, groups)
-        plain = [rows.judge(np.eye(X.shape[1]), fold) for fold in rows.folds]
+        plain: list[Any] = [rows.judge(np.eye(X.shape[1]), fold) for fold in rows.folds]
         if None in plain:
             raise ValueError(f"all {len(X)} rows of X coincide; give columns that vary.")
         found: dict[str, Any] = {PLAIN: plain}

@@ -106,7 +106,7 @@ class SupervisedMetric(MahalanobisMetric):
         if is_dask(given.X) and self.kernel is not None:
             given = given._replace(X=self._dask_in_coordinates(given.X, width))
         if width is None and given.index is None:
-            found = self._from_labels(given)
+            found: Any = self._from_labels(given)
         else:
             found = self._from_index(given)
         self._n_in_tuple = width
@@ -276,7 +276,7 @@ class SupervisedMetric(MahalanobisMetric):
 
     def _from_classes(self, X: Any, y: Any, neighbors: Any) -> in_memory.ConstraintsInMemory:
         """Constraints of every point with its targets and impostors, given or searched for."""
-        labels = check_labels(y, self.n_targets, LOWER_TARGETS, self._learns_from_quantities)
+        labels: Any = check_labels(y, self.n_targets, LOWER_TARGETS, self._learns_from_quantities)
         n_references = None
         if neighbors is None:
             lists = self._neighbours(X, labels)

@@ -279,7 +279,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             kinds[_name(column, names, "kinds")] = kind
         return kinds
 
-    def _given_categories(self, n_columns: int) -> list[str | int]:
+    def _given_categories(self, n_columns: int) -> list[Any]:
         """Names or positions of the columns whose numbers are declared as categories."""
         given = self.categorical_features
         if given is None or isinstance(given, str):

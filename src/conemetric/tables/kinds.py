@@ -13,7 +13,7 @@ import numpy as np
 
 from ..core.fields import ArrayField, Each, Field, Number, Plain, Text, expect, named_class
 from .categories import BooleanColumn, WordColumn
-from .columns import Column, Family
+from .columns import Column
 from .dates import DATE_FORMATS, DateSpelling, formats_of, seconds_of_word
 from .kind import MISSING, Kind, Known, Settings, Words
 from .numerals import NumberSpelling
@@ -343,7 +343,7 @@ def _std_by_part(variance: np.ndarray, parts: list[list[int]]) -> np.ndarray:
     return np.array(std)
 
 
-def _of_values(summary: Summary, read: Reader, kind: Family) -> Summary:
+def _of_values(summary: Summary, read: Reader, kind: Any) -> Summary:
     """The summary of words as that of the values they stand for; that of others as it is."""
     if summary.family == kind:
         return summary
@@ -362,7 +362,7 @@ def _values(words: Iterable[str | None], read: Reader, name: str, kind: str) -> 
     """The values that words stand for, NaN where they are missing."""
     value_of: dict[str | None, float] = {None: np.nan}
     for word in words:
-        if word not in value_of:
+        if word is not None and word not in value_of:
             value = read(word)
             if value is None:
                 raise _misfit(name, f"{word[:80]!r}, which is not a {kind}")
