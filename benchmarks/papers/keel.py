@@ -7,7 +7,7 @@ has 24 different rows, and every row's nearest row of the other class is equal t
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from scipy.stats import rankdata
@@ -25,11 +25,20 @@ JUDGED_ON = (
     "banana", "hayes-roth", "led7digit", "mammographic", "marketing", "monk-2", "movement_libras",
     "penbased", "ring", "satimage", "spambase", "tae", "texture", "twonorm", "vehicle", "wisconsin",
 )  # fmt: skip
-PLAIN, REFERENCE, JUDGED = "Euclidean", "NCA", "judged on"
-# on the sets it is judged on: at most this ratio of errors, and this ratio of seconds, to NCA
-BAR = "AutoMetric", 0.94, 1.0
+PLAIN, REFERENCE, JUDGED, OURS = "Euclidean", "NCA", "judged on", "AutoMetric"
 NOTABLE = 0.03  # a ratio of errors beyond which a set is won or lost
 COLUMNS = tuple(f"keel_{name}" for name in (*TUNED_ON, *JUDGED_ON))
+
+
+class Bar(NamedTuple):
+    """What `AutoMetric` has to reach on the sets it is judged on."""
+
+    most_error: float  # as a ratio to NCA's
+    most_time: float  # as a ratio to the seconds of ``timed_beside``
+    timed_beside: str
+
+
+BESIDE_NCA = Bar(most_error=0.94, most_time=1.0, timed_beside=REFERENCE)
 
 
 @dataclass(frozen=True)
@@ -37,6 +46,7 @@ class KeelTable(KnnTable):
     """3-NN error on standardised columns, after learning from at most ``most_rows`` rows."""
 
     most_rows: int = 1500
+    bar: Bar = BESIDE_NCA
     references: ClassVar[Sequence[str]] = (PLAIN, REFERENCE)
     ratio_name: ClassVar[str] = "ratio to NCA"
 
@@ -73,21 +83,26 @@ class KeelTable(KnnTable):
         error = {m: np.array([cells[c, m].mean for c in columns]) + 1 for m in methods}
         seconds = {m: mean_seconds(cells, columns, m) for m in methods}
         for method, line in standings(error, self.reference(error), self.ratio_name).items():
-            name, most_error, most_time = BAR
-            bar = {}
-            if (group, method) == (JUDGED, name) and REFERENCE in methods:
-                met = line[self.ratio_name] <= most_error
-                met = met and seconds[name] <= most_time * seconds[REFERENCE]
-                bar = {"bar": f"{most_error} of the error, {most_time} of the time: "}
-                bar["bar"] += "met" if met else "missed"
-            yield {
+            row = {
                 "group": f"{group}, {len(columns)} sets",
                 "method": method,
                 **line,
                 **self.more(error, method),
                 "seconds": seconds[method],
-                **bar,
             }
+            if (group, method) == (JUDGED, OURS) and {REFERENCE, self.bar.timed_beside} <= set(
+                methods
+            ):
+                row["bar"] = self._beside_bar(line[self.ratio_name], seconds)
+            yield row
+
+    def _beside_bar(self, ratio, seconds):
+        """The bar, and whether the ratio of errors and the seconds reach it."""
+        bar = self.bar
+        is_met = ratio <= bar.most_error
+        is_met = is_met and seconds[OURS] <= bar.most_time * seconds[bar.timed_beside]
+        said = f"{bar.most_error} of the error, {bar.most_time} of the time of {bar.timed_beside}"
+        return f"{said}: {'met' if is_met else 'missed'}"
 
 
 def standings(values, reference, ratio_name) -> dict[str, dict[str, Any]]:
@@ -138,4 +153,25 @@ KEEL_AUTO = KeelTable(
     prepare={column: {"standardise": True} for column in COLUMNS},
 )
 
-TABLES = (KEEL_AUTO,)
+LINEAR = "AutoMetric, linear"
+KEEL_KERNELS = KeelTable(
+    name="keel-kernels",
+    duration="minutes",
+    title="Coordinates of a kernel on 33 KEEL sets, at most 1,500 training rows",
+    paper="named as future work by Ying & Li 2012",
+    quantity="3-NN error, %",
+    columns=COLUMNS,
+    methods={
+        PLAIN: Competitor(),
+        REFERENCE: KEEL_AUTO.methods[REFERENCE],
+        LINEAR: ours("AutoMetric", random_state=0),
+        OURS: ours("AutoMetric", kernel="auto", random_state=0),
+    },
+    runs=10,
+    fractions=KEEL_AUTO.fractions,
+    stratified=True,
+    prepare=KEEL_AUTO.prepare,
+    bar=Bar(most_error=0.78, most_time=2.5, timed_beside=LINEAR),
+)
+
+TABLES = (KEEL_AUTO, KEEL_KERNELS)

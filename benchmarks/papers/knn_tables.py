@@ -83,6 +83,7 @@ class KnnTable(Experiment):
             "parameters": outcome.parameters,
             "relative_gap": None if certificate is None else certificate.relative_gap,
             "n_iter": getattr(outcome.metric, "n_iter_", None),
+            "space": getattr(outcome.metric, "space_", None),
         }
 
 

@@ -50,7 +50,7 @@ def test_the_bar_of_the_judged_sets(error, seconds, met):
         )
     ]
     plain, nca, auto = KEEL_AUTO.summary(rows)
-    assert auto["bar"] == f"0.94 of the error, 1.0 of the time: {met}"
+    assert auto["bar"] == f"0.94 of the error, 1.0 of the time of NCA: {met}"
     assert "bar" not in plain and "bar" not in nca
 
 
