@@ -98,6 +98,8 @@ def _load(given, many) -> tuple[Any, Any, str]:
     from .reading.loading import load_task
     from .reading.partitions import load_partitions
 
+    table: Any
+    task: Any
     if many:
         table, task, name = load_partitions(given.data, given, given)
     else:

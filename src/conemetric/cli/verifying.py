@@ -146,7 +146,7 @@ def _result(score, curve, same):
     """What a distance achieves, as JSON values."""
     from ..evaluation.verification import best_threshold
 
-    threshold: float | None = -float(best_threshold(score, same)[0])
+    threshold: Any = -float(best_threshold(score, same)[0])
     # where calling all pairs the same, or none, is best, no distance separates the two, and JSON has
     # no infinity
     if not math.isfinite(threshold):

@@ -203,8 +203,8 @@ class Choice:
         n = len(self.data.queries)
         if len(self.held_out) < n:
             return
-        for split in range(1, min(MOST_SPLITS, -(-REPEATED_QUERIES // n))):
-            self._splits.append(replace(self, seed=self.seed + split))
+        for number in range(1, min(MOST_SPLITS, -(-REPEATED_QUERIES // n))):
+            self._splits.append(replace(self, seed=self.seed + number))
             self._splits[-1]._try_unchanged()
         for i, candidate in enumerate(self.candidates):
             if candidate.setting not in settings:

@@ -82,7 +82,7 @@ class Columns(ListedDocuments):
         """The one given, or with "auto" all that the target has and that make sense, without raw
         where scores are negative: 0 is no neutral one; an error if the one given does not.
         """
-        known = NORMALIZATIONS
+        known: tuple[str, ...] = NORMALIZATIONS
         if self.target is not None:
             known = ENGINES[self.target].normalizations
         if (self.raw < 0).any():

@@ -125,7 +125,7 @@ class Labelled(Task):
         """About this share of the rows; whole groups, if rows have any."""
         if self.groups is None:
             return self.sample(rows, round(share * len(rows)), rng)
-        strata: np.ndarray | None = self.strata[rows]
+        strata: Any = self.strata[rows]
         if len(np.unique(strata)) == 1:
             strata = None  # nothing to keep in proportion
         return rows[rows_of_groups(self.groups[rows], strata, share, rng)]

@@ -245,7 +245,8 @@ def _bundled(encode):
         if encoder is not None:
             X = encoder.transform(texts)
         sides.append(_with_vectors(Side(place, X, pages.names, texts), name, encode))
-    return _collection(*sides, relevance=pages.relevance, test=None), [f"{note}."]
+    queries, documents = sides
+    return _collection(queries, documents, pages.relevance, None), [f"{note}."]
 
 
 # ---- BEIR's folders, and everything in one file
@@ -293,8 +294,9 @@ def _from_npz(path):
     test = None
     if "split" in arrays:
         test = arrays["split"].astype(str) == "test"
-    sides = (_checked(Side(path, queries)), _checked(Side(path, documents)))
-    return _collection(*sides, np.asarray(judged), test)
+    queries = _checked(Side(path, queries))
+    documents = _checked(Side(path, documents))
+    return _collection(queries, documents, np.asarray(judged), test)
 
 
 # ---- judgements

@@ -101,9 +101,9 @@ def _with_gaps_told(path, given, direct, schema, notes):
         read = pl.concat([read.drop(label), labels], how="horizontal").select(names)
         found.remove((label, "None"))
     if found:
-        places, words = map(dict.fromkeys, zip(*found, strict=True))
+        in_columns, missing = map(dict.fromkeys, zip(*found, strict=True))
         notes.append(
-            f"'{path.name}' read with {listed([*words])} as missing, in {listed([*places])}."
+            f"'{path.name}' read with {listed([*missing])} as missing, in {listed([*in_columns])}."
         )
     return read
 

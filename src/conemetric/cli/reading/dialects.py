@@ -285,7 +285,7 @@ def _facts(path, given):
         start = file.read(4)  # the longest byte order mark
     marked = (name for mark, name in BYTE_ORDER_MARKS.items() if start.startswith(mark))
     wanted = given.encoding or next(marked, None)
-    tried = DETECTED
+    tried: tuple[str, ...] = DETECTED
     if wanted:
         tried = (wanted,)
     for encoding in tried:

@@ -45,7 +45,8 @@ class Reading:
 
     def without_dialect(self) -> Self:
         """The same for a file that is not CSV, beside one that is."""
-        return replace(self, missing=None, **dict.fromkeys(DIALECT))
+        unset: dict[str, Any] = dict.fromkeys(("missing", *DIALECT))
+        return replace(self, **unset)
 
     def remedies(self, joint: str = ", or ", **advice: str) -> str:
         """Other remedies: the advice whose option this command offers."""
