@@ -35,7 +35,7 @@ from conemetric import (
     save_metric,
 )
 from conemetric.core.arrays import to_numpy
-from conemetric.engine.certificate import Certificate, Status
+from conemetric.engine.certificate import Bounds, Certificate, Status
 from conemetric.storage import MetricFileError, atomic_path
 from conemetric.storage.checked import digest, same_state, split_state
 
@@ -377,7 +377,7 @@ def certify(**values):
 
     def change(header):
         certificate = {**header["state"]["certificate"], **values}
-        bounds = (certificate[name] for name in ("primal", "dual", "violation"))
+        bounds = Bounds(*(certificate[name] for name in Bounds._fields))
         follows = Certificate.from_bounds(bounds, Status.CONVERGED)
         gaps = {name: getattr(follows, name) for name in ("gap", "relative_gap")}
         certificate = {**certificate, **gaps, **values}

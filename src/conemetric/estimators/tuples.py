@@ -331,12 +331,22 @@ def _is_number(value):
 
 
 def _threshold(distance, y, strategy, min_rate, beta):
-    """The largest distance at which to call a pair similar."""
+    """The distance up to which to call a pair similar: midway between two pairs, so that new pairs,
+    and rounding, have room on either side.
+    """
+    lower = _largest_similar(distance, y, strategy, min_rate, beta)
+    upper = distance[distance > lower].min(initial=np.inf)
+    middle = lower + (upper - lower) / 2
+    return float(middle) if lower < middle < upper < np.inf else lower
+
+
+def _largest_similar(distance, y, strategy, min_rate, beta):
+    """The distance of the last pair to be called similar."""
     if strategy == "f_beta":
         precision, recall, thresholds = precision_recall_curve(y, -distance, pos_label=1)
         below = beta**2 * precision + recall
-        product, out = (1 + beta**2) * precision * recall, np.zeros_like(below)
-        score = np.divide(product, below, out=out, where=below > 0)
+        product = (1 + beta**2) * precision * recall
+        score = np.divide(product, below, out=np.zeros_like(below), where=below > 0)
         return float(-thresholds[score[:-1].argmax()])
     false_rate, true_rate, thresholds = roc_curve(y, -distance, drop_intermediate=False)
     thresholds[0] = -distance.min() + 1  # the point that calls no pair similar

@@ -318,7 +318,9 @@ class LearnedMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Stored, Cert
             expect(n_coordinates == n_features, "kernel.projection", n_coordinates, "as components")
             n_features = given["kernel"].n_features
         known = sizes.get("features", n_features)
-        expect(known == n_features, "feature_names or fill", known, f"one for each of {n_features}")
+        of_features = [name for name in ("feature_names", "fill") if given[name] is not None]
+        one_each = f"one for each of {n_features}"
+        expect(known == n_features, " and ".join(of_features), known, one_each)
         if given["encoder"] is not None:
             fits = given["encoder"].get_feature_names_out().tolist() == given["feature_names"]
             expect(fits, "feature_names", given["feature_names"], "those of the encoder")
@@ -373,7 +375,7 @@ class LearnedMetric(LearnedMap, MahalanobisMetric):
     Parameters
     ----------
     components, offset, method, parameters, certificate, feature_names, preprocessing, fill, \
-encoder, notes, scores, document_components
+encoder, notes, scores, document_components, kernel
         As in `LearnedMap`.
 
     Examples
@@ -424,7 +426,7 @@ class LearnedAdapter(LearnedMap):
     Parameters
     ----------
     components, offset, method, parameters, certificate, feature_names, preprocessing, fill, \
-encoder, notes, scores, document_components
+encoder, notes, scores, document_components, kernel
         As in `LearnedMap`.
     """
 
