@@ -377,7 +377,7 @@ def certify(**values):
 
     def change(header):
         certificate = {**header["state"]["certificate"], **values}
-        bounds = Bounds(*(certificate[name] for name in Bounds._fields))
+        bounds = Bounds(certificate["primal"], certificate["dual"], certificate["violation"])
         follows = Certificate.from_bounds(bounds, Status.CONVERGED)
         gaps = {name: getattr(follows, name) for name in ("gap", "relative_gap")}
         certificate = {**certificate, **gaps, **values}
@@ -408,7 +408,7 @@ def certify(**values):
         (put(maps="documents"), "maps is 'documents'"),
         (put(maps=["rows"]), "maps is"),
         (put(maps="queries", threshold=1.0), "threshold is 1.0"),
-        (put(feature_names=["a"]), "feature_names is"),
+        (put(feature_names=["a"]), "feature_names or fill is 1"),
         (put(feature_names=[1, 2, 3, 4]), "feature_names.0 is 1"),
         (put(preprocessing="x"), "preprocessing is 'x'"),
         (put(method=7), "method is 7"),

@@ -8,10 +8,11 @@ refitted: the mean of three metrics learned from two thirds of the rows each was
 than one learned from all rows.
 """
 
+from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from numbers import Integral
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
@@ -45,17 +46,21 @@ from .folds import (
     TOL,
     VOTES,
     CandidateMethod,
+    JudgedMetric,
     LabelledFolds,
+    Weighed,
     check_groups,
     fit_linear_map,
 )
+from .kernel_spaces import KernelBlend
 
-# a step of NCA is quadratic in rows and features, BoostMetric adds a direction per step (100 take 0.1
-# to 0.3 s a fold of 1,000 rows and 64 features), and "prior" then equals "frob" on embeddings
-MOST_ROWS_FOR_NCA, MOST_LEARNERS, MOST_FEATURES = 800, 100, 200
+MOST_ROWS_FOR_NCA = 800  # a step is quadratic in rows and features
+MOST_LEARNERS = 100  # one direction each: 0.1 to 0.3 s a fold of 1,000 rows and 64 features
+MOST_FEATURES = 200  # beyond, on embeddings, "prior" equals "frob"
 # candidates in the coordinates of a kernel: "prior" and "boost" did not lower the held-out error
 # there; the slow one is learned for the better kernel only
-IN_KERNELS = ("relative", "lda"), ("frob",)
+QUICK_IN_KERNELS = ("relative", "lda")
+SLOW_IN_KERNELS = ("frob",)
 
 
 class PooledDiscriminant(TransformerMixin, BaseEstimator):
@@ -94,7 +99,8 @@ class PooledDiscriminant(TransformerMixin, BaseEstimator):
 
 def default_candidates() -> dict[str, CandidateMethod]:
     """The candidates of ``candidates="auto"``, cheap ones first."""
-    prior, nca = FrobMetric(prior="identity", tol=TOL), NeighborhoodComponentsAnalysis(max_iter=10)
+    prior = FrobMetric(prior="identity", tol=TOL)
+    nca = NeighborhoodComponentsAnalysis(max_iter=10)
     boost = BoostMetric(1e-7, loss="exponential", solver="stagewise", max_iter=MOST_LEARNERS)
     return {
         "relative": CandidateMethod(RelativeComparisons()),
@@ -104,6 +110,20 @@ def default_candidates() -> dict[str, CandidateMethod]:
         "boost": CandidateMethod(boost, most_features=MOST_FEATURES),
         "nca": CandidateMethod(nca, MOST_ROWS_FOR_NCA, MOST_FEATURES),
     }
+
+
+class CandidateFit(NamedTuple):
+    """How the fits of a candidate went: its metrics, one per fold, or why it has none."""
+
+    metrics: list[JudgedMetric]
+    certificates: list[Certificate]
+    n_rows: int  # that it learned from, of each fold
+    said: str
+
+    @classmethod
+    def left_out(cls, n_rows: int, why: str) -> Self:
+        """That of a candidate without metrics."""
+        return cls([], [], n_rows, why)
 
 
 @dataclass(eq=False, repr=False)
@@ -234,41 +254,14 @@ class AutoMetric(MahalanobisMetric):
         refuse_continuous(y, target, "AutoMetric")
         self._check_n_components()
         candidates = self._candidates()
-        rng = check_random_state(self.random_state)
-        fewest = self.n_neighbors if isinstance(self.n_neighbors, Integral) else VOTES[0]
-        if groups is not None:
-            groups = check_groups(groups, X.shape[0])
-        rows = LabelledFolds(X, check_labels(y, fewest), self.n_neighbors, rng, groups)
-        plain = [rows.judge(np.eye(X.shape[1]), fold) for fold in rows.folds]
-        found: dict[str, Any] = {PLAIN: plain}
+        rows = self._folds(X, y, groups)
+        plain: list[Any] = [rows.judge(np.eye(X.shape[1]), fold) for fold in rows.folds]
         if None in plain:
             raise ValueError(f"all {len(X)} rows of X coincide; give columns that vary.")
-        self.certificates_: dict[str, list[Certificate]] = {}
-        self.shortened_: dict[str, str] = {}
-        self.left_out_: dict[str, str] = {}
-        self.interrupted_ = False
-        # few rows: a candidate on each core; those of the user may not be made for threads
-        size = X.shape[0] * X.shape[1]
-        few = size < MIN_PARALLEL_WORK and self.candidates == "auto"
-        alone = self.n_jobs is None and effective_n_jobs(None) == 1  # no `parallel_config` either
-        run = partial(side_by_side, X=X) if few and alone else map
+        found: dict[str, Any] = {PLAIN: plain}
         # NCA, which has no solver of ours to limit its threads, multiplies all rows with each other
-        with blas_threads_for(float(len(X)) * size):
-            try:
-                fits = run(partial(self._fit_candidate, rows), candidates.items())
-                for name, (metrics, proofs, n_rows, said) in zip(candidates, fits, strict=True):
-                    if metrics is None:
-                        self.left_out_[name] = said
-                    else:
-                        found[name], self.certificates_[name] = metrics, proofs
-                        if n_rows < rows.n_train:
-                            self.shortened_[name] = f"{n_rows:,} of {rows.n_train:,} rows"
-                    if self.verbose:
-                        print(f"[AutoMetric] {name}{'' if metrics else ' is left out'}: {said}")
-            except KeyboardInterrupt:
-                if is_all_or_nothing():
-                    raise
-                self.interrupted_ = True
+        with blas_threads_for(float(len(X)) * (X.shape[0] * X.shape[1])):
+            self._fit_candidates(rows, candidates, found)
             linear = rows.weigh(found)
             self.weights_ = linear.weights
             self.evidence_ = linear.evidence
@@ -279,18 +272,75 @@ class AutoMetric(MahalanobisMetric):
         if in_kernel is not None:
             self._store_kernel(in_kernel, plain, X)
             return self
-        parts = ((self.weights_[name], each.L) for name in found for each in found[name])
-        matrix = sum(weight * L @ L.T for weight, L in parts)
-        L = like(spectral.factor(matrix)[:, : self.n_components], X, X.dtype)
-        self.components_ = transposed(L)
+        L = spectral.factor(self._blended(found))[:, : self.n_components]
+        self.components_ = transposed(like(L, X, X.dtype))
         return self
 
-    def _kernel_space(self, rows, linear):
+    def _folds(self, X: Any, y: Any, groups: Any) -> LabelledFolds:
+        """The labelled rows, divided into folds."""
+        rng = check_random_state(self.random_state)
+        fewest = VOTES[0]
+        if isinstance(self.n_neighbors, Integral):
+            fewest = self.n_neighbors
+        if groups is not None:
+            groups = check_groups(groups, X.shape[0])
+        return LabelledFolds(X, check_labels(y, fewest), self.n_neighbors, rng, groups)
+
+    def _fit_candidates(
+        self,
+        rows: LabelledFolds,
+        candidates: Mapping[str, CandidateMethod],
+        found: dict[str, list[JudgedMetric]],
+    ) -> None:
+        """Add the metrics of each candidate to those ``found``; an interrupt ends with those so far."""
+        self.certificates_: dict[str, list[Certificate]] = {}
+        self.shortened_: dict[str, str] = {}
+        self.left_out_: dict[str, str] = {}
+        self.interrupted_ = False
+        run: Any = map
+        if self._runs_side_by_side(rows.X):
+            run = partial(side_by_side, X=rows.X)
+        try:
+            fits = run(partial(self._fit_candidate, rows), candidates.items())
+            for name, fit in zip(candidates, fits, strict=True):
+                outcome = ""
+                if fit.metrics:
+                    found[name] = fit.metrics
+                    self.certificates_[name] = fit.certificates
+                    if fit.n_rows < rows.n_train:
+                        self.shortened_[name] = f"{fit.n_rows:,} of {rows.n_train:,} rows"
+                else:
+                    self.left_out_[name] = fit.said
+                    outcome = " is left out"
+                if self.verbose:
+                    print(f"[AutoMetric] {name}{outcome}: {fit.said}")
+        except KeyboardInterrupt:
+            if is_all_or_nothing():
+                raise
+            self.interrupted_ = True
+
+    def _runs_side_by_side(self, X: Any) -> bool:
+        """Whether each candidate has a core: on few rows, where a candidate cannot use several."""
+        few = X.shape[0] * X.shape[1] < MIN_PARALLEL_WORK
+        alone = self.n_jobs is None and effective_n_jobs(None) == 1  # no `parallel_config` either
+        # estimators of the user may not be made for threads
+        return few and alone and self.candidates == "auto"
+
+    def _blended(self, found: Mapping[str, list[JudgedMetric]]) -> Any:
+        """The matrix of the linear blend: that of every candidate and fold, by the candidate's weight."""
+        matrix: Any = 0
+        for name, metrics in found.items():
+            for metric in metrics:
+                matrix = matrix + self.weights_[name] * metric.L @ metric.L.T
+        return matrix
+
+    def _kernel_space(self, rows: LabelledFolds, linear: Weighed) -> KernelBlend | None:
         """The blend in the coordinates of a kernel in which held-out rows are surely better, or None."""
         if self.kernel is None or self.interrupted_ or len(rows.labels) > kernel_spaces.MAX_ROWS:
             return None
         methods = default_candidates()
-        quick, slow = ({name: methods[name].estimator for name in names} for names in IN_KERNELS)
+        quick = {name: methods[name].estimator for name in QUICK_IN_KERNELS}
+        slow = {name: methods[name].estimator for name in SLOW_IN_KERNELS}
         began = stopwatch()
         try:
             blend = kernel_spaces.best_blend(rows, linear, quick, slow, self.max_rows)
@@ -305,9 +355,11 @@ class AutoMetric(MahalanobisMetric):
         if self.verbose:
             seconds = stopwatch() - began
             print(f"[AutoMetric] {kernel} coordinates: {error:.1%} wrong, {seconds:.1f} s")
-        return blend if kernel_spaces.is_surely_better(blend, linear) else None
+        if not kernel_spaces.is_surely_better(blend, linear):
+            return None
+        return blend
 
-    def _store_kernel(self, blend, plain, X):
+    def _store_kernel(self, blend: KernelBlend, plain: list[JudgedMetric], X: Any) -> None:
         """Store the blend in the coordinates of a kernel."""
         self.space_ = blend.rows.kernel
         self.certificates_ = blend.certificates
@@ -317,7 +369,8 @@ class AutoMetric(MahalanobisMetric):
         self.kernel_coordinates_ = KernelCoordinates._of_map(kernel_map)
         self.components_ = like(np.diag(scales), X, X.dtype)
 
-    def _candidates(self):
+    def _candidates(self) -> dict[str, CandidateMethod]:
+        """The candidates by name; refuses those that cannot be."""
         if isinstance(self.candidates, str):
             return default_candidates()
         for name, estimator in self.candidates.items():
@@ -328,29 +381,45 @@ class AutoMetric(MahalanobisMetric):
                 raise TypeError(f"{fault}; give an unfitted estimator.")
         return {name: CandidateMethod(estimator) for name, estimator in self.candidates.items()}
 
-    def _fit_candidate(self, rows, item):
-        """Judged metrics of a candidate, one per fold, with their certificates, from so many rows, and
-        how they do; or None, and why it is left out.
-        """
-        (name, candidate), began = item, stopwatch()
+    def _fit_candidate(
+        self, rows: LabelledFolds, named: tuple[str, CandidateMethod]
+    ) -> CandidateFit:
+        """A candidate fitted without each fold, and judged on it."""
+        name, candidate = named
+        began = stopwatch()
         n_rows = min(rows.n_train, candidate.most_rows, self.max_rows or rows.n_train)
         if len(rows.varying) > candidate.most_features:
-            return None, [], n_rows, f"{len(rows.varying)} features are too many for it"
-        prefer = "threads" if is_torch(rows.X) else None
+            why = f"{len(rows.varying)} features are too many for it"
+            return CandidateFit.left_out(n_rows, why)
         try:
-            run, fit = Parallel(self.n_jobs, prefer=prefer), delayed(fit_linear_map)
-            parts = (rows.training(fold, n_rows, candidate) for fold in rows.folds)
             with labelled(candidate=name):
-                fits = run(fit(candidate.estimator, *part, rows.seed) for part in parts)
+                fits = self._fit_folds(rows, candidate, n_rows)
         # scikit-learn's LDA raises IndexError where the class means of all rows coincide
         except (ValueError, IndexError, np.linalg.LinAlgError) as error:
             if self.candidates != "auto":
                 raise
-            return None, [], n_rows, str(error)
-        maps = (rows.lifted(L) for L, _ in fits)
-        metrics = [rows.judge(L, fold) for L, fold in zip(maps, rows.folds, strict=True)]
-        if None in metrics:
-            return None, [], n_rows, "its metric is zero"
+            return CandidateFit.left_out(n_rows, str(error))
+        metrics = []
+        certificates = []
+        for fold, (L, certificate) in zip(rows.folds, fits, strict=True):
+            metric = rows.judge(rows.lifted(L), fold)
+            if metric is None:
+                return CandidateFit.left_out(n_rows, "its metric is zero")
+            metrics.append(metric)
+            if certificate:
+                certificates.append(certificate)
         rate = np.concatenate([metric.wrong for metric in metrics]).mean()
         said = f"{rate:.1%} wrong on held-out rows, {stopwatch() - began:.1f} s"
-        return metrics, [certificate for _, certificate in fits if certificate], n_rows, said
+        return CandidateFit(metrics, certificates, n_rows, said)
+
+    def _fit_folds(
+        self, rows: LabelledFolds, candidate: CandidateMethod, n_rows: int
+    ) -> list[tuple[np.ndarray, Any]]:
+        """The map and the certificate of a candidate learned without each fold."""
+        prefer = None
+        if is_torch(rows.X):  # processes would copy tensors, or lack their device
+            prefer = "threads"
+        run = Parallel(self.n_jobs, prefer=prefer)
+        fit = delayed(fit_linear_map)
+        parts = (rows.training(fold, n_rows, candidate) for fold in rows.folds)
+        return run(fit(candidate.estimator, *part, rows.seed) for part in parts)

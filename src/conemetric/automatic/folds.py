@@ -2,9 +2,9 @@
 evidence for their blend.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from sklearn.base import clone
@@ -21,14 +21,16 @@ from ..evaluation.knn import evenly_by_class, majority, nearest_labels
 from ..evaluation.statistics import mcnemar
 from ..neighbours.ties import canonical_order, labelled_keys
 
-PLAIN, BLEND = "plain", "blend"
+# names among those of the candidates
+PLAIN = "plain"
+BLEND = "blend"
 FEW_ROWS = 600  # five folds up to this many rows, three beyond
 VOTES = (1, 3, 5, 7)  # the k that n_neighbors="auto" chooses from
 SHARPNESS = 1.5  # c of `automatic`; 1 to 3 make no measurable difference (docs/defaults.md)
 # standard errors by which the blend must be better to weigh as much as plain: worse by one, since
-# plain is among its candidates; with the second number of held-out rows one more, since fewer make
-# a standard error unreliable
-CAUTION, FEW_JUDGED = -1.0, 60
+# plain is among its candidates
+CAUTION = -1.0
+FEW_JUDGED = 60  # held-out rows that call for one more: fewer make a standard error unreliable
 LEAST_SUPPORT = 0.05  # a smaller p counts as 0: noise would otherwise decide ties of the vote
 TOL = 0.1  # of metrics that held-out rows judge; smaller gaps did not lower the held-out error
 SPREAD = 0.05  # fraction of the mean squared distance to all rows in a metric's scale
@@ -79,9 +81,24 @@ class Evidence:
     n_rows: int
     n_neighbors: int
 
+    @classmethod
+    def of(cls, wrong: Mapping[str, np.ndarray], n_neighbors: int) -> Self:
+        """That of what each candidate gets wrong among the held-out rows."""
+        error = {}
+        standard_error = {}
+        for name, values in wrong.items():
+            error[name] = float(values.mean())
+            standard_error[name] = float(values.std() / len(values) ** 0.5)
+        p_value = mcnemar(wrong[PLAIN], wrong[BLEND])
+        return cls(error, standard_error, p_value, len(wrong[PLAIN]), n_neighbors)
+
     def __str__(self) -> str:
-        blend, plain, p = self.error[BLEND], self.error[PLAIN], self.p_value
-        shown = f"p < {SMALLEST_P_SHOWN}" if p < SMALLEST_P_SHOWN else f"p = {p:.3g}"
+        blend = self.error[BLEND]
+        plain = self.error[PLAIN]
+        p = self.p_value
+        shown = f"p = {p:.3g}"
+        if p < SMALLEST_P_SHOWN:
+            shown = f"p < {SMALLEST_P_SHOWN}"
         figures = f"{100 * blend:.1f} % against {100 * plain:.1f} %, {shown}"
         if p >= CERTAIN:
             return f"no measurable gain over Euclidean ({figures}): keep the Euclidean distance"
@@ -90,9 +107,10 @@ class Evidence:
         return f"better than Euclidean: {figures}"
 
     def _repr_html_(self) -> str:
-        best_first = sorted(self.error, key=lambda name: self.error[name])
-        spread = {name: f"± {100 * error:.2f} %" for name, error in self.standard_error.items()}
-        errors = {name: f"{100 * self.error[name]:.2f} {spread[name]}" for name in best_first}
+        errors = {}
+        for name in sorted(self.error, key=lambda name: self.error[name]):
+            spread = f"± {100 * self.standard_error[name]:.2f} %"
+            errors[name] = f"{100 * self.error[name]:.2f} {spread}"
         return html_table(f"Held-out error on {self.n_rows:,} rows: {self}", errors)
 
 
@@ -105,7 +123,9 @@ class Fold(NamedTuple):
 
 def n_folds_for(n_rows: int) -> int:
     """Five folds of few rows, so that little is lost to the fold left out; three of many."""
-    return 5 if n_rows <= FEW_ROWS else 3
+    if n_rows <= FEW_ROWS:
+        return 5
+    return 3
 
 
 def check_groups(groups: Any, n: int) -> np.ndarray:
@@ -173,13 +193,12 @@ def stratified_folds(
     n_folds = min(n_folds, len(by_class))
     fold_of = np.full(len(drawn), -1)
     fold_of[by_class] = np.arange(len(by_class)) % n_folds
-    return [
-        Fold(
-            evenly_by_class(drawn[fold_of != f], labels),
-            evenly_by_class(drawn[fold_of == f], labels)[: MOST_JUDGED // n_folds],
-        )
-        for f in range(n_folds)
-    ]
+    folds = []
+    for f in range(n_folds):
+        train = evenly_by_class(drawn[fold_of != f], labels)
+        judging = evenly_by_class(drawn[fold_of == f], labels)[: MOST_JUDGED // n_folds]
+        folds.append(Fold(train, judging))
+    return folds
 
 
 class CrossFitted(NamedTuple):
@@ -225,7 +244,8 @@ class LabelledFolds:
         rng: np.random.RandomState,
         groups: np.ndarray | None = None,
     ) -> None:
-        self.X, self.labels = X, labels
+        self.X = X
+        self.labels = labels
         # only differences matter, and a constant feature must be exactly constant: a rounded
         # one has a tiny standard deviation that LDA would divide by
         self.host = to_numpy(X) - to_numpy(X)[:1]
@@ -236,18 +256,24 @@ class LabelledFolds:
         self.seed = int(rng.randint(2**31 - 1))
         self.folds = stratified_folds(drawn, labels, n_folds_for(len(drawn)), groups)
         self.n_train = max(len(fold.train) for fold in self.folds)
-        self.n_neighbors = self._best_vote() if n_neighbors == "auto" else int(n_neighbors)
+        if n_neighbors == "auto":
+            self.n_neighbors = self._best_vote()
+        else:
+            self.n_neighbors = int(n_neighbors)
 
     def training(self, fold: Fold, n_rows: int, candidate: CandidateMethod) -> tuple[Any, Any]:
         """The first rows to learn from, in the columns that vary, and their labels: tensors stay
         tensors for our own methods, others get host arrays.
         """
-        own = isinstance(candidate.estimator, MahalanobisMetric)
         rows = fold.train[:n_rows]
-        X = (self.X if own else self.host)[rows]
+        if isinstance(candidate.estimator, MahalanobisMetric):
+            X = self.X[rows]
+        else:
+            X = self.host[rows]
         if len(self.varying) < X.shape[1]:
             X = X[:, like(self.varying, X, namespace(X).int64)]
-            X = X if is_torch(X) else np.ascontiguousarray(X)  # sums round alike
+            if not is_torch(X):
+                X = np.ascontiguousarray(X)  # sums round as without the constant columns
         return X, self.labels[rows]
 
     def points(self, fold: Fold) -> np.ndarray:
@@ -263,23 +289,25 @@ class LabelledFolds:
     def judge(self, L: np.ndarray, fold: Fold) -> JudgedMetric | None:
         """The metric L L' at scale one, and what it gets wrong; None for the zero metric."""
         Z = self.points(fold) @ L
-        train, held_out = Z[fold.train], Z[fold.held_out]
         distances, labels = self._nearest(Z, fold, self.n_neighbors)
-        squares = [((part - train.mean(axis=0)) ** 2).sum(axis=1) for part in (train, held_out)]
-        spread = sum(float(np.mean(each)) for each in squares)
+        centre = Z[fold.train].mean(axis=0)
+        spread = _mean_square(Z[fold.train] - centre) + _mean_square(Z[fold.held_out] - centre)
         scale = float(np.mean(distances**2)) + SPREAD * spread
         if not scale > 0:
             return None
         return JudgedMetric(L / scale**0.5, majority(labels) != self.labels[fold.held_out])
 
-    def _nearest(self, Z, fold, n_neighbors):
+    def _nearest(
+        self, Z: np.ndarray, fold: Fold, n_neighbors: int
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Distances and labels of the training rows nearest to each held-out row of Z."""
-        train, labels = fold.train, self.labels[fold.train]
+        train = fold.train
+        labels = self.labels[train]
         # ties are broken by the rows before any metric, so alike for every metric
         keys = labelled_keys(self.host[train], labels)
         return nearest_labels(Z[train], labels, Z[fold.held_out], n_neighbors, keys)
 
-    def _best_vote(self):
+    def _best_vote(self) -> int:
         """The k of `VOTES` with the fewest held-out errors of the Euclidean distance."""
         wrong = np.zeros(len(VOTES))
         for fold in self.folds:
@@ -292,48 +320,68 @@ class LabelledFolds:
         """Weights of the candidates, the evidence for them and for their blend, and the blends
         learned without each fold.
         """
-        folds = range(len(self.folds))
-        others = [[g for g in folds if g != f] for f in folds]
+        every = range(len(self.folds))
         # the blend of each fold is weighted by the errors in the others, and so is its support
-        by_others = [_weights(_wrong(found, others[f])) for f in folds]
-        metrics = {**found, BLEND: [self._judge_blend(found, f, by_others[f]) for f in folds]}
-        wrong = _wrong(metrics, folds)
-        weights = _towards_plain(_weights(_wrong(found, folds)), wrong)
-        supported = [_towards_plain(by_others[f], _wrong(metrics, others[f])) for f in folds]
-        final = [self._judge_blend(found, f, supported[f]) for f in folds]
+        by_others = [_weights(_wrong(found, self._others(f))) for f in every]
+        metrics = {**found, BLEND: self._judge_blends(found, by_others)}
+        wrong = _wrong(metrics, every)
+        weights = _towards_plain(_weights(_wrong(found, every)), wrong)
+        supported = []
+        for f in every:
+            wrong_elsewhere = _wrong(metrics, self._others(f))
+            supported.append(_towards_plain(by_others[f], wrong_elsewhere))
+        final = self._judge_blends(found, supported)
         wrong[BLEND] = np.concatenate([blend.wrong for blend in final])
-        evidence = Evidence(
-            {name: float(values.mean()) for name, values in wrong.items()},
-            {name: float(values.std() / len(values) ** 0.5) for name, values in wrong.items()},
-            mcnemar(wrong[PLAIN], wrong[BLEND]),
-            len(wrong[PLAIN]),
-            self.n_neighbors,
-        )
+        evidence = Evidence.of(wrong, self.n_neighbors)
         fitted = CrossFitted(self.folds, [blend.L for blend in final])
         return Weighed(weights, evidence, fitted, wrong[BLEND])
 
-    def _judge_blend(self, found, f, weights):
+    def _others(self, f: int) -> list[int]:
+        """The numbers of all folds but one."""
+        return [g for g in range(len(self.folds)) if g != f]
+
+    def _judge_blends(
+        self, found: Mapping[str, list[JudgedMetric]], weights: Sequence[Mapping[str, float]]
+    ) -> list[Any]:
+        """The blends learned without each fold, by the weights of the fold, judged on it."""
+        return [self._judge_blend(found, f, of_fold) for f, of_fold in enumerate(weights)]
+
+    def _judge_blend(
+        self, found: Mapping[str, list[JudgedMetric]], f: int, weights: Mapping[str, float]
+    ) -> JudgedMetric | None:
         """The blend learned without fold f, judged on it."""
         if weights[PLAIN] == 1:
             return found[PLAIN][f]
-        matrix = sum(weights[name] * each[f].L @ each[f].L.T for name, each in found.items())
+        matrix: Any = 0
+        for name, metrics in found.items():
+            L = metrics[f].L
+            matrix = matrix + weights[name] * L @ L.T
         return self.judge(spectral.factor(matrix), self.folds[f])
 
 
-def _wrong(found, folds):
+def _mean_square(rows: np.ndarray) -> float:
+    """The mean squared length of rows."""
+    return float(np.mean((rows**2).sum(axis=1)))
+
+
+def _wrong(found: Mapping[str, list[JudgedMetric]], folds: Iterable[int]) -> dict[str, np.ndarray]:
     """What each candidate gets wrong in these folds."""
-    return {name: np.concatenate([found[name][f].wrong for f in folds]) for name in found}
+    wrong = {}
+    for name, metrics in found.items():
+        wrong[name] = np.concatenate([metrics[f].wrong for f in folds])
+    return wrong
 
 
 def excess(wrong: np.ndarray, other: np.ndarray) -> float:
     """By how many standard errors the first errs more than the other: only rows on which they
     disagree count, plus one, so that two or three rows prove little.
     """
-    more, less = np.sum(wrong & ~other), np.sum(other & ~wrong)
+    more = np.sum(wrong & ~other)
+    less = np.sum(other & ~wrong)
     return float((more - less) / (more + less + 1) ** 0.5)
 
 
-def _weights(wrong):
+def _weights(wrong: Mapping[str, np.ndarray]) -> dict[str, float]:
     """exp(-SHARPNESS (excess over the best)) of each candidate, scaled to add up to 1."""
     best = min(wrong.values(), key=np.mean)
     weights = {name: np.exp(-SHARPNESS * excess(each, best)) for name, each in wrong.items()}
@@ -341,7 +389,9 @@ def _weights(wrong):
     return {name: float(weight / total) for name, weight in weights.items()}
 
 
-def _towards_plain(weights, wrong):
+def _towards_plain(
+    weights: Mapping[str, float], wrong: Mapping[str, np.ndarray]
+) -> dict[str, float]:
     """The weights, shrunk towards the Euclidean distance as far as the blend's gain is in doubt."""
     needed = CAUTION + FEW_JUDGED / len(wrong[PLAIN])
     gain = excess(wrong[PLAIN], wrong[BLEND])
@@ -365,14 +415,20 @@ def fitted_with_map(
     estimator = clone(estimator)
     if estimator.get_params(deep=False).get("random_state", 0) is None:
         estimator.set_params(random_state=seed)
+    told = {}
+    if has_fit_parameter(estimator, "target"):
+        told["target"] = target
+    # held-out rows measure what a candidate is worth, however its solve ended
     with collected_warnings(), all_or_nothing():
-        # held-out rows measure what a candidate is worth, however its solve ended
-        known = {"target": target} if has_fit_parameter(estimator, "target") else {}
-        estimator.fit(X, y, **known)
+        estimator.fit(X, y, **told)
+    d = X.shape[1]
     sample = to_numpy(X[:10])
-    corners = np.concatenate([np.zeros((1, X.shape[1])), np.eye(X.shape[1]), sample])
+    corners = np.concatenate([np.zeros((1, d)), np.eye(d), sample])
     mapped = to_numpy(estimator.transform(corners.astype(sample.dtype))).astype(np.float64)
-    L, found = mapped[1 : 1 + X.shape[1]] - mapped[0], mapped[1 + X.shape[1] :] - mapped[0]
+    origin = mapped[0]
+    L = mapped[1 : 1 + d] - origin
+    # any estimator can be a candidate: rows show whether its map is the linear one of the corners
+    found = mapped[1 + d :] - origin
     if not abs(found - sample @ L).max() <= LINEAR * abs(found).max():
         raise ValueError(f"{type(estimator).__name__} is not a linear map; give one that is.")
     return L, estimator

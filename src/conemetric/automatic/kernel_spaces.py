@@ -82,8 +82,8 @@ def extended(blend: KernelBlend, methods: Mapping[str, Any]) -> KernelBlend:
     certificates = dict(blend.certificates)
     for name, estimator in methods.items():
         fits = folds.fits(estimator)
-        judged = [metric for metric, _ in fits]
-        if fits and None not in judged:
+        judged: list[Any] = [metric for metric, _ in fits]
+        if fits and None not in judged:  # None: the metric is zero
             found[name] = judged
             certificates[name] = [certificate for _, certificate in fits if certificate]
     return KernelBlend(folds, found, certificates, folds.weigh(found))

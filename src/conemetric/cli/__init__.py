@@ -19,6 +19,14 @@ def _line(message):
     return " ".join(in_options(message).split())
 
 
+def _is_expected(error):
+    """Whether an error is no bug; it is one of Polars only if that was imported."""
+    polars = sys.modules.get("polars")
+    if polars is not None and isinstance(error, polars.exceptions.PolarsError):
+        return True
+    return isinstance(error, EXPECTED)
+
+
 def main(args: list[str] | None = None) -> None:
     """Run the command line; an error is one line on stderr and exit code 2 (1 for a
     bug), a traceback with ``--debug``.
@@ -34,13 +42,12 @@ def main(args: list[str] | None = None) -> None:
     except Exception as error:
         if state.debug:
             raise
-        polars = sys.modules.get("polars")  # an error of Polars only if it was imported
-        more = () if polars is None else (polars.exceptions.PolarsError,)
-        expected = isinstance(error, (*EXPECTED, *more))
         text = _line(error) or type(error).__name__
-        if not expected:
-            text = f"internal error, {type(error).__name__}: {text}; run again with --debug for the traceback"
+        if _is_expected(error):
+            state.message(f"[bold red]error[/] {escape(text)}")
+            sys.exit(2)
+        text = f"internal error, {type(error).__name__}: {text}; run again with --debug for the traceback"
         state.message(f"[bold red]error[/] {escape(text)}")
-        sys.exit(2 if expected else 1)
+        sys.exit(1)
     finally:
         state.at_end.close()

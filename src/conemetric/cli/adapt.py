@@ -9,11 +9,12 @@ import typer
 from rich.markup import escape
 
 from ..core.progress import emit
+from ..ranking.engines import ENGINES
 from .files import as_rows, output_folder, write_csv, write_query
 from .invocation import progress_bar, state
 from .options import Adapting, CollectionFiles, Command, Overwrite, folder_for
 from .reading.reading import check_file
-from .wording import grid, in_words, plural, written
+from .wording import grid, in_words, places, plural, written
 
 if TYPE_CHECKING:
     from ..studies.adapting import Adaptation
@@ -49,10 +50,8 @@ def adapt(given: Adapt) -> None:
     conemetric adapt beir/scifact --lexical --target pgvector
     conemetric adapt collection.npz --map queries[/]
     """
-    data = given.data
-    for place in (data, given.queries, given.documents, given.relevance, *(given.scores or ())):
-        if place is not None and not Path(place).is_dir():
-            check_file(place)
+    _refuse_unused(given)
+    _check_places(given)
     out = output_folder(given.out, [*FILES.values(), WEIGHTS, *QUERY.values()], given.overwrite)
 
     from ..report.adaptation import write_retrieval_report
@@ -61,24 +60,74 @@ def adapt(given: Adapt) -> None:
     from .reading.scores import postgres_language, read_scores
 
     with progress_bar("reading"):
-        collection, notes = read_collection(data, given)
+        collection, notes = read_collection(given.data, given)
+        _refuse_share(given, collection)
         adapting.check_options(given)
         scores, more = read_scores(collection, given, given.target)
         found = adapting.adapt(replace(collection, scores=scores), given)
         found.notes[:0] = notes + more
         emit("stage", stage="writing the report")
         files = save(found, out, postgres_language(given.language))
-        name, code = _name(data, given.relevance), snippet(found, files, out)
+        name = _name(given.data, given.relevance)
+        code = snippet(found, files, out)
         write_retrieval_report(out / FILES["report"], found, name=name, snippet=code)
         write_csv(out / FILES["table"], query_rows(found))
     _answer(found, name, files, out)
+
+
+def _check_places(given):
+    """Refuse files that are not there, before anything is read."""
+    for place in (given.data, given.queries, given.documents, given.relevance):
+        if place is not None and not Path(place).is_dir():
+            check_file(place)
+    for place in given.scores or ():
+        if not place.is_dir():
+            check_file(place)
+
+
+def _refuse_unused(given):
+    """Refuse options about scores that there are none of, rather than ignore them."""
+    if not (given.lexical or given.scores):
+        if given.target in ENGINES:
+            raise ValueError(
+                f"--target {given.target} ranks by a sum of scores, and without --lexical or --scores "
+                "FILE there is only the embedding, with no query to write; give one of them, or leave "
+                "--target out."
+            )
+        if given.normalization != Adapt.normalization:
+            raise ValueError(
+                f"--normalization {given.normalization} scales other scores, and there are none; give "
+                "--lexical or --scores FILE, or leave it out."
+            )
+    if given.server is not None and not (given.lexical and given.target == "pgvector"):
+        raise ValueError(
+            f"--server {given.server} scores words for pgvector; give --lexical and --target pgvector "
+            "too, or leave it out."
+        )
+    # the query of pgvector names a language whichever scores it adds up
+    if given.language != Adapt.language and not (given.lexical or given.target == "pgvector"):
+        raise ValueError(
+            f"--language {given.language} is that of the texts which --lexical scores; give --lexical "
+            "too, or leave it out."
+        )
+
+
+def _refuse_share(given, collection):
+    """Refuse a share of queries to hold out where the collection names those queries."""
+    if collection.test is not None and given.test_size != Adapt.test_size:
+        raise ValueError(
+            f"--test-size {given.test_size:g} is a share to draw, and the collection says itself which "
+            "queries are held out; leave it out."
+        )
 
 
 def _name(data, relevance):
     """What to call the collection: its file or folder, or the folder of its files."""
     if data is not None:
         return Path(data).resolve().stem
-    return "reference pages" if relevance is None else Path(relevance).resolve().parent.name
+    if relevance is None:
+        return "reference pages"
+    return Path(relevance).resolve().parent.name
 
 
 def save(found: "Adaptation", out: Path, language: str = "english") -> dict[str, str]:
@@ -103,55 +152,77 @@ def _examples(found):
     """Held-out queries and their first documents, None where there are no texts."""
     from ..export import Examples
 
-    rows, of = found.held_out[:N_EXAMPLES], found.collection
-    if of.query_texts is None:
+    collection = found.collection
+    if collection.query_texts is None:
         return None
-    first = found.rankings[found.chosen][: len(rows), :10].tolist()
-    names = of.document_names or range(len(of.documents))
-    documents = [[names[document] for document in row if document >= 0] for row in first]
-    return Examples(of.queries[rows], [of.query_texts[row] for row in rows], documents)
+    rows = found.held_out[:N_EXAMPLES]
+    names = collection.document_names or range(len(collection.documents))
+    rankings = []
+    for ranking in found.rankings[found.chosen][: len(rows), :10].tolist():
+        rankings.append([names[document] for document in ranking if document >= 0])  # -1: none left
+    texts = [collection.query_texts[row] for row in rows]
+    return Examples(collection.queries[rows], texts, rankings)
 
 
 def snippet(found: "Adaptation", files: dict[str, str], out: Path) -> str:
     """Code that uses what was written."""
-    places = {kind: json.dumps(str(out / file)) for kind, file in files.items()}
-    lines = ["from conemetric import load_metric", ""]
-    lines.append(f"adapter = load_metric({places['adapter']})")
+    adapter = json.dumps(str(out / files["adapter"]))
+    lines = ["from conemetric import load_metric", "", f"adapter = load_metric({adapter})"]
+    lines += _lines_that_search(found)
     scores = ""
+    if "weights" in files:
+        lines.append(f"# with the other scores, sparse (n_queries, n_documents): {formula(found)}")
+        scores = f", {_columns_as_code(found)}"
+    lines.append(f"first, values = adapter.rank(query_vectors, document_vectors{scores}, k=10)")
+    if "query" in files:
+        lines += _lines_on_query(found.options.target, json.dumps(str(out / files["query"])))
+    return "\n".join(lines)
+
+
+def _lines_that_search(found):
+    """Code that maps what is searched, and says by what."""
     if found.chosen == "both":
-        lines += [
+        return [
             "index = adapter.transform(document_vectors)  # of unit vectors",
             "found = adapter.transform(query_vectors)  # compare by Euclidean distance",
         ]
-    else:
-        where = "the index as it is"
-        if getattr(found.estimator, "document_components_", None) is not None:
-            lines.append("index = document_vectors @ adapter.document_components.T")
-            where = "the shorter index"
-        lines.append(f"found = adapter.transform(query_vectors)  # then search {where}")
-    if "weights" in files:
-        _, *columns = found.contributions  # the first is the embedding's own
-        used = (f'"{each.name}": {each.name}_scores' for each in columns if each.weight)
-        scores = f", {{{', '.join(used)}}}"
-        lines.append(f"# with the other scores, sparse (n_queries, n_documents): {formula(found)}")
-    lines.append(f"first, values = adapter.rank(query_vectors, document_vectors{scores}, k=10)")
-    if "query" in files:
-        target = found.options.target
-        lines.append(f"# the same ranking in {target}: {places['query']}")
-        if target == "pgvector":
-            lines.append(
-                f"# psql -f {places['query']}, then SELECT * FROM learned_rank($1, $2, 10): $1 a "
-                "vector as encoded, $2 the words"
-            )
-    return "\n".join(lines)
+    search = "found = adapter.transform(query_vectors)  # then search"
+    if getattr(found.estimator, "document_components_", None) is None:
+        return [f"{search} the index as it is"]
+    return [
+        "index = document_vectors @ adapter.document_components.T",
+        f"{search} the shorter index",
+    ]
+
+
+def _columns_as_code(found):
+    """A dictionary of the columns of scores that have a weight, as code."""
+    _, *columns = found.contributions  # the first is the embedding's own
+    used = (f'"{each.name}": {each.name}_scores' for each in columns if each.weight)
+    return f"{{{', '.join(used)}}}"
+
+
+def _lines_on_query(target, file):
+    """How to use the query that was written for a search engine."""
+    lines = [f"# the same ranking in {target}: {file}"]
+    if target == "pgvector":
+        lines.append(
+            f"# psql -f {file}, then SELECT * FROM learned_rank($1, $2, 10): $1 a "
+            "vector as encoded, $2 the words"
+        )
+    return lines
 
 
 def formula(found: "Adaptation") -> str:
     """The learned sum of scores."""
-    embedding, *columns = found.contributions
-    terms = [(embedding.weight, embedding.name)]
-    terms += [(each.weight, f"{found.estimator.normalization_}({each.name})") for each in columns]
-    return " + ".join(f"{weight:.3g} {term}" for weight, term in terms if weight)
+    scaled = found.estimator.normalization_
+    terms = []
+    for place, score in enumerate(found.contributions):
+        # the embedding, which comes first, is compared as it is
+        term = score.name if place == 0 else f"{scaled}({score.name})"
+        if score.weight:
+            terms.append(f"{score.weight:.3g} {term}")
+    return " + ".join(terms)
 
 
 def query_rows(found: "Adaptation") -> list[dict[str, Any]]:
@@ -160,77 +231,105 @@ def query_rows(found: "Adaptation") -> list[dict[str, Any]]:
 
     columns = {"query": _named(found, found.held_out)}
     for measure in MEASURES:
-        for when, key in (("before", "before"), ("after", found.chosen)):
-            columns[f"{measure} {when}"] = found.values[key][measure].tolist()
+        columns[f"{measure} before"] = found.values["before"][measure].tolist()
+        columns[f"{measure} after"] = found.values[found.chosen][measure].tolist()
     return as_rows(columns)
 
 
 def _named(found, queries):
     """These queries by name, or by number where they have none."""
     names = found.collection.query_names
-    return queries.tolist() if names is None else [names[query] for query in queries]
+    if names is None:
+        return queries.tolist()
+    return [names[query] for query in queries]
 
 
 def _answer(found: "Adaptation", name: str, files: dict[str, str], out: Path) -> None:
     """Print the measures before and after, what was learned and how to use it."""
     from ..report.adaptation import SCORES_HEADINGS, headline, scores_table
-    from ..studies.adapting import MAIN, MEASURES, SIGNIFICANT
+    from ..studies.adapting import MEASURES
 
-    certificate = found.estimator.certificate_
     changes = {measure: found.difference(measure) for measure in MEASURES}
+    queries = plural(len(found.held_out), "query")
+    title = f"{name}: {queries} held out, {plural(len(found.collection.documents), 'document')}"
+    headings = ("", "before", "after", "difference", "95 % interval", "p")
+    shown = [grid(title, headings, (_row(found, *change) for change in changes.items()))]
+    if found.contributions:
+        shown.append(grid("Every score alone, and together", SCORES_HEADINGS, scores_table(found)))
+    last = [written(out, ", ".join(files.values())), f"[bold]{escape(headline(found))}[/]"]
+    last += _on_significance(changes)
+    if found.helps:
+        last.append(escape(snippet(found, files, out)))
+    state.answer(
+        _values(found, name, changes, places(out, files)),
+        *shown,
+        _tried(found),
+        f"certificate: {in_words(found.estimator.certificate_)}",
+        notes=found.notes,
+        last=last,
+    )
+
+
+def _values(found, name, changes, files):
+    """What was found, for `--json`."""
+    certificate = found.estimator.certificate_
+    means = {}
+    for ranking, measured in found.values.items():
+        means[ranking] = {measure: float(each.mean()) for measure, each in measured.items()}
     values = {
         "data": name,
         "queries": len(found.collection.queries),
         "documents": len(found.collection.documents),
         "held_out": len(found.held_out),
         "map": found.chosen,
-        "means": {
-            key: {measure: float(values.mean()) for measure, values in of.items()}
-            for key, of in found.values.items()
-        },
+        "means": means,
         "differences": {measure: change._asdict() for measure, change in changes.items()},
         "setting": vars(found.estimator.setting_),
         "relative_gap": certificate.relative_gap,
         "status": str(certificate.status),
         "seconds": found.seconds,
-        "files": {kind: str(out / file) for kind, file in files.items()},
+        "files": files,
     }
-    queries = plural(len(found.held_out), "query")
-    title = f"{name}: {queries} held out, {plural(len(found.collection.documents), 'document')}"
-    headings = ("", "before", "after", "difference", "95 % interval", "p")
-    shown = [grid(title, headings, (_row(found, *change) for change in changes.items()))]
     if found.contributions:
         values["scores"] = {
-            each.name: {
-                "weight": each.weight,
-                "rescued": _named(found, found.held_out[each.rescued]),
-                "lost": _named(found, found.held_out[each.lost]),
-            }
-            for each in found.contributions
+            score.name: _score_values(found, score) for score in found.contributions
         }
-        shown.append(grid("Every score alone, and together", SCORES_HEADINGS, scores_table(found)))
-    tried = ", ".join(
-        f"{MAPPED[key]} {found.mean(MAIN, key):.1f} ({found.seconds[key]:.1f} s)"
-        for key in found.fitted
-    )
-    last = [written(out, ", ".join(files.values())), f"[bold]{escape(headline(found))}[/]"]
+    return values
+
+
+def _score_values(found, score):
+    """What one score adds, its queries by name."""
+    return {
+        "weight": score.weight,
+        "rescued": _named(found, found.held_out[score.rescued]),
+        "lost": _named(found, found.held_out[score.lost]),
+    }
+
+
+def _tried(found):
+    """Which map was chosen, and how each that was tried ranks the held-out queries."""
+    from ..studies.adapting import MAIN
+
+    tried = []
+    for key in found.fitted:
+        seconds = found.seconds[key]
+        tried.append(f"{MAPPED[key]} {found.mean(MAIN, key):.1f} ({seconds:.1f} s)")
+    return f"maps {MAPPED[found.chosen]}; {MAIN} of what was tried: {', '.join(tried)}"
+
+
+def _on_significance(changes):
+    """Where the difference may be chance: how large would it have to be?"""
+    from ..studies.adapting import MAIN, SIGNIFICANT
+
     change = changes[MAIN]
-    if change.p_value > SIGNIFICANT:  # how large would a difference have to be?
-        last.append(
-            f"On {plural(change.n, 'query')} a difference of less than about "
-            f"{50 * (change.high - change.low):.1f} points cannot be distinguished from chance: "
-            "judge more queries."
-        )
-    if found.helps:
-        last.append(escape(snippet(found, files, out)))
-    state.answer(
-        values,
-        *shown,
-        f"maps {MAPPED[found.chosen]}; {MAIN} of what was tried: {tried}",
-        f"certificate: {in_words(certificate)}",
-        notes=found.notes,
-        last=last,
-    )
+    if change.p_value <= SIGNIFICANT:
+        return []
+    # half the interval, in points
+    least = 50 * (change.high - change.low)
+    return [
+        f"On {plural(change.n, 'query')} a difference of less than about {least:.1f} points cannot be "
+        "distinguished from chance: judge more queries."
+    ]
 
 
 def _row(found, measure, change):

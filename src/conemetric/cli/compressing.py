@@ -46,43 +46,59 @@ def compress(given: Compress) -> None:
     """Learn the linear map to the fewest dimensions that keeps the distances of all
     pairs of rows (NuMax).
     """
-    delta, class_aware, seed = given.delta, given.class_aware, given.seed
     given.check()
     out = output_folder(given.out, [METRIC, TABLE], given.overwrite)
 
     import numpy as np
-    from sklearn.pipeline import make_pipeline
 
     from ..engine.certificate import Status
-    from ..papers.numax.numax import NuMax
-    from ..storage import LearnedMetric, save_metric
-    from ..studies.task import table_encoder
+    from ..storage import save_metric
     from .reading.loading import load_rows
 
     with progress_bar("reading"):
         table, name = load_rows(given.data or DEFAULT, given)
-        if class_aware and table.labels is None:
+        if given.class_aware and table.labels is None:
             raise ValueError("--class-aware needs labels; give --label COLUMN or --labels FILE.")
-        rows, test = _split(table, given.max_rows, np.random.default_rng(seed))
-        encoder = table_encoder(table.X, table.kinds)
-        X = table.X if encoder is None else encoder.fit(table.X[rows]).transform(table.X)
-        estimator = NuMax(delta=delta, class_aware=class_aware, random_state=seed)
-        emit("stage", stage="learning")
-        labels = table.labels if class_aware else None
-        estimator.fit(X[rows], None if labels is None else labels[rows])
-        metric = LearnedMetric.from_estimator(
-            estimator if encoder is None else make_pipeline(encoder, estimator),
-            feature_names=table.names if encoder is None else None,
-            notes={"rows": len(rows), "delta": delta},
-        )
+        rows, test = _split(table, given.max_rows, np.random.default_rng(given.seed))
+        X, metric = _learned(table, rows, given)
         save_metric(out / METRIC, metric)
         emit("stage", stage="judging")
-        results = _results(metric.of_features(), X, rows, test, seed)
-        needed = None if class_aware else components_needed(X[rows], delta)
+        results = _results(metric.of_features(), X, rows, test, given.seed)
+        needed = None
+        if (
+            not given.class_aware
+        ):  # else distances between classes may change, and these compare to nothing
+            needed = components_needed(X[rows], given.delta)
     write_csv(out / TABLE, results)
-    _answer(name, table, X.shape[1], delta, metric, results, (rows, test), out, needed)
+    _answer(name, table, X.shape[1], given.delta, metric, results, (rows, test), out, needed)
     if metric.certificate.status is Status.INTERRUPTED:
         raise typer.Exit(130)
+
+
+def _learned(table, rows, given):
+    """All rows as numbers, and the metric learned from some of them."""
+    from sklearn.pipeline import make_pipeline
+
+    from ..papers.numax.numax import NuMax
+    from ..storage import LearnedMetric
+    from ..studies.task import table_encoder
+
+    X = table.X
+    estimator = NuMax(delta=given.delta, class_aware=given.class_aware, random_state=given.seed)
+    learned: Any = estimator
+    names = table.names
+    encoder = table_encoder(table.X, table.kinds)
+    if encoder is not None:
+        X = encoder.fit(table.X[rows]).transform(table.X)
+        learned = make_pipeline(encoder, estimator)
+        names = None  # the encoder has them
+    emit("stage", stage="learning")
+    labels = None
+    if given.class_aware:
+        labels = table.labels[rows]
+    estimator.fit(X[rows], labels)
+    notes = {"rows": len(rows), "delta": given.delta}
+    return X, LearnedMetric.from_estimator(learned, feature_names=names, notes=notes)
 
 
 def components_needed(X: Any, delta: float) -> int:
@@ -95,7 +111,8 @@ def components_needed(X: Any, delta: float) -> int:
 
     Z = PCA().fit_transform(X)
     apart = pdist(X, "sqeuclidean") > 0  # equal rows of Z differ by a rounding
-    full, kept = pdist(Z, "sqeuclidean")[apart], 0.0
+    full = pdist(Z, "sqeuclidean")[apart]
+    kept = 0.0  # share of each squared distance that the first components have
     for n, column in enumerate(Z.T, 1):
         kept = kept + pdist(column[:, None], "sqeuclidean")[apart] / full
         if np.ptp(kept) <= delta * (kept.max() + kept.min()):
@@ -105,8 +122,11 @@ def components_needed(X: Any, delta: float) -> int:
 
 def _answer(name, table, n_features, delta, metric, results, split, out, needed):
     rank = len(metric.components)
-    rows, test = (plural(len(part), "row") for part in split)
-    held_out = "" if split[0] is split[1] else " held out"
+    learned_from, judging = split
+    rows = plural(len(learned_from), "row")
+    test = plural(len(judging), "row")
+    if judging is not learned_from:
+        test += " held out"
     last = [written(out, f"{METRIC}, {TABLE}")]
     if needed is not None:
         last.append(
@@ -128,7 +148,7 @@ def _answer(name, table, n_features, delta, metric, results, split, out, needed)
             COLUMNS,
             results,
         ),
-        f"learned from {rows}; judged by the squared distances within {test}{held_out}",
+        f"learned from {rows}; judged by the squared distances within {test}",
         f"certificate: {in_words(metric.certificate)}",
         notes=table.notes,
         last=[*last, "Next, in Python:", *use_in_python(out / METRIC)],
@@ -142,10 +162,15 @@ def _split(table, max_rows, rng):
     from ..studies.supervision import sample_by_class
 
     n = len(table.X)
-    y = np.zeros(n, int) if table.labels is None else table.labels
+    y = table.labels
+    if y is None:
+        y = np.zeros(n, int)
     rows = sample_by_class(y, min(max_rows, n), rng)
-    test = np.sort(rng.permutation(np.setdiff1d(np.arange(n), rows))[:MOST_JUDGED])
-    return rows, test if len(test) >= FEWEST_JUDGED else rows
+    others = np.setdiff1d(np.arange(n), rows)
+    test = np.sort(rng.permutation(others)[:MOST_JUDGED])
+    if len(test) < FEWEST_JUDGED:
+        return rows, rows
+    return rows, test
 
 
 def _results(metric, X, rows, test, seed):
@@ -156,12 +181,15 @@ def _results(metric, X, rows, test, seed):
     from ..evaluation.knn import neighbour_recall
     from ..evaluation.verification import distance_score
 
-    rank, results = len(metric.components), []
+    rank = len(metric.components)
+    results = []
     pca = PCA(min(rank, len(rows), X.shape[1]), random_state=seed).fit(X[rows])
     pairs = test[np.random.default_rng(seed).integers(len(test), size=(N_PAIRS, 2))]
     searched, queries = np.array_split(X[test][::-1], 2)
     for name, size, mapped in (("numax", rank, metric), ("pca", pca.n_components_, pca)):
-        before, after = (distance_score(each, X, pairs) ** 2 for each in (None, mapped))
+        before = distance_score(None, X, pairs) ** 2
+        after = distance_score(mapped, X, pairs) ** 2
+        # equal rows stay equal, and have no share to change by
         change = np.abs(after[before > 0] / before[before > 0] - 1)
         kept = neighbour_recall(mapped, searched, queries, k=min(N_NEIGHBOURS, len(searched)))
         results.append(

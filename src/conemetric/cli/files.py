@@ -25,12 +25,14 @@ DECISION = "decision.safetensors"  # what learn calls it, and predict looks for
 
 def check_free(paths: Iterable[Path], overwrite: bool) -> None:
     """Refuse to replace files unless told to."""
-    taken = [path for path in paths if path.exists()]
-    if taken and not overwrite:
-        raise FileExistsError(
-            f"'{taken[0]}' exists already; choose another place with --out, or replace it "
-            "with --overwrite."
-        )
+    if overwrite:
+        return
+    for path in paths:
+        if path.exists():
+            raise FileExistsError(
+                f"'{path}' exists already; choose another place with --out, or replace it "
+                "with --overwrite."
+            )
 
 
 def output_folder(chosen: Path | None, names: Sequence[str], overwrite: bool) -> Path:
@@ -46,17 +48,17 @@ def output_folder(chosen: Path | None, names: Sequence[str], overwrite: bool) ->
             )
         check_free([chosen / name for name in names], overwrite)
         return chosen
-    numbered = (Path(f"{DEFAULT_FOLDER}-{number}") for number in itertools.count(2))
 
     def is_free(folder):
         return overwrite or not any((folder / name).exists() for name in names)
 
+    folder = Path(DEFAULT_FOLDER)
+    number = 1
     # checked again once it is locked: another process may have written to it and ended
-    return next(
-        folder
-        for folder in itertools.chain([Path(DEFAULT_FOLDER)], numbered)
-        if is_free(folder) and _lock_folder(folder) and is_free(folder)
-    )
+    while not (is_free(folder) and _lock_folder(folder) and is_free(folder)):
+        number += 1
+        folder = Path(f"{DEFAULT_FOLDER}-{number}")
+    return folder
 
 
 def latest_written(name: str) -> Path | None:
@@ -64,16 +66,15 @@ def latest_written(name: str) -> Path | None:
     directory; None if there is none.
     """
     numbered = re.compile(rf"{DEFAULT_FOLDER}(-[0-9]+)?")
-    found = [
-        path
-        for path in Path().glob(f"{DEFAULT_FOLDER}*/{name}")
-        if numbered.fullmatch(path.parent.name)
-    ]
+    found = []
+    for path in Path().glob(f"{DEFAULT_FOLDER}*/{name}"):
+        if numbered.fullmatch(path.parent.name):
+            found.append(path)
     return max(found, key=lambda path: path.stat().st_mtime_ns, default=None)
 
 
 def _lock_folder(folder):
-    """Make the folder and lock it until the command ends; False if another process has."""
+    """Make the folder and lock it until the command ends; False if another process has locked it."""
     made = [each for each in (folder, *folder.parents) if not each.exists()]
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -123,7 +124,9 @@ def write_text(path: Path, text: str) -> None:
 
 def write_query(path: Path, query: Any) -> None:
     """Write a query for a search engine: a statement as text, a document as JSON."""
-    write_text(path, query if isinstance(query, str) else json.dumps(query, indent=2))
+    if not isinstance(query, str):
+        query = json.dumps(query, indent=2)
+    write_text(path, query)
 
 
 def as_rows(columns: dict[str, list]) -> list[dict[str, Any]]:
@@ -134,7 +137,7 @@ def as_rows(columns: dict[str, list]) -> list[dict[str, Any]]:
 def write_csv(path: Path, rows: Sequence[dict[str, Any]]) -> None:
     """Write dictionaries as CSV; a column missing from a row is empty."""
     text = io.StringIO(newline="")
-    names = list(dict.fromkeys(name for values in rows for name in values))
+    names = list(dict.fromkeys(itertools.chain.from_iterable(rows)))
     writer = csv.DictWriter(text, names, lineterminator="\n")
     writer.writeheader()
     writer.writerows(rows)

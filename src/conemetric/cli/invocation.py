@@ -18,7 +18,8 @@ class Invocation:
     """Flags of this invocation, and its consoles: results on stdout, all else on stderr."""
 
     def reset(self) -> None:
-        self.debug = self.json = False
+        self.debug = False
+        self.json = False
         self.results = Console(highlight=False)
         self.messages = Console(stderr=True)
         self.at_end = ExitStack()  # closed when the command ends
@@ -46,7 +47,9 @@ class Invocation:
             values = {"notes": list(notes), **values}
             typer.echo(json.dumps(values, ensure_ascii=False, allow_nan=False))
             return
-        for part in (*shown, *(f"[dim]- {escape(note)}[/]" for note in notes), *last):
+        remarks = [f"[dim]- {escape(note)}[/]" for note in notes]
+        for part in (*shown, *remarks, *last):
+            # a line that is broken cannot be copied, a table that is not cannot be read
             self.results.print(part, soft_wrap=isinstance(part, str))
 
     def wrote(self, out: Path, values: dict[str, Any], what: str, notes: Iterable[str]) -> None:
@@ -82,19 +85,29 @@ class ProgressLine:
     """One line of progress: the stage and, within it, the certified gap or the share done."""
 
     def __init__(self, bar: Progress) -> None:
-        self.bar, self.stage = bar, "starting"
+        self.bar = bar
+        self.stage = "starting"
         self.line = bar.add_task(self.stage, total=None, note="")
 
     def __call__(self, event: Event) -> None:
-        kind, note, done = event["kind"], "", None
+        kind = event["kind"]
         if kind == "stage":
-            self.stage = ": ".join(event[key] for key in ("method", "stage") if key in event)
-        stage = f"{self.stage}, {event['candidate']}" if "candidate" in event else self.stage
+            self.stage = event["stage"]
+            if "method" in event:
+                self.stage = f"{event['method']}: {self.stage}"
+        stage = self.stage
+        if "candidate" in event:
+            stage = f"{stage}, {event['candidate']}"
+        note = ""
+        total = None  # how much is left is mostly unknown: the bar moves to and fro
+        done = 0.0
         if kind == "solve":
             note = f"iteration {event['iteration']}, certified gap {event['relative_gap']:.1e}"
         elif kind == "search":
-            stage, done = f"{stage}: finding neighbours", event["done"]
+            stage = f"{stage}: finding neighbours"
+            total = 1.0
+            done = event["done"]
         elif kind == "compile" and event["begins"]:
             stage = "compiling, once"
-        self.bar.tasks[self.line].total = None if done is None else 1.0
-        self.bar.update(self.line, description=stage, note=note, completed=done or 0.0)
+        self.bar.tasks[self.line].total = total
+        self.bar.update(self.line, description=stage, note=note, completed=done)

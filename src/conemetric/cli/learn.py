@@ -24,11 +24,12 @@ from .options import (
     is_pattern,
     option,
 )
-from .wording import command_line, grid, in_words, plural, use_in_python, written
+from .wording import command_line, grid, in_words, places, plural, use_in_python, written
 
 FILES = {"metric": "metric.safetensors", "report": "report.html", "table": "table.csv"}
 PREDICTIONS = "predictions.csv"  # of held-out rows with labels
 NAMES = [*FILES.values(), PREDICTIONS, DECISION]
+BUNDLED_IMAGES = {"digits": (8, 8)}  # height and width of the images that a bundled data set holds
 METHODS = ("auto", "frob", "boost", "dml-eig", "lmnn-eig", "relative", "gradient", "numax")
 METHOD = f"{', '.join(METHODS[:-1])} or {METHODS[-1]}; default: auto, for pairs dml-eig, for triplets frob."
 NO_DECISION = "Learn the metric only: no classifier or regressor, nor others to compare it with."
@@ -64,8 +65,8 @@ def learn(given: Learn) -> None:
     conemetric learn people.parquet --id person --pairs pairs.csv
     conemetric learn 'part-*.parquet' --label y --workers 4[/]
     """
-    data, shape = given.data, _image_shape(given.image, given.data)
-    many = is_pattern(data) or given.workers is not None or given.scheduler is not None
+    shape = _image_shape(given.image, given.data)
+    many = is_pattern(given.data) or given.workers is not None or given.scheduler is not None
     if many and given.repeats > 1:
         raise ValueError("--repeats needs a single file, read into memory; leave it out.")
     if many and given.method is None:
@@ -74,46 +75,76 @@ def learn(given: Learn) -> None:
         given.check()
     out = output_folder(given.out, NAMES, given.overwrite)
 
-    from ..report.metric import write_report
-    from ..studies import run_study
-    from .reading.loading import load_task
-    from .reading.partitions import computing, load_partitions
+    from .reading.partitions import computing
 
     kept: list[str] = []  # what is saved, in words
-    table: Any  # a `Table`, or `Partitions`
-    task: Any
     try:
-        where = computing(given.workers, given.scheduler, state.say)
-        with where, progress_bar("reading"):
-            if many:
-                table, task, name = load_partitions(data, given, given)
-            else:
-                table, task, name = load_task(data, given)
-            study = run_study(
-                task,
-                given,
-                feature_names=table.names,
-                on_metric=partial(_keep, out / FILES["metric"], kept),
-                decide=not (given.no_decision or many),
-                refit=not many,
-            )
+        with computing(given.workers, given.scheduler, state.say), progress_bar("reading"):
+            table, task, name = _load(given, many)
+            study = _studied(table, task, given, many, partial(_keep, out / FILES["metric"], kept))
             files = _write(study, table, out)
-            emit("stage", stage="writing the report")
-            write_report(
-                out / FILES["report"],
-                study,
-                name=name,
-                image_shape=shape,
-                ids=table.ids,
-                row_numbers=table.row_numbers,
-                notes=table.notes,
-            )
+            _write_report(study, table, name, shape, out)
     except KeyboardInterrupt:
         if kept:
             place = escape(str(out / FILES["metric"]))
             state.say(f"[yellow]interrupted[/] the {kept[-1]} is in '{place}'.")
         raise typer.Exit(130) from None
     _answer(study, table, name, given, out, files)
+
+
+def _load(given, many) -> tuple[Any, Any, str]:
+    """The table (partitions of many files), its task and its name; refuses what that has no use for."""
+    from .reading.loading import load_task
+    from .reading.partitions import load_partitions
+
+    if many:
+        table, task, name = load_partitions(given.data, given, given)
+    else:
+        table, task, name = load_task(given.data, given)
+    _refuse_gap(given, task.kind)
+    given.check_for(task)
+    return table, task, name
+
+
+def _studied(table, task, given, many, on_metric):
+    """What was learned; partitions are not read again for a decision or for a fit to all rows."""
+    from ..studies import run_study
+
+    return run_study(
+        task,
+        given,
+        feature_names=table.names,
+        on_metric=on_metric,
+        decide=not (given.no_decision or many),
+        refit=not many,
+    )
+
+
+def _write_report(study, table, name, shape, out):
+    from ..report.metric import write_report
+
+    emit("stage", stage="writing the report")
+    write_report(
+        out / FILES["report"],
+        study,
+        name=name,
+        image_shape=shape,
+        ids=table.ids,
+        row_numbers=table.row_numbers,
+        notes=table.notes,
+    )
+
+
+def _refuse_gap(given, kind):
+    """Refuse a gap to stop at for `AutoMetric`, which tries several methods to gaps of its own."""
+    from ..studies.methods import methods_for
+
+    method = given.method or methods_for(kind)[0].name
+    if method == "auto" and given.is_chosen("tol"):
+        raise ValueError(
+            f"--tol {given.tol:g} is the gap that one method stops at, and --method auto tries several; "
+            "name a --method, or leave --tol out."
+        )
 
 
 def _write(study, table, out):
@@ -136,8 +167,11 @@ def _reading(study, table):
     names = table.row_names[study.decided.final_rows].tolist()
     if names == list(range(study.task.n_rows)):
         return {}
-    plain = (name if isinstance(name, int) else str(name) for name in names)
-    return {"row_names": {str(i): name for i, name in enumerate(plain)}}
+    row_names = {}
+    for number, name in enumerate(names):
+        # the file holds JSON, which knows numbers and text only
+        row_names[str(number)] = name if isinstance(name, int) else str(name)
+    return {"row_names": row_names}
 
 
 def _predictions(study, table):
@@ -159,16 +193,18 @@ def _keep(path, kept, metric, interrupted):
     save_metric(path, metric)
     kept.append("metric, not the rest,")
     if interrupted:
-        certified = metric.certificate and f"best certified metric ({in_words(metric.certificate)})"
-        kept.append(certified or "blend of what was learned")
+        if metric.certificate:
+            kept.append(f"best certified metric ({in_words(metric.certificate)})")
+        else:
+            kept.append("blend of what was learned")
         raise KeyboardInterrupt
 
 
 def _image_shape(image, data):
     if image is None:
-        return (8, 8) if data == "digits" else None
+        return BUNDLED_IMAGES.get(data)
     try:
-        height, width = (int(part) for part in image.lower().split("x"))
+        height, width = map(int, image.lower().split("x"))
         return height, width
     except ValueError:
         raise ValueError(
@@ -180,15 +216,20 @@ def _answer(study, table, name, given, out, files):
     from ..report.table import table_headings, table_rows
     from ..studies.study import COMPILING
 
+    task = study.task
     values = {"data": name, **_values(study)}
-    values["files"] = {kind: str(out / file) for kind, file in files.items()}
-    shown: list[Any] = [f"[bold red]{escape(study.alarm)}[/]"] if study.alarm else []
-    notes = [note for note in table.notes if note != study.task.giveaway]  # that comes last
-    shown += [f"[dim]- {escape(note)}[/]" for note in notes]
-    size = f"{plural(study.task.n_rows, 'row')}, {plural(values['features'], 'column')}"
-    goal = f"{study.task.goal}: " if study.task.goal else ""
-    rows = [[escape(cell) for cell in row] for row in table_rows(study)]
-    shown.append(grid(f"{name}: {goal}{size}", table_headings(study), rows))
+    values["files"] = places(out, files)
+    shown: list[Any] = []
+    if study.alarm:
+        shown.append(f"[bold red]{escape(study.alarm)}[/]")
+    for note in table.notes:
+        if note != task.giveaway:  # which comes last, where it is not overlooked
+            shown.append(f"[dim]- {escape(note)}[/]")
+    title = f"{plural(task.n_rows, 'row')}, {plural(values['features'], 'column')}"
+    if task.goal:
+        title = f"{task.goal}: {title}"
+    rows = (map(escape, row) for row in table_rows(study))
+    shown.append(grid(f"{name}: {title}", table_headings(study), rows))
     if study.metric.certificate is not None:
         shown.append(f"certificate: {in_words(study.metric.certificate)}")
     if study.decided is not None:
@@ -196,9 +237,9 @@ def _answer(study, table, name, given, out, files):
     if COMPILING in study.seconds:
         shown.append(f"{COMPILING}: {study.seconds[COMPILING]:.1f} s, not included above")
     last = [written(out, ", ".join(files.values())), f"[bold]{escape(study.verdict_in_words)}[/]"]
-    if study.task.giveaway:
-        last.append(f"[bold yellow]{escape(study.task.giveaway)}[/]")
-    if state.json:
+    if task.giveaway:
+        last.append(f"[bold yellow]{escape(task.giveaway)}[/]")
+    if state.json:  # for people those of the table are shown above it
         study.notes[:0] = table.notes
     state.answer(values, *shown, notes=study.notes, last=[*last, *_next_steps(study, given, out)])
 
@@ -211,11 +252,9 @@ def _values(study):
     by_kind = defaultdict(list)
     for row in study.table():
         by_kind[study.kind(row["method"])].append(row)
-    learned = str(study.options.method)
-    splits = []
-    for split in study.judged:
-        errors = {name: judged.rate for name, judged in split.items()}
-        splits.append({**errors, "before": errors["euclidean"], "after": errors[learned]})
+    evidence = None
+    if study.evidence is not None:
+        evidence = vars(study.evidence)
     return {
         "rows": study.task.n_rows,
         "features": study.task.raw.shape[1],
@@ -232,10 +271,18 @@ def _values(study):
         "constant": next(iter(by_kind[Kind.CONSTANT]), None),
         "p_value": study.p_value,
         "shared_rows": study.task.n_shared,
-        "splits": splits,
-        "evidence": None if study.evidence is None else vars(study.evidence),
+        "splits": list(_errors_by_split(study)),
+        "evidence": evidence,
         "seconds": study.seconds,
     }
+
+
+def _errors_by_split(study):
+    """The errors of every split by row of the table, and of the two distances as "before" and "after"."""
+    learned = str(study.options.method)
+    for split in study.judged:
+        errors = {name: judged.rate for name, judged in split.items()}
+        yield {**errors, "before": errors["euclidean"], "after": errors[learned]}
 
 
 def _predict_command(given, out):
@@ -256,11 +303,15 @@ def _predict_command(given, out):
 def _next_steps(study, given, out):
     """What to do now, by the verdict."""
     lines = []
-    surer = [] if len(study.judged) > 1 else ["--repeats 5 for more splits"]
+    surer = []
+    if len(study.judged) == 1:
+        surer = ["--repeats 5 for more splits"]
     if study.outcome == "better":
-        lines = [f"Next, in Python{f' ({surer[0]})' if surer else ''}:"]
-        lines += use_in_python(out / FILES["metric"])
+        remark = f" ({surer[0]})" if surer else ""
+        lines = [f"Next, in Python{remark}:", *use_in_python(out / FILES["metric"])]
     if study.decided is not None and not study.verdict.is_worse(study.decided.name):
         lines.append(escape(f"To predict, here for the same file: {_predict_command(given, out)}"))
-    ways = [*surer, "more rows", "`conemetric compare` for other methods"]
-    return lines or [f"Next: {', '.join(ways[:-1])}, or {ways[-1]}."]
+    if lines:
+        return lines
+    ways = ", ".join([*surer, "more rows"])
+    return [f"Next: {ways}, or `conemetric compare` for other methods."]

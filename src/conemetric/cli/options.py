@@ -68,7 +68,8 @@ def as_command(function: Callable[[Any], None]) -> Callable[..., None]:
 
     @wraps(function)
     def call(**options):
-        state.json, state.debug = options["json"], options["debug"]
+        state.json = options["json"]
+        state.debug = options["debug"]
         return function(kind(**options))
 
     call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
@@ -116,6 +117,8 @@ GROUPS = (
 WORDS = "Column of categories, even if they look like numbers or identifiers."
 NUMBERS = "Column of numbers, even if they look like row numbers or words; other entries are gaps."
 SCALING = "Standardise columns: auto, standard or none."
+# options of learning from labels and judging by them: pairs and triplets are held out as they are
+OF_LABELS = {"n_neighbors": "neighbors", "max_rows": "max-rows", "max_test_rows": "max-test-rows"}
 VOTING = "Neighbours that vote when judging."
 REDUCED = "Reduce to this many principal components first."
 JUDGED = "Judge on at most this many held-out rows."
@@ -187,10 +190,20 @@ class Columns(Dialect):
         given = [f"--{name}" for name in kinds if getattr(self, name)]
         if len(given) > 1:
             raise ValueError(f"got {' and '.join(given)}; give one kind of supervision.")
+        if self.pairs or self.triplets:
+            self._refuse_options_of_labels(given[0])
         check_data(self.data)
         for path in (self.labels, self.pairs, self.triplets):
             if path is not None:
                 check_file(path)
+
+    def _refuse_options_of_labels(self, supervision):
+        for name, option in OF_LABELS.items():
+            if self.offers(name) and self.is_chosen(name):
+                raise ValueError(
+                    f"--{option} {getattr(self, name)} is for rows with labels; with {supervision} all of "
+                    "the training part is learned from, and no neighbours vote: leave the option out."
+                )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -218,6 +231,16 @@ class Judging(Options):
     max_rows: MaxRows = None
     tol: Tolerance = Options.tol
     seed: Seed = 0
+
+    def check_for(self, task: Any) -> None:
+        """Refuse unscaled columns where a table is encoded, which scales its numbers too."""
+        from ..studies.task import table_encoder
+
+        if self.scale == "none" and table_encoder(task.X, task.kinds) is not None:
+            raise ValueError(
+                "--scale none is for tables of complete numbers; one with words, dates or gaps is "
+                "encoded, which scales its numbers too: leave the option out."
+            )
 
 
 def check_data(data: str | None) -> None:

@@ -64,36 +64,42 @@ def predict(given: Predict) -> None:
     [dim]conemetric predict new.csv                      by what learn wrote last
     conemetric predict new.csv --decision conemetric-out/decision.safetensors --out predicted.csv[/]
     """
-    alpha, out = given.alpha, given.out
+    if given.explain is Explained.TARGETS and given.explained == 0:
+        raise ValueError(
+            "--explain targets says how deciding rows are chosen, and --rows 0 lists none; leave one of "
+            "them out."
+        )
     path, notes = _decision_file(given.decision)
     check_data(given.data)
-    check_free([out] if out is not None else [], given.overwrite)
+    if given.out is not None:
+        check_free([given.out], given.overwrite)
 
     from ..storage import load_decision
     from .reading.loading import load_rows
 
     estimator = load_decision(path)
     if _promises(estimator):
-        estimator.held_out_for(alpha)  # an error before any row is read
+        estimator.held_out_for(given.alpha)  # an error before any row is read
     table, _ = load_rows(given.data, given, estimator.encoder_ or _columns(estimator))
+    rows = []
     with progress_bar("predicting"):
-        found = predicted_rows(estimator, table.X, alpha, given.explained, str(given.explain))
-        named = zip(table.row_names.tolist(), found, strict=True)
-        rows = [{"row": name, **values} for name, values in named]
+        found = predicted_rows(estimator, table.X, given.alpha, given.explained, str(given.explain))
+        for name, predicted in zip(table.row_names.tolist(), found, strict=True):
+            rows.append({"row": name, **predicted})
     values = {
         "rows": len(rows),
         "decision": str(estimator.blend_),
         "file": str(path),
-        "alpha": alpha,
+        "alpha": given.alpha,
     }
     notes += table.notes
     if not _promises(estimator):
         notes.append(NO_PROMISE)
-    if out is None:
+    if given.out is None:
         _show(rows, values, notes)
         return
-    write_csv(out, [_flat(row) for row in rows])
-    state.wrote(out, values, f"{plural(len(rows), 'row')} predicted,", notes)
+    write_csv(given.out, list(map(_flat, rows)))
+    state.wrote(given.out, values, f"{plural(len(rows), 'row')} predicted,", notes)
 
 
 def _decision_file(chosen: Path | None) -> tuple[Path, list[str]]:
@@ -115,8 +121,11 @@ def _columns(estimator):
 
     from ..storage import LearnedMetric
 
-    names, components = getattr(estimator, "feature_names_in_", None), estimator.components_
-    names = estimator.notes_.get("feature_names") if names is None else list(names)
+    if hasattr(estimator, "feature_names_in_"):
+        names = list(estimator.feature_names_in_)
+    else:
+        names = estimator.notes_.get("feature_names")
+    components = estimator.components_
     return LearnedMetric(components, np.zeros(len(components)), feature_names=names)
 
 
@@ -128,8 +137,10 @@ def predicted_rows(
     import polars as pl
 
     names = estimator.notes_.get("row_names") or {}
-    # each block of these would decompose the kernel matrix of all training rows again
-    rows_at_a_time = len(X) if by == Explained.TARGETS else ROWS_AT_A_TIME
+    rows_at_a_time = ROWS_AT_A_TIME
+    if by == Explained.TARGETS:
+        # each block of these would decompose the kernel matrix of all training rows again
+        rows_at_a_time = len(X)
     for part in slices(len(X), 1, max(1, rows_at_a_time)):
         block = X[part]
         if isinstance(block, np.ndarray) and hasattr(estimator, "feature_names_in_"):
@@ -164,15 +175,13 @@ def _deciding_rows(decided, names):
     """The training rows that decided each row, by name, with their shares."""
     if decided.explanation is None:
         return [[] for _ in decided.values]
+
+    def entry(row, share):
+        return {"row": names.get(str(row), row), "share": share}
+
     numbers = decided.explanation.rows.tolist()
     shares = decided.explanation.shares.tolist()
-    return [
-        [
-            {"row": names.get(str(row), row), "share": share}
-            for row, share in zip(rows, of_rows, strict=True)
-        ]
-        for rows, of_rows in zip(numbers, shares, strict=True)
-    ]
+    return [list(map(entry, *each)) for each in zip(numbers, shares, strict=True)]
 
 
 def _promises(estimator):
@@ -182,34 +191,43 @@ def _promises(estimator):
 
 def _flat(row):
     """A row of the file: classes of the set joined by '|', a column for each deciding row."""
-    flat = {key: value for key, value in row.items() if key != "decided_by"}
+    flat = dict(row)
+    deciding = flat.pop("decided_by")
     if "set" in flat:
         flat["set"] = "|".join(map(str, flat["set"]))
     if "probabilities" in flat:
-        flat |= {f"probability of {name}": p for name, p in flat.pop("probabilities").items()}
-    for i, decided in enumerate(row["decided_by"], start=1):
-        flat |= {f"decided_by_{i}": decided["row"], f"share_{i}": decided["share"]}
+        for name, probability in flat.pop("probabilities").items():
+            flat[f"probability of {name}"] = probability
+    for i, decided in enumerate(deciding, start=1):
+        flat[f"decided_by_{i}"] = decided["row"]
+        flat[f"share_{i}"] = decided["share"]
     return flat
 
 
 def _show(rows, values, notes):
     """The first rows on the screen."""
-    covered, shown = f"{1 - values['alpha']:.0%}", []
-    for row in rows[:SHOWN]:
-        by = ", ".join(f"{each['row']} ({each['share']:+.1%})" for each in row["decided_by"])
-        cells = {"row": str(row["row"])}  # by heading
-        if "class" in row:
-            cells |= {"class": str(row["class"]), "probability": f"{row['probability']:.1%}"}
-        else:
-            cells["prediction"] = f"{row['value']:.4g}"
-        if "set" in row:
-            cells[f"{covered} set"] = ", ".join(map(str, row["set"]))
-        if "low" in row:
-            cells[f"{covered} interval"] = f"{row['low']:.4g} - {row['high']:.4g}"
-        shown.append(cells | ({"decided by (share)": by} if by else {}))
+    shown = [_cells(row, f"{1 - values['alpha']:.0%}") for row in rows[:SHOWN]]
     state.answer(
         {**values, "predictions": rows},
         grid("", shown[0], (map(escape, cells.values()) for cells in shown)),
         notes=notes,
         last=all_of_them(len(rows), len(rows) <= SHOWN),
     )
+
+
+def _cells(row, covered):
+    """The prediction of a row as text, by heading."""
+    cells = {"row": str(row["row"])}
+    if "class" in row:
+        cells["class"] = str(row["class"])
+        cells["probability"] = f"{row['probability']:.1%}"
+    else:
+        cells["prediction"] = f"{row['value']:.4g}"
+    if "set" in row:
+        cells[f"{covered} set"] = ", ".join(map(str, row["set"]))
+    if "low" in row:
+        cells[f"{covered} interval"] = f"{row['low']:.4g} - {row['high']:.4g}"
+    deciding = [f"{each['row']} ({each['share']:+.1%})" for each in row["decided_by"]]
+    if deciding:
+        cells["decided by (share)"] = ", ".join(deciding)
+    return cells

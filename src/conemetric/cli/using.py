@@ -15,6 +15,7 @@ from .reading.reading import check_file
 from .wording import all_of_them, grid, plural, promise_values
 
 SHOWN, SHOWN_NEIGHBOURS = 20, 5  # rows, and neighbours of each, that fit on a screen
+MOST_ENTRIES = 8  # of a list that a file holds
 AGAINST = "Rows to search; default: DATA itself, each row without itself."
 NO_CERTIFICATE = "none: a blend, or a truncated metric, is not the optimum of a program"
 
@@ -45,7 +46,8 @@ def embed(given: Embed) -> None:
     from .reading.batches import embedded_batches, write_batches
 
     learned = load_metric(given.metric)
-    learned = learned if given.dimensions is None else learned.truncated(given.dimensions)
+    if given.dimensions is not None:
+        learned = learned.truncated(given.dimensions)
     rank = len(learned.components)
     notes: list[str] = []
     dropped: list[int] = []
@@ -74,57 +76,92 @@ class Neighbors(Command, Dialect):
 
 def neighbors(given: Neighbors) -> None:
     """Find the nearest neighbours of every row by the learned distance."""
-    data, against, k, out = given.data, given.against, given.k, given.out
+    data = given.data
+    against = given.against
+    k = given.k
     check_file(given.metric, "metric")
-    for path in (data, against or data):
-        check_file(path)
-    check_free([out] if out is not None else [], given.overwrite)
-
-    import numpy as np
-    import polars as pl
+    check_file(data)
+    if against is not None:
+        check_file(against)
+    if given.out is not None:
+        check_free([given.out], given.overwrite)
 
     from ..neighbours.search import nearest
     from ..storage import LearnedMetric, atomic_path, load_metric
     from .reading.tables import read_table
 
     learned = LearnedMetric.from_estimator(load_metric(given.metric))
-    queries = read_table(data, given, learned)
-    searched = queries if against is None else read_table(against, given, learned)
-    findable = len(searched.X) - (against is None)
+    if against is None:
+        queries = searched = read_table(data, given, learned)
+    else:
+        queries = read_table(data, _reading_of(data, against, given), learned)
+        searched = read_table(against, _reading_of(against, data, given), learned)
+    findable = len(searched.X)
+    if against is None:
+        findable -= 1  # a row is no neighbour of itself
     if k > findable:
         raise ValueError(f"-k {k} exceeds the {plural(findable, 'row')} that can be found.")
     with progress_bar("searching"):
-        references = None if against is None else learned.transform(searched.X)
+        references = None
+        if against is not None:
+            references = learned.transform(searched.X)
         found, distance = nearest(learned.transform(queries.X), references, k)
-    names, targets = (t.row_names for t in (queries, searched))
-    frame = pl.DataFrame(
-        {
-            "row": np.repeat(names, k),
-            "rank": np.tile(np.arange(1, k + 1), len(names)),
-            "neighbor": targets[found.ravel()],
-            "distance": distance.ravel(),
-        }
-    )
+    frame = _as_frame(queries.row_names, searched.row_names[found], distance)
     notes = dict.fromkeys((*queries.notes, *searched.notes))
-    if out is None:
+    if given.out is None:
         _show_neighbours(frame, k, notes)
         return
-    with atomic_path(out) as temporary:
+    with atomic_path(given.out) as temporary:
         frame.write_csv(temporary)
-    values = {"rows": len(names), "neighbors": k}
-    state.wrote(out, values, f"{plural(k, 'neighbour')} of {plural(len(names), 'row')}", notes)
+    n = len(queries.X)
+    what = f"{plural(k, 'neighbour')} of {plural(n, 'row')}"
+    state.wrote(given.out, {"rows": n, "neighbors": k}, what, notes)
+
+
+def _as_frame(names, neighbours, distance):
+    """Rows, ranks, neighbours and distances, a line for each neighbour."""
+    import numpy as np
+    import polars as pl
+
+    n, k = distance.shape
+    columns = {
+        "row": np.repeat(names, k),
+        "rank": np.tile(np.arange(1, k + 1), n),
+        "neighbor": neighbours.ravel(),
+        "distance": distance.ravel(),
+    }
+    return pl.DataFrame(columns)
+
+
+def _reading_of(path, other, given):
+    """The options for one of two files: those about CSV files are not for it if only the other is CSV."""
+    if _is_csv(other) and not _is_csv(path):
+        return given.without_dialect()
+    return given
+
+
+def _is_csv(path):
+    from .reading.csv_files import is_text
+
+    return is_text(Path(path.stem) if path.suffix.lower() == ".gz" else path)
 
 
 def _show_neighbours(frame, k, notes):
     """The first rows and their nearest neighbours."""
+    n = len(frame) // k
     columns = min(k, SHOWN_NEIGHBOURS)
-    n, rows = len(frame) // k, []
-    for line in frame[: SHOWN * k].iter_slices(k):
-        near = line[:columns].select("neighbor", "distance").rows()
-        rows.append((str(line["row"][0]), *(f"{name} ({far:.3g})" for name, far in near)))
+    headings = ["row"]
+    for number in range(1, columns + 1):
+        headings.append(f"neighbour {number} (distance)")
+    rows = []
+    for of_row in frame[: SHOWN * k].iter_slices(k):
+        cells = [str(of_row["row"][0])]
+        for name, distance in of_row[:columns].select("neighbor", "distance").rows():
+            cells.append(f"{name} ({distance:.3g})")
+        rows.append(cells)
     state.answer(
         {"neighbors": frame.to_dicts()},
-        grid("", ("row", *(f"neighbour {i + 1} (distance)" for i in range(columns))), rows),
+        grid("", headings, rows),
         notes=notes,
         last=all_of_them(n, n <= SHOWN and k <= columns),
     )
@@ -151,7 +188,8 @@ def inspect(given: Inspect) -> None:
         values, shown = _inside_metric(load_metric(file))
     shown = {"file": str(file), **values, **shown}
     table = grid("", ("", ""), [(name, escape(_entry(value))) for name, value in shown.items()])
-    table.show_header, table.columns[1].justify = False, "left"
+    table.show_header = False
+    table.columns[1].justify = "left"  # words rather than numbers
     state.answer({"file": str(file), **values}, table)
 
 
@@ -162,6 +200,8 @@ def _inside_metric(learned):
     from ..storage.checked import json_value
 
     promise = getattr(learned, "threshold_promise_", None)
+    if promise is not None:
+        promise = promise_values(promise)
     values = {
         "method": learned.method,
         "features": learned.n_features_in_,
@@ -173,7 +213,7 @@ def _inside_metric(learned):
         "parameters": learned.parameters,
         "certificate": certificate_values(learned.certificate),
         "threshold": json_value(getattr(learned, "threshold_", None)),
-        "promise": None if promise is None else promise_values(promise),
+        "promise": promise,
         "scores": learned.scores,
         "eigenvalues": spectral.eigenvalues_of(learned.components).tolist(),
         "notes": learned.notes,
@@ -185,28 +225,38 @@ def _kinds(encoder):
     """The kind of each column, and why others are ignored; None without an encoder."""
     if encoder is None:
         return None
-    ignored = {name: f"ignored: {why}" for name, why in encoder.ignored_.items()}
-    return {column.name: column.kind for column in encoder.columns_} | ignored
+    kinds = {column.name: column.kind for column in encoder.columns_}
+    for name, why in encoder.ignored_.items():
+        kinds[name] = f"ignored: {why}"
+    return kinds
 
 
 def _inside_decision(estimator):
+    """What the file holds, and what is shown of it in other words."""
     from ..storage import certificate_values
 
-    notes, evidence = dict(estimator.notes_), estimator.evidence_
-    names = getattr(estimator, "feature_names_in_", None)
-    known = notes.pop("feature_names", None) if names is None else names.tolist()
+    notes = dict(estimator.notes_)
+    notes.pop("row_names", None)  # of all training rows: too many to show
+    if hasattr(estimator, "feature_names_in_"):
+        names = estimator.feature_names_in_.tolist()
+    else:
+        names = notes.pop("feature_names", None)
+    classes = None
+    if hasattr(estimator, "classes_"):
+        classes = estimator.classes_.tolist()
+    evidence = estimator.evidence_
     values = {
         "method": type(estimator).__name__,
         "decision": str(estimator.blend_),
         "features": estimator.n_features_in_,
-        "feature_names": known,
-        "classes": estimator.classes_.tolist() if hasattr(estimator, "classes_") else None,
+        "feature_names": names,
+        "classes": classes,
         "training_rows": estimator.n_kept_,
         "held_out_rows": estimator.n_held_out_,
         "columns": _kinds(estimator.encoder_),
         "certificate": certificate_values(estimator.certificate_),
         "evidence": None if evidence is None else asdict(evidence),
-        "notes": {name: value for name, value in notes.items() if name != "row_names"},
+        "notes": notes,
     }
     return values, {
         "certificate": values["certificate"] or "none: neighbours solve no system",
@@ -219,9 +269,13 @@ def _entry(value):
     if isinstance(value, dict):
         return "\n".join(f"{key} = {_entry(entry)}" for key, entry in value.items())
     if isinstance(value, list):
-        more = f" ... ({len(value)})" if len(value) > 8 else ""
-        return ", ".join(map(_entry, value[:8])) + more
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
+        beginning = ", ".join(map(_entry, value[:MOST_ENTRIES]))
+        if len(value) <= MOST_ENTRIES:
+            return beginning
+        return f"{beginning} ... ({len(value)})"
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    return str(value)
 
 
 def datasets(given: Command) -> None:
@@ -235,6 +289,6 @@ def datasets(given: Command) -> None:
     others = ", ".join(f"{alias} is {name}" for alias, name in ALIASES.items())
     state.answer(
         {"datasets": rows, "aliases": ALIASES},
-        grid("", rows[0], [[str(value) for value in row.values()] for row in rows]),
+        grid("", rows[0], (map(str, row.values()) for row in rows)),
         last=[f"{others}; try: conemetric learn {rows[0]['name']}"],
     )

@@ -4,7 +4,7 @@ import math
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import typer
 from rich.markup import escape
@@ -31,6 +31,9 @@ PROMISE = (
 )
 
 
+CONFIDENCE = 0.95
+
+
 @dataclass(frozen=True, kw_only=True)
 class Verify(Command, Dialect):
     """Options of `verify`."""
@@ -44,7 +47,9 @@ class Verify(Command, Dialect):
     overwrite: Overwrite = False
     seed: Seed = 0
     max_false_alarms: Annotated[float | None, option("RATE", PROMISE)] = None
-    confidence: Annotated[float, option("SHARE", "Probability that the promise holds.")] = 0.95
+    confidence: Annotated[float, option("SHARE", "Probability that the promise holds.")] = (
+        CONFIDENCE
+    )
 
 
 def verify(given: Verify) -> None:
@@ -54,70 +59,105 @@ def verify(given: Verify) -> None:
     If the metric fills missing values, the Euclidean distance is that of the filled rows.
     [dim]conemetric verify pairs.csv --data rows.csv --metric m.safetensors --max-false-alarms 0.01[/]
     """
-    pairs, folds, out = given.file, given.folds, given.out
-    max_false_alarms, confidence = given.max_false_alarms, given.confidence
+    _refuse_confidence_alone(given)
     check_file(given.metric, "metric")
-    for path in (pairs, given.data):
-        check_file(path)
-    if out is not None:
-        output_folder(out, ["roc.csv"], given.overwrite)
+    check_file(given.file)
+    check_file(given.data)
+    if given.out is not None:
+        output_folder(given.out, ["roc.csv"], given.overwrite)
 
-    import numpy as np
-    from sklearn.preprocessing import StandardScaler
-
-    from ..evaluation.verification import best_threshold, cross_validate, distance_score
-    from ..storage import LearnedMetric, load_metric, save_metric
+    from ..evaluation.verification import cross_validate
+    from ..storage import LearnedMetric, load_metric
     from .reading.loading import read_pairs
     from .reading.tables import read_table
 
     learned = LearnedMetric.from_estimator(load_metric(given.metric))
     table = read_table(given.data, given, learned)
-    indices, same = read_pairs(pairs, table)
-    _check_pairs(pairs, same, folds)
-    seen = learned_from(learned.notes or {}, table.X, indices)
-    if max_false_alarms is not None:
-        if seen:
-            raise ValueError(
-                f"{seen} the metric was learned from; a promise needs pairs that it has not seen."
-            )
-        _check_promise(pairs, same, max_false_alarms, confidence)
-    X, metric = table.X, learned
+    pairs = Pairs(*read_pairs(given.file, table))
+    _check_pairs(given.file, pairs.same, given.folds)
+    seen = learned_from(learned.notes or {}, table.X, pairs.rows)
+    if given.max_false_alarms is not None:
+        _check_promise(given, pairs.same, seen)
+    scores = _scores(learned, table.X, pairs.rows)
+    fold = pairs.folds(given.folds, given.seed)
+    curves = {name: cross_validate(score, pairs.same, fold) for name, score in scores.items()}
+    promised = None
+    if given.max_false_alarms is not None:
+        promised = _promise(learned, -scores["learned"], pairs.same, given)
+    if given.out is not None:
+        write_csv(given.out / "roc.csv", list(_points(curves)))
+    results = {name: _result(scores[name], curves[name], pairs.same) for name in scores}
+    alarm = ""
+    if seen:
+        alarm = f"{seen} the metric was learned from: it does worse on pairs that it has not seen."
+    else:
+        table.notes.extend(_note_on_rows(learned.notes or {}, table.X, pairs.rows))
+    _answer(given, table.notes, pairs, results, promised, alarm)
+
+
+def _refuse_confidence_alone(given):
+    if given.max_false_alarms is None and given.confidence != CONFIDENCE:
+        raise ValueError(
+            f"--confidence {given.confidence:g} is that of a promise, and none is made; give "
+            "--max-false-alarms RATE too, or leave it out."
+        )
+
+
+class Pairs(NamedTuple):
+    """Pairs of rows by their numbers (m, 2), and which of them are the same."""
+
+    rows: Any
+    same: Any
+
+    def folds(self, n: int, seed: int) -> Any:
+        """A fold for each pair, at random, all of about the same size."""
+        import numpy as np
+
+        return np.random.default_rng(seed).permutation(len(self.same)) % n
+
+
+def _scores(learned, X, pairs):
+    """How alike each pair is by each of the distances, by their names."""
+    from sklearn.preprocessing import StandardScaler
+
+    from ..evaluation.verification import distance_score
+
+    metric = learned
     if learned.encoder is not None:
+        # the other distances need numbers too: those that the metric sees
         X = learned.encoder.set_params(sparse_output=False).transform(X)
         metric = learned.of_features()
-    fold = np.random.default_rng(given.seed).permutation(len(same)) % folds
-    scores = {
-        "euclidean": distance_score(None, X, indices),
-        "standardised": distance_score(None, StandardScaler().fit_transform(X), indices),
-        "learned": distance_score(metric, X, indices),
+    return {
+        "euclidean": distance_score(None, X, pairs),
+        "standardised": distance_score(None, StandardScaler().fit_transform(X), pairs),
+        "learned": distance_score(metric, X, pairs),
     }
-    found = {name: cross_validate(score, same, fold) for name, score in scores.items()}
-    promised = None
-    if max_false_alarms is not None:
-        promised = _promise(learned, -scores["learned"], same, max_false_alarms, confidence)
-        save_metric(given.metric, learned)
-    if out is not None:
-        curves = [
-            {"method": name, "false_positive_rate": wrong, "true_positive_rate": right}
-            for name, each in found.items()
-            for wrong, right in zip(each.false_positive_rate, each.true_positive_rate, strict=True)
-        ]
-        write_csv(out / "roc.csv", curves)
-    results = {}
-    for name, score in scores.items():
-        threshold, curve = -float(best_threshold(score, same)[0]), found[name]
-        results[name] = {
-            "threshold": threshold if math.isfinite(threshold) else None,
-            "accuracy": curve.mean,
-            "standard_error": curve.standard_error,
-            "auc": curve.auc,
-            "equal_error_rate": curve.equal_error_rate,
-        }
-    if seen:
-        seen = f"{seen} the metric was learned from: it does worse on pairs that it has not seen."
-    else:
-        table.notes.extend(_note_on_rows(learned.notes or {}, table.X, indices))
-    _answer(results, table, indices, same, folds, promised, given.metric, seen)
+
+
+def _points(curves):
+    """The points of every ROC curve, as rows of a file."""
+    for name, curve in curves.items():
+        rates = zip(curve.false_positive_rate, curve.true_positive_rate, strict=True)
+        for wrong, right in rates:
+            yield {"method": name, "false_positive_rate": wrong, "true_positive_rate": right}
+
+
+def _result(score, curve, same):
+    """What a distance achieves, as JSON values."""
+    from ..evaluation.verification import best_threshold
+
+    threshold: float | None = -float(best_threshold(score, same)[0])
+    # where calling all pairs the same, or none, is best, no distance separates the two, and JSON has
+    # no infinity
+    if not math.isfinite(threshold):
+        threshold = None
+    return {
+        "threshold": threshold,
+        "accuracy": curve.mean,
+        "standard_error": curve.standard_error,
+        "auc": curve.auc,
+        "equal_error_rate": curve.equal_error_rate,
+    }
 
 
 def learned_from(notes: dict[str, Any], X: Any, pairs: Any) -> str:
@@ -125,7 +165,9 @@ def learned_from(notes: dict[str, Any], X: Any, pairs: Any) -> str:
     if none, or if it is not known. Of many pairs, a random sample is known.
     """
     share = _share_known(notes, "pairs", X, pairs)
-    return f"{share:.0%} of these pairs are among those that" if share else ""
+    if not share:
+        return ""
+    return f"{share:.0%} of these pairs are among those that"
 
 
 def _note_on_rows(notes, X, pairs):
@@ -151,37 +193,61 @@ def _share_known(notes, kind, X, pairs):
     if not known or notes.get("rows_id") != digits_of(X):
         return 0.0
     keys = pair_keys(pairs)
-    within = min(known[-1] if len(known) == MOST_KEYS else keys[-1], keys[-1])
-    keys = [key for key in keys if key <= within]
-    return len(set(keys) & set(known)) / len(keys) if keys else 0.0
+    largest = keys[-1]
+    if len(known) == MOST_KEYS:
+        # a full sample holds the smallest keys only: nothing is known of larger ones
+        largest = min(known[-1], largest)
+    comparable = [key for key in keys if key <= largest]
+    if not comparable:
+        return 0.0
+    return len(set(comparable) & set(known)) / len(comparable)
 
 
-def _answer(results, table, indices, same, folds, promised, metric, seen):
+def _answer(given, notes, pairs, results, promised, alarm):
+    """Print what each distance achieves and, if one was made, the promise."""
+    shown: list[Any] = []
+    if alarm:
+        shown.append(f"[bold red]{alarm}[/]")
     rows = [{"method": SHOWN.get(name, name), **values} for name, values in results.items()]
-    shown = [
-        *([f"[bold red]{seen}[/]"] if seen else []),
-        filled_grid("", COLUMNS, rows),
-        f"{plural(len(same), 'pair')}, {folds} folds; call a pair the same when its distance is at "
-        "most the threshold",
-    ]
-    notes = list(table.notes)
+    shown.append(filled_grid("", COLUMNS, rows))
+    shown.append(
+        f"{plural(len(pairs.same), 'pair')}, {given.folds} folds; call a pair the same when its distance "
+        "is at most the threshold"
+    )
+    notes = list(notes)
     if promised is not None:
-        alpha, confidence, recognised = (
-            f"{100 * promised[name]:.4g} %" for name in ("alpha", "confidence", "same_recognised")
-        )
-        shown.append(
-            f"[bold]With the threshold {promised['threshold']:.4g}, at most {alpha} of different "
-            f"pairs are called the same, with {confidence} confidence, for pairs drawn like these.[/]"
-            f" It recognises {recognised} of the same pairs here. Written to {escape(str(metric))}"
-        )
-        n = sum(count > 1 for count in Counter(indices[~same].ravel().tolist()).values())
-        if n:  # which makes the pairs dependent
-            notes.append(
-                f"{plural(n, 'row')} in more than one different pair: the promise is for pairs "
-                "drawn from these rows; for pairs of new rows, give every row once."
-            )
-    values = {"pairs": len(same), **results, "promise": promised, "alarm": seen}
+        shown.append(_promise_in_words(promised, given.metric))
+        notes += _note_on_dependence(pairs)
+    values = {"pairs": len(pairs.same), **results, "promise": promised, "alarm": alarm}
     state.answer(values, *shown, notes=notes)
+
+
+def _promise_in_words(promised, metric):
+    """What the threshold promises, what it costs, and where it is stored."""
+    alpha = _in_percent(promised["alpha"])
+    confidence = _in_percent(promised["confidence"])
+    recognised = _in_percent(promised["same_recognised"])
+    return (
+        f"[bold]With the threshold {promised['threshold']:.4g}, at most {alpha} of different "
+        f"pairs are called the same, with {confidence} confidence, for pairs drawn like these.[/]"
+        f" It recognises {recognised} of the same pairs here. Written to {escape(str(metric))}"
+    )
+
+
+def _in_percent(share):
+    return f"{100 * share:.4g} %"
+
+
+def _note_on_dependence(pairs):
+    """A note if different pairs share rows: they are then not independent, as the promise takes them."""
+    times = Counter(pairs.rows[~pairs.same].ravel().tolist())
+    n = sum(count > 1 for count in times.values())
+    if not n:
+        return []
+    return [
+        f"{plural(n, 'row')} in more than one different pair: the promise is for pairs "
+        "drawn from these rows; for pairs of new rows, give every row once."
+    ]
 
 
 def _check_pairs(path, same, folds):
@@ -191,32 +257,42 @@ def _check_pairs(path, same, folds):
             f"'{path}' has {plural(len(same), 'pair')}; {folds} folds need at least {2 * folds}: "
             "give more pairs, or fewer --folds."
         )
-    if same.all() or not same.any():
-        raise ValueError(
-            f"'{path}' holds only {'same' if same.all() else 'different'} pairs; give some of both."
-        )
+    for kind, which in (("same", same), ("different", ~same)):
+        if which.all():
+            raise ValueError(f"'{path}' holds only {kind} pairs; give some of both.")
 
 
-def _check_promise(path, same, rate, confidence):
-    """Refuse a promise that cannot be made, or only from more pairs."""
+def _check_promise(given, same, seen):
+    """Refuse a promise that cannot be made, or only from other or more pairs."""
     from ..evaluation.thresholds import check_share, fewest_needed
 
-    for value, name in ((rate, "max_false_alarms"), (confidence, "confidence")):
-        check_share(value, name)
-    needed, given = fewest_needed(rate, confidence), int((~same).sum())
-    if given < needed:
+    if seen:
         raise ValueError(
-            f"'{path}' has {plural(given, 'different pair')}; to promise --max-false-alarms "
-            f"{rate:g} with --confidence {confidence:g} takes at least {needed:,}: give more "
+            f"{seen} the metric was learned from; a promise needs pairs that it has not seen."
+        )
+    rate = given.max_false_alarms
+    check_share(rate, "max_false_alarms")
+    check_share(given.confidence, "confidence")
+    needed = fewest_needed(rate, given.confidence)
+    n_different = int((~same).sum())
+    if n_different < needed:
+        raise ValueError(
+            f"'{given.file}' has {plural(n_different, 'different pair')}; to promise --max-false-alarms "
+            f"{rate:g} with --confidence {given.confidence:g} takes at least {needed:,}: give more "
             "pairs, or raise --max-false-alarms."
         )
 
 
-def _promise(learned, distance, same, rate, confidence):
-    """Set the threshold of the metric; the promise and what it costs, as JSON values."""
+def _promise(learned, distance, same, given):
+    """Store the threshold with its promise in the metric file; the promise and what it costs."""
     from ..evaluation.thresholds import promised_threshold
+    from ..storage import save_metric
 
-    threshold, promise = promised_threshold(distance, same, "max_fpr", rate, confidence)
-    learned.threshold_, learned.threshold_promise_ = threshold, promise
+    threshold, promise = promised_threshold(
+        distance, same, "max_fpr", given.max_false_alarms, given.confidence
+    )
+    learned.threshold_ = threshold
+    learned.threshold_promise_ = promise
+    save_metric(given.metric, learned)
     recognised = float((distance[same] <= threshold).mean())
     return {"threshold": threshold, **promise_values(promise), "same_recognised": recognised}

@@ -4,7 +4,7 @@ import json
 import os
 import shlex
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,14 +21,20 @@ if TYPE_CHECKING:
 
 def all_of_them(n: int, complete: bool) -> list[str]:
     """A last line under the first of ``n`` rows, unless these are complete."""
-    return [] if complete else [f"the first of {plural(n, 'row')}; all of them: --out FILE.csv"]
+    if complete:
+        return []
+    return [f"the first of {plural(n, 'row')}; all of them: --out FILE.csv"]
 
 
 def grid(title: str, headings: Iterable[str], rows: Iterable[Iterable[str]]) -> Table:
     """A table for the screen: names in its first column, numbers in the others."""
-    table = Table(title=escape(title) if title else None, title_justify="left")
-    for number, heading in enumerate(headings):
-        table.add_column(heading, justify="right" if number else "left")
+    table = Table(title_justify="left")
+    if title:
+        table.title = escape(title)
+    names, *numbers = headings
+    table.add_column(names, justify="left")
+    for heading in numbers:
+        table.add_column(heading, justify="right")
     for row in rows:
         table.add_row(*row)
     return table
@@ -39,10 +45,17 @@ def written(out: Path, files: str) -> str:
     return f"written to {escape(str(out))}: {files}"
 
 
+def places(out: Path, files: Mapping[str, str]) -> dict[str, str]:
+    """Where the files of each kind are, for JSON."""
+    return {kind: str(out / file) for kind, file in files.items()}
+
+
 def command_line(*words: object) -> str:
     """A command that can be pasted into the shell of this system, whatever its words hold."""
-    texts = [str(word) for word in words]
-    return subprocess.list2cmdline(texts) if os.name == "nt" else shlex.join(texts)
+    texts = list(map(str, words))
+    if os.name == "nt":
+        return subprocess.list2cmdline(texts)
+    return shlex.join(texts)
 
 
 def use_in_python(metric: Path) -> list[str]:
@@ -62,8 +75,10 @@ def filled_grid(title: str, columns: dict[str, str], rows: Iterable[dict[str, An
     def cell(row, template):
         try:
             return template.format(**row)
-        except (KeyError, TypeError) as error:
-            return "" if isinstance(error, KeyError) else "-"
+        except KeyError:
+            return ""
+        except TypeError:  # None has no digits to format
+            return "-"
 
     cells = ([cell(row, template) for template in columns.values()] for row in rows)
     return grid(title, columns, cells)
@@ -76,9 +91,10 @@ def promise_values(promise: "ThresholdPromise") -> dict[str, Any]:
 
 def in_words(certificate: "Certificate") -> str:
     """A certificate in a sentence that a person can act on."""
-    gap, violation = certificate.relative_gap, certificate.violation
+    gap = certificate.relative_gap
     if not gap > 0:
         return f"gap {gap:.1e} ({certificate.status})"
-    missed = f", constraints missed by {violation:.1e}" if violation > 0 else ""
     proven = f"proven within {gap:.2g} (relative) of the best possible objective"
-    return f"{proven}{missed} ({certificate.status})"
+    if certificate.violation > 0:
+        proven += f", constraints missed by {certificate.violation:.1e}"
+    return f"{proven} ({certificate.status})"

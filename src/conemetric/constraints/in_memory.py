@@ -5,7 +5,7 @@ The papers' rule for labels: each point has its ``n_targets`` nearest neighbours
 away), by Euclidean distance; its triplets are all (point, target, impostor).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -60,11 +60,15 @@ class ConstraintsInMemory:
     @property
     def row_numbers(self) -> Any:
         """``index`` by row numbers of the user's X."""
-        return self.index if self.rows is None else self.rows[self.index]
+        if self.rows is None:
+            return self.index
+        return self.rows[self.index]
 
     def coordinates(self, spanned: bool = False) -> Coordinates:
         """The points as they are, or in the span of their differences (`engine.operators.span`)."""
-        return in_span(self.points) if spanned else Coordinates(self.points)
+        if spanned:
+            return in_span(self.points)
+        return Coordinates(self.points)
 
     def whitened(self, similar_pairs: Callable, ridge: float) -> tuple[Coordinates, Any]:
         """Coordinates in which the scatter of the similar pairs is the identity, and the scatter
@@ -73,9 +77,10 @@ class ConstraintsInMemory:
         """
         n_points, n_features = self.points.shape
         pairs, weights = similar_pairs(self.index, self.similar, self.weights)
-        given = self.points, pairs, ridge, weights
-        scatter = similar_scatter(*given) if n_features <= n_points else None
-        return whiten(*given), scatter
+        scatter = None
+        if n_features <= n_points:
+            scatter = similar_scatter(self.points, pairs, ridge, weights)
+        return whiten(self.points, pairs, ridge, weights), scatter
 
     def over(self, function: Callable, /) -> Any:
         """The vector of ``function(points, index, similar)``."""
@@ -86,7 +91,9 @@ class ConstraintsInMemory:
         weights; None if nothing is left.
         """
         index = self.over(function)
-        return replace(self, index=index, similar=None, weights=None) if len(index) else None
+        if not len(index):
+            return None
+        return replace(self, index=index, similar=None, weights=None)
 
     def without(self, marked: Any) -> "ConstraintsInMemory":
         """The same points without the constraints ``marked`` by a number above 0, without weights."""
@@ -123,12 +130,15 @@ def triplets_from_labels(X: Any, y: Any, n_targets: int = 3, n_impostors: int | 
 
 def triplets_from_neighbours(targets: Any, impostors: Any) -> Any:
     """All (point, target, impostor) of index arrays (n, k), padded with -1."""
-    xp, points = namespace(targets, impostors), arange(len(targets), targets)
+    xp = namespace(targets, impostors)
+    points = arange(len(targets), targets)
     columns = points[:, None, None], targets[:, :, None], impostors[:, None, :]
     shape = len(targets), targets.shape[1], impostors.shape[1]
     triplets = xp.stack([xp.broadcast_to(column, shape) for column in columns], -1).reshape(-1, 3)
     there = (triplets >= 0).all(1)
-    return triplets if bool(there.all()) else triplets[there]
+    if bool(there.all()):  # mostly, and a selection of all would be a copy
+        return triplets
+    return triplets[there]
 
 
 def triplets_from_values(X: Any, y: Any, n_targets: int = 3, n_impostors: int | str = 3) -> Any:
@@ -138,7 +148,9 @@ def triplets_from_values(X: Any, y: Any, n_targets: int = 3, n_impostors: int | 
     nearest to it in y are its targets and those farthest in y its impostors; its
     triplets are all (point, target, impostor) whose target is nearer in y.
     """
-    n_farthest = MIN_IMPOSTORS if n_impostors == "auto" else int(n_impostors)
+    if n_impostors == "auto":
+        n_impostors = MIN_IMPOSTORS
+    n_farthest = int(n_impostors)
     y = np.ravel(to_numpy(y)).astype(np.float64)
     if not np.isfinite(y).all():
         raise ValueError("y contains NaN or infinity; drop those rows.")
@@ -146,7 +158,11 @@ def triplets_from_values(X: Any, y: Any, n_targets: int = 3, n_impostors: int | 
         raise ValueError(f"y has the single value {y[0]}; give at least two.")
     n_near = min(len(y) - 1, NEAR * (n_targets + n_farthest))
     keys = row_keys(X) + row_keys(y[:, None])  # equal rows may have different values
-    near = to_numpy(nearest(X.matrix if isinstance(X, SparseRows) else X, None, n_near, keys)[0])
+    rows = X
+    if isinstance(X, SparseRows):
+        rows = X.matrix
+    near = to_numpy(nearest(rows, None, n_near, keys)[0])
+    # by the difference in y, and where that is equal by the distance in X
     order = np.argsort(abs(y[near] - y[:, None]), axis=1, kind="stable")
     near = np.take_along_axis(near, order, 1)
     triplets = triplets_from_neighbours(near[:, :n_targets], near[:, ::-1][:, :n_farthest])
@@ -166,13 +182,18 @@ def pairs_from_neighbours(targets: Any, impostors: Any) -> tuple[Any, Any]:
     """Each point with its targets (similar) and its impostors (not), index arrays (n, k) padded with
     -1, as ordered pairs (m, 2) and a mask (m,).
     """
-    xp, points = namespace(targets, impostors), arange(len(targets), targets)[:, None]
-    near, far = (
-        xp.stack([xp.broadcast_to(points, lists.shape), lists], -1).reshape(-1, 2)
-        for lists in (targets, impostors)
-    )
-    near, far = near[near[:, 1] >= 0], far[far[:, 1] >= 0]
-    return xp.concat([near, far]), arange(len(near) + len(far), near) < len(near)
+    near = _pairs_of(targets)
+    far = _pairs_of(impostors)
+    pairs = namespace(targets, impostors).concat([near, far])
+    return pairs, arange(len(pairs), near) < len(near)
+
+
+def _pairs_of(neighbours: Any) -> Any:
+    """Each point with its neighbours, an index array (n, k) padded with -1, as pairs (m, 2)."""
+    xp = namespace(neighbours)
+    points = arange(len(neighbours), neighbours)[:, None]
+    pairs = xp.stack([xp.broadcast_to(points, neighbours.shape), neighbours], -1).reshape(-1, 2)
+    return pairs[pairs[:, 1] >= 0]
 
 
 def check_triplets(triplets: Any, n_points: int) -> np.ndarray:
@@ -218,7 +239,8 @@ def find_rows(rows: Any, among: Any) -> Any:
     if rows.shape == among.shape and bool((rows == among).all()):
         return arange(len(rows), rows)
     code = unique_rows(xp.concat([among, rows]))[1]
-    there, wanted = code[: len(among)], code[len(among) :]
+    there = code[: len(among)]
+    wanted = code[len(among) :]
     order = xp.argsort(there, stable=True)
     place = xp.searchsorted(there[order], wanted)
     place = order[xp.clip(place, 0, len(among) - 1)]
@@ -238,13 +260,20 @@ def check_similar(similar: Any, n_pairs: int, name: str = "similar") -> np.ndarr
         raise ValueError(
             f"{name} has shape {similar.shape}; give one value for each of the {n_pairs} pairs."
         )
-    if not any(np.isin(similar, values).all() for values in ((0, 1), (-1, 1))):
+    if not (np.isin(similar, (0, 1)).all() or np.isin(similar, (-1, 1)).all()):
         found = np.unique(similar)[:5]
         raise ValueError(f"{name} must be boolean, only 0 and 1, or only -1 and 1; got {found}.")
     return similar > 0
 
 
-def _checked(indices, name, width, n_points, must_differ, remedy):
+def _checked(
+    indices: Any,
+    name: str,
+    width: int,
+    n_points: int,
+    must_differ: Mapping[str, tuple[int, int]],
+    remedy: str,
+) -> np.ndarray:
     """Row numbers (m, width), each in range and different from those that it must differ from."""
     refuse_masked(indices, name)
     indices = np.asarray(to_numpy(indices))
@@ -253,18 +282,23 @@ def _checked(indices, name, width, n_points, must_differ, remedy):
     if len(indices) == 0:
         raise ValueError(f"{name} is empty; give at least one row.")
     if indices.dtype.kind not in "iu":
+        # files often give whole numbers as floats
         if indices.dtype.kind != "f" or not np.array_equal(indices, np.round(indices)):
             raise ValueError(f"{name} has dtype {indices.dtype}; give integers, row numbers.")
         indices = indices.astype(np.int64)
     outside = ((indices < 0) | (indices >= n_points)).any(axis=1)
-    faults = {"have an index out of range": outside}
-    faults |= {fault: indices[:, a] == indices[:, b] for fault, (a, b) in must_differ.items()}
-    for fault, bad in faults.items():
-        if bad.any():
-            allowed = f"use row numbers of X from 0 to {n_points - 1}"
-            raise ValueError(
-                f"{int(bad.sum())} of the {len(indices)} {name} {fault}, first "
-                f"{name}[{bad.argmax()}] = {indices[bad.argmax()].tolist()}; "
-                f"{allowed if bad is outside else remedy}."
-            )
+    in_range = f"use row numbers of X from 0 to {n_points - 1}"
+    _refuse_any(outside, "have an index out of range", indices, name, in_range)
+    for fault, (a, b) in must_differ.items():
+        _refuse_any(indices[:, a] == indices[:, b], fault, indices, name, remedy)
     return indices.astype(np.int64, copy=False)
+
+
+def _refuse_any(bad: np.ndarray, fault: str, indices: np.ndarray, name: str, remedy: str) -> None:
+    """Refuse row numbers some of which have a fault, and show the first of these."""
+    if bad.any():
+        first = bad.argmax()
+        raise ValueError(
+            f"{int(bad.sum())} of the {len(indices)} {name} {fault}, first "
+            f"{name}[{first}] = {indices[first].tolist()}; {remedy}."
+        )

@@ -42,9 +42,12 @@ def check_class_sizes(
     takes_quantities: bool = False,
 ) -> None:
     """The checks of `check_labels`, given the sorted labels and their numbers of rows."""
-    n_rows, n_unlabelled = counts.sum(), 0
+    n_rows = counts.sum()
+    n_unlabelled = 0
     if first_means_none(classes):
-        n_unlabelled, classes, counts = counts[0], classes[1:], counts[1:]
+        n_unlabelled = counts[0]
+        classes = classes[1:]
+        counts = counts[1:]
     if len(classes) < 2:
         raise ValueError(
             f"y has 1 class, {classes.tolist()[0]!r}, in {n_rows} rows; a metric is learned "
@@ -55,19 +58,27 @@ def check_class_sizes(
             f"{n_unlabelled} of {n_rows} rows have the label -1, which means unlabelled: they "
             "are left out of all constraints. If -1 is one of the classes, number them from 0."
         )
-    may_be_quantity = takes_quantities and classes.dtype.kind in "iuf"
-    quantity = ", or give target='continuous' if y is a quantity" if may_be_quantity else ""
+    quantity = ""
+    if takes_quantities and classes.dtype.kind in "iuf":
+        quantity = ", or give target='continuous' if y is a quantity"
     if counts.max() < 2:
         raise ValueError(
             f"y has {len(classes)} classes of one row each, so no row has another of its class; "
             f"give at least two rows of a class{quantity}."
         )
+    if len(classes) > MAX_CLASS_VALUES:  # fewer are hardly values of a quantity
+        remedy += quantity
+    _warn_of_small(classes, counts, n_same, remedy)
+
+
+def _warn_of_small(classes: np.ndarray, counts: np.ndarray, n_same: int, remedy: str) -> None:
+    """Warn of classes whose rows have fewer than ``n_same`` others."""
     small = classes[counts <= n_same]
     if len(small):
         warn_user(
             f"{len(small)} of {len(classes)} classes have {n_same} or fewer rows (first: "
             f"{small.tolist()[0]!r}), so their rows have fewer than {n_same} others of their "
-            f"class; {remedy}{quantity if len(classes) > MAX_CLASS_VALUES else ''}."
+            f"class; {remedy}."
         )
 
 
@@ -83,7 +94,9 @@ def encode_labels(y: Any) -> np.ndarray:
     if y.dtype.kind != "f":  # `is_continuous` decides about those
         check_classification_targets(y)
     classes, codes = np.unique(y, return_inverse=True)
-    return codes - 1 if first_means_none(classes) else codes
+    if first_means_none(classes):
+        return codes - 1
+    return codes
 
 
 def first_means_none(classes: np.ndarray) -> bool:
@@ -96,13 +109,19 @@ def refuse_missing_labels(
     y: np.ndarray, where: str = "", advice: str = ", or label them -1"
 ) -> None:
     """Refuse labels that are None, NaN, NaT or pandas' NA, and name the first."""
-    absent = (v is None or type(v).__name__ == "NAType" or v != v for v in y)
-    missing = np.array(list(absent)) if y.dtype.kind in "OM" else y != y
+    if y.dtype.kind in "OM":
+        missing = np.array([_is_missing(label) for label in y])
+    else:
+        missing = y != y
     if missing.any():
-        raise ValueError(
-            f"y has {plural(int(missing.sum()), 'missing label')} (first: row {int(missing.argmax())}{where}); "
-            f"drop those rows{advice}."
-        )
+        labels = plural(int(missing.sum()), "missing label")
+        first = int(missing.argmax())
+        raise ValueError(f"y has {labels} (first: row {first}{where}); drop those rows{advice}.")
+
+
+def _is_missing(label: Any) -> bool:
+    """Whether a label is None, NaN, NaT or pandas' NA, which has no truth value to compare by."""
+    return label is None or type(label).__name__ == "NAType" or label != label
 
 
 def is_continuous(y: Any, target: str = "auto", counts: np.ndarray | None = None) -> bool:
@@ -172,7 +191,9 @@ def refuse_continuous(
 ) -> None:
     """Refuse a quantity if classes are needed; ``name`` is the estimator's."""
     if is_continuous(y, target, counts):
-        n_rows = len(y) if counts is None else counts.sum()
+        n_rows = len(y)
+        if counts is not None:  # then y has each value once
+            n_rows = counts.sum()
         raise ValueError(
             f"{name} learns between classes, and y is a quantity, with {len(np.unique(y))} values "
             f"in {n_rows} rows; give target='classes' if each value is a class, or learn from "

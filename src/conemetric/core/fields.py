@@ -32,6 +32,7 @@ BYTES_PER_CHARACTER = 4  # of NumPy's strings, which all have the length of the 
 
 Sizes = dict[str, int]  # the number that each named size stands for
 State = dict[str, Any]  # JSON values and arrays
+C = TypeVar("C")
 E = TypeVar("E")
 
 
@@ -83,6 +84,20 @@ def with_parameters(cls: Callable[..., E], parameters: Any, within: str) -> E:
     except (TypeError, ValueError) as error:
         raise FieldError(within, parameters, f"those of it ({error})") from error
     return estimator
+
+
+def named_class(
+    state: Any, field: str, classes: Mapping[str, type[C]], within: str
+) -> tuple[type[C], State]:
+    """Return the one of ``classes`` that this field of a state names, and the other fields."""
+    name = None
+    if isinstance(state, dict):
+        name = state.get(field)
+    known = isinstance(name, str) and name in classes
+    expect(known, f"{within}.{field}", name, f"one of {', '.join(classes)}")
+    others = dict(state)
+    del others[field]
+    return classes[str(name)], others
 
 
 class Stored:

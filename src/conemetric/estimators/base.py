@@ -34,7 +34,8 @@ from .tuples import TupleMethods, look_up
 from .validation import FLOATS, check_tensor, validate_points
 
 # Parameters between these have squares and quotients that float64 can hold.
-SMALLEST_PARAMETER, LARGEST_PARAMETER = 1e-150, 1e150
+SMALLEST_PARAMETER = 1e-150
+LARGEST_PARAMETER = 1e150
 
 Seed = int | np.random.RandomState | None
 
@@ -65,12 +66,19 @@ class CertifiedEstimator(BaseEstimator, metaclass=ABCMeta):
     def _validate_params(self):
         """Also refuse numbers whose squares and quotients float64 cannot hold."""
         for name, value in self.get_params(deep=False).items():
-            value = value.item() if isinstance(value, np.generic) else value
-            size: Any = abs(value) if isinstance(value, Real) else 1.0
-            large = LARGEST_PARAMETER < size < np.inf
-            if large or (0 < size < SMALLEST_PARAMETER and name != "tol"):
+            if isinstance(value, np.generic):
+                value = value.item()
+            if not isinstance(value, Real):
+                continue
+            size: Any = abs(value)
+            fault = ""
+            if LARGEST_PARAMETER < size < np.inf:
+                fault = "large"
+            elif 0 < size < SMALLEST_PARAMETER and name != "tol":
+                fault = "small"
+            if fault:
                 raise ValueError(
-                    f"{name} is too {'large' if large else 'small'} to compute with; give a number "
+                    f"{name} is too {fault} to compute with; give a number "
                     f"between {SMALLEST_PARAMETER:g} and {LARGEST_PARAMETER:g}."
                 )
         super()._validate_params()
@@ -94,10 +102,13 @@ class CertifiedEstimator(BaseEstimator, metaclass=ABCMeta):
             if record["iteration"] % max(1, 11 - self.verbose) == 0:
                 print(f"[{name}] {line.format(**record)}{record['seconds']:.1f} s")
 
-        callback = report if self.verbose else None
+        callback = None
+        if self.verbose:
+            callback = report
         return solver.solve(problem, callback=callback, name=name, **options)
 
     def _store_result(self, result: SolveResult) -> Self:
+        """Set the attributes that say how the solve went."""
         self.certificate_ = result.certificate
         self.objective_ = result.certificate.primal
         self.n_iter_ = result.n_iter
@@ -160,23 +171,37 @@ class MahalanobisMetric(
         certificate; a metric truncated to ``n_components`` is certified again. Warn if it separates
         few of the points, in the program's ``coordinates``; beyond these the prior is ``level`` I.
         """
-        L, point, certificate = result.kept, result.primal_point, result.certificate
-        n = self.n_components
-        if n is not None and L.shape[1] > n:
-            L, point = L[:, :n], point[:, :n]
-            if self._fixed_trace:
-                L, point = self._keep(L, coordinates)(point)
-            bounds = problem.certify(point, result.dual_point)
-            missed = bounds.violation if self._fixed_trace else None
-            kept = float((float64(L) ** 2).sum() - (float64(point) ** 2).sum()) if level else 0.0
-            cut = 0.5 * level * (level * (len(L) - len(point)) - kept)  # directions beyond
-            certificate = certificate.truncated(bounds.primal + cut, self.tol, missed)
+        if self.n_components is not None and result.kept.shape[1] > self.n_components:
+            result = self._truncated(problem, result, coordinates, level)
+        L = result.kept
         if L.shape[1] == 0:  # the zero metric still needs a column to transform into
             L = like(np.zeros((L.shape[0], 1)), L)
         self.components_ = transposed(L)
-        solved = certificate.status not in SHORT_OF_TOL
+        solved = result.certificate.status not in SHORT_OF_TOL
+        point = result.primal_point
         warn_if_collapsed(coordinates.points, point, type(self).__name__, self._remedy, solved)
-        return self._store_result(replace(result, certificate=certificate))
+        return self._store_result(result)
+
+    def _truncated(
+        self, problem: Problem, result: SolveResult, coordinates: Coordinates, level: float
+    ) -> SolveResult:
+        """The leading ``n_components`` directions of a result, certified again."""
+        n = self.n_components
+        L = result.kept[:, :n]
+        point = result.primal_point[:, :n]
+        if self._fixed_trace:
+            L, point = self._keep(L, coordinates)(point)
+        bounds = problem.certify(point, result.dual_point)
+        missed = None
+        if self._fixed_trace:
+            missed = bounds.violation
+        kept = 0.0
+        if level:
+            kept = float((float64(L) ** 2).sum() - (float64(point) ** 2).sum())
+        # the program does not see the directions beyond its coordinates, where the prior counts
+        cut = 0.5 * level * (level * (len(L) - len(point)) - kept)
+        certificate = result.certificate.truncated(bounds.primal + cut, self.tol, missed)
+        return replace(result, kept=L, primal_point=point, certificate=certificate)
 
     # for a metric that does not separate the points
     _remedy = "fewer targets or more impostors (n_targets, n_impostors), or other features"
@@ -211,16 +236,20 @@ class MahalanobisMetric(
         return X @ like(self.components_, X).T
 
     def _transform_lazily(self, X):
-        X = X.to_dask_array() if hasattr(X, "to_dask_array") else X
+        """`transform` of a dask collection, block by block."""
+        if hasattr(X, "to_dask_array"):
+            X = X.to_dask_array()
         if X.ndim != 2 or X.shape[1] != self.n_features_in_:
             raise ValueError(f"X has shape {X.shape}; give (n, {self.n_features_in_}) as in fit.")
+        features = None  # for linear metrics, so that the blocks need not carry the estimator
         unmapped = type(self)._features is MahalanobisMetric._features
-        linear = unmapped and self.kernel_coordinates_ is None
+        if not unmapped or self.kernel_coordinates_ is not None:
+            features = self._features
         dtype = np.result_type(X.dtype, np.float32)
         return X.rechunk({1: -1}).map_blocks(
             _transformed,
             to_numpy(self.components_),
-            None if linear else self._features,
+            features,
             dtype=dtype,
             chunks=(X.chunks[0], (len(self.components_),)),
             meta=np.empty((0, 0), dtype),
@@ -294,7 +323,8 @@ class MahalanobisMetric(
         for SciPy, scikit-learn and other code that takes a callable.
         """
         check_is_fitted(self)
-        components, features = to_numpy(self.components_).copy(), self._features
+        components = to_numpy(self.components_).copy()
+        features = self._features
         shape = 1, self.n_features_in_
 
         def metric(u, v, squared=False):
@@ -304,7 +334,9 @@ class MahalanobisMetric(
                     raise ValueError(f"{name} has shape {row.shape}; give one point as a vector.")
             mapped = components @ (features(rows[0]) - features(rows[1]))[0]
             value = float(mapped @ mapped)
-            return value if squared else value**0.5
+            if squared:
+                return value
+            return value**0.5
 
         return metric
 
@@ -317,6 +349,8 @@ class MahalanobisMetric(
 
 
 def _transformed(X, components, features):
+    """The rows of a block, mapped; ``features`` is None for the rows themselves."""
     X = check_array(X, dtype=FLOATS, ensure_min_samples=0)
-    X = X if features is None else features(X)
+    if features is not None:
+        X = features(X)
     return X @ like(components, X).T

@@ -3,6 +3,7 @@ has the reasons. A class lists its own as ``_expected_failed_checks``.
 """
 
 from collections.abc import Iterable
+from itertools import chain
 from typing import Any
 
 # weights against repeated rows
@@ -79,4 +80,4 @@ def expected_failed_checks(estimator: Any) -> dict[str, str]:
 
 def because(reason: str, *checks: Iterable[str]) -> dict[str, str]:
     """The same reason for every check of these groups."""
-    return {name: reason for group in checks for name in group}
+    return dict.fromkeys(chain(*checks), reason)

@@ -37,18 +37,20 @@ def warn_if_collapsed(points: Any, L: Any, name: str, remedy: str, solved: bool)
     sample = take(points, rows)
     rng = np.random.default_rng(0)
     view = like(rng.standard_normal((points.shape[1], 4)), L)  # shows which rows differ
-    n_before, n_after = (_n_places(to_numpy(sample @ like(F, points))) for F in (view, L))
-    # a sample of equal rows shows nothing about a metric that is not zero
-    few = n_after <= max(1, FEW_PLACES * n_before) if n_before > 1 else not bool((L != 0).any())
+    n_before = _n_places(to_numpy(sample @ like(view, points)))
+    n_after = _n_places(to_numpy(sample @ like(L, points)))
+    if n_before > 1:
+        few = n_after <= max(1, FEW_PLACES * n_before)
+    else:  # a sample of equal rows shows nothing about a metric that is not zero
+        few = not bool((L != 0).any())
     if not few:
         return
-    fault = (
-        "is zero: it calls all points the same"
-        if n_after == 1
-        else f"tells {n_after} places apart where {n_before} rows of X differ"
-    )
-    reason = "It is optimal, but the classes overlap too much for the program to separate them"
-    reason = reason if solved else "The solver ended before the optimum, which may be another"
+    fault = f"tells {n_after} places apart where {n_before} rows of X differ"
+    if n_after == 1:
+        fault = "is zero: it calls all points the same"
+    reason = "The solver ended before the optimum, which may be another"
+    if solved:
+        reason = "It is optimal, but the classes overlap too much for the program to separate them"
     warn_user(
         CollapsedMetricWarning(
             f"The metric that {name} learned {fault}, so nearest neighbours are arbitrary. {reason}",
@@ -62,7 +64,9 @@ def _n_places(rows):
     rows = rows.astype(np.float64)
     rows = rows - rows.mean(0)
     extent = abs(rows).max(initial=0.0)
-    return len(np.unique(np.round(rows / (SAME_PLACE * extent)), axis=0)) if extent > 0 else 1
+    if not extent > 0:
+        return 1
+    return len(np.unique(np.round(rows / (SAME_PLACE * extent)), axis=0))
 
 
 class ScaleWarning(UserWarning):
@@ -84,18 +88,21 @@ def warn_if_unscaled(estimator: Any, X: Any) -> None:
         return
     deviation = abs(sample - sample.mean(0))[:, varying]
     most = deviation.max(0)
-    deviation /= most
+    deviation /= most  # so that squares of large columns stay finite
     # standardised columns have the same spread, and pixels and indicators deviations of the same
     # size, however few rows deviate
     squares = (deviation**2).mean(0)
-    spread, size = most * squares**0.5, most * squares / deviation.mean(0)
-    if min(map(_factor, (spread, size))) < LARGEST_FACTOR:
+    spread = most * squares**0.5
+    size = most * squares / deviation.mean(0)
+    if min(_factor(spread), _factor(size)) < LARGEST_FACTOR:
         return
-    largest, name = varying[spread.argmax()], type(estimator).__name__
+    name = type(estimator).__name__
+    column = str(varying[spread.argmax()])
     names = getattr(estimator, "feature_names_in_", None)
+    if names is not None:
+        column = repr(str(names[varying[spread.argmax()]]))
     warn_user(
-        f"Column {largest if names is None else repr(str(names[largest]))} of X is "
-        f"{_factor(spread):,.0f} times as large as a quarter of the columns, so it decides the "
+        f"Column {column} of X is {_factor(spread):,.0f} times as large as a quarter of the columns, so it decides the "
         f"distances that {name} learns from; scale the columns: make_pipeline(StandardScaler(), "
         f"{name}()).",
         ScaleWarning,

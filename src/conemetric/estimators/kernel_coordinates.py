@@ -157,12 +157,16 @@ class KernelCoordinates(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Certi
         """Fit to validated points."""
         most = self._most_landmarks()
         sparse = isinstance(X, SparseRows)
-        # landmarks are dense, and so few sparse rows are
-        looked_at = most if sparse else most * ROWS_PER_LANDMARK
+        looked_at = most  # of sparse rows no more, since they are made dense
+        if not sparse:
+            looked_at = most * ROWS_PER_LANDMARK
         n_rows = len(X)
         if n_rows > looked_at:
             chosen = np.sort(rng.choice(n_rows, looked_at, replace=False))
-            X = X[chosen] if sparse else take(X, chosen)
+            if sparse:
+                X = X[chosen]
+            else:
+                X = take(X, chosen)
         self.n_features_in_ = X.shape[1]
         with blas_threads_for(float(min(len(X), most)) ** 3):
             landmarks, complete = landmarks_of(X, most, rng)
@@ -181,7 +185,10 @@ class KernelCoordinates(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Certi
         return self
 
     def _most_landmarks(self) -> int:
-        return MAX_LANDMARKS if self.landmarks == "auto" else int(self.landmarks)
+        """How many landmarks there may be."""
+        if self.landmarks == "auto":
+            return MAX_LANDMARKS
+        return int(self.landmarks)
 
     def _sampled_of_dask(self, X, rng):
         """Some rows of a dask collection, in memory."""
@@ -229,7 +236,9 @@ class KernelCoordinates(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Certi
         return mapped.coordinates
 
     def _transform_lazily(self, X):
-        X = X.to_dask_array() if hasattr(X, "to_dask_array") else X
+        """`transform` of a dask collection, block by block."""
+        if hasattr(X, "to_dask_array"):
+            X = X.to_dask_array()
         if X.ndim != 2 or X.shape[1] != self.n_features_in_:
             raise ValueError(f"X has shape {X.shape}; pass (n, {self.n_features_in_}) as in fit.")
         dtype = np.result_type(X.dtype, np.float32)
@@ -254,6 +263,7 @@ class KernelCoordinates(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Certi
 
 
 def _coordinates_of_block(rows, kernel_map, dtype):
+    """The coordinates of the rows of a block."""
     if issparse(rows):
         rows = rows.toarray()
     return kernel_map(np.asarray(rows, dtype)).coordinates

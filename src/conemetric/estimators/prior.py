@@ -36,12 +36,12 @@ def prior_matrix(prior: Any, reference: Any, n_features: int, mean_square: float
             f"prior has shape {tuple(M.shape)}; for {n_features} features give a metric or a "
             f"matrix of shape ({n_features}, {n_features})."
         )
-    M, xp = float64(M), namespace(M)
+    M = float64(M)
     rounding = ROUNDING * n_features * float(abs(M).max())
     if not float(abs(M - M.T).max()) <= rounding:  # also for NaN
         raise ValueError("prior is not symmetric and finite; give (prior + prior.T) / 2.")
     M = (M + M.T) / 2
-    least = float(xp.linalg.eigvalsh(M)[0])
+    least = float(namespace(M).linalg.eigvalsh(M)[0])
     if least < -rounding:
         raise ValueError(f"prior has the eigenvalue {least:.3g}; give a positive semidefinite one.")
     return like(M, reference)

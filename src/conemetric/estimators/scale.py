@@ -18,16 +18,20 @@ def mean_impostor_distance(operator: Any, weights: Any = None, scaled: str = "C"
     """s^2, the mean squared Euclidean distance over the impostor pairs of a triplet operator, by
     which a parameter is ``scaled``.
     """
-    weights = 1.0 if weights is None else weights
+    if weights is None:
+        weights = 1.0
     sum_, count = operator.space.sum(_impostor_lengths, operator.blocks, weights)
     mean_square = sum_ / count
     if not mean_square**2 > 0:
+        numbers = "numbers"
+        if scaled == "C":
+            numbers = "a number"
         raise AdviceError(
             f"Every impostor coincides with its point, so {scaled} cannot be scaled to X",
             {
                 "": "remove duplicated rows whose targets differ",
                 "n_impostors": "raise n_impostors",
-                scaled: f"give {scaled} as {'a number' if scaled == 'C' else 'numbers'}",
+                scaled: f"give {scaled} as {numbers}",
             },
         )
     return mean_square

@@ -105,9 +105,12 @@ class SupervisedMetric(MahalanobisMetric):
         columns_of = given.X
         if is_dask(given.X) and self.kernel is not None:
             given = given._replace(X=self._dask_in_coordinates(given.X, width))
-        by_labels = width is None and given.index is None
-        found = self._from_labels(given) if by_labels else self._from_index(given)
-        self._n_in_tuple, self.n_references_ = width, found.n_references
+        if width is None and given.index is None:
+            found: Any = self._from_labels(given)
+        else:
+            found = self._from_index(given)
+        self._n_in_tuple = width
+        self.n_references_ = found.n_references
         if isinstance(found, ConstraintsInBlocks):
             self._store_input(columns_of, found, checkpoint)
         elif self._depends_on_scales and self.kernel is None:
@@ -133,36 +136,59 @@ class SupervisedMetric(MahalanobisMetric):
         self.kernel_coordinates_ = coordinates_for(self.kernel, self.random_state).fit(X)
         return self.kernel_coordinates_.transform(X)
 
-    def _check_kind(self, given, checkpoint):
+    @property
+    def _takes_pairs(self) -> bool:
+        """Whether it learns from pairs rather than from triplets."""
+        return 2 in self._widths
+
+    @property
+    def _keywords(self) -> str:
+        """The arguments of ``fit`` that give constraints."""
+        if self._takes_pairs:
+            return "pairs and similar"
+        return "triplets"
+
+    def _check_kind(self, given: Supervision, checkpoint: str | None) -> int | None:
         """The number of points in the tuples of X; None for rows."""
         if is_dask(given.X):
             self._check_dask(given)
         elif checkpoint is not None:
             raise ValueError(f"checkpoint={checkpoint!r} goes with dask collections only.")
-        width, pairs = n_in_tuple(given.X, self.preprocessor), 2 in self._widths
-        name, kind = type(self).__name__, "pairs and similar" if pairs else "triplets"
-        if width not in (None, *self._widths):
-            wanted = " or ".join(f"{NAMES[k]} (m, {k}, n_features)" for k in self._widths)
-            raise ValueError(
-                f"X holds {width} points per tuple; {name} learns from {wanted}, or from rows."
-            )
-        if width is not None and (given.index is not None or given.similar is not None):
-            raise ValueError(f"Got tuples and {kind}; give X as rows with {kind}.")
-        if width == 2 and given.y is None:
-            raise ValueError("Pairs of points need y: +1 for similar pairs, -1 for the others.")
-        if pairs and (given.index is None) != (given.similar is None):
-            fault = "similar without pairs" if given.index is None else "pairs without similar"
-            raise ValueError(f"Got {fault}; give both, or labels y.")
-        if width is not None or given.index is not None or given.y is None:
+        width = n_in_tuple(given.X, self.preprocessor)
+        if width is not None:
+            self._check_tuples(given, width)
+        if self._takes_pairs:
+            _refuse_halves(given.index, given.similar, "give both, or labels y")
+        of_rows = width is None and given.index is None
+        if not of_rows or given.y is None:
             self._refuse_without_classes(given)
-        if width is None and given.index is None and given.y is None:
-            instead = f", or constraints by keyword ({kind})" if self._widths else ""
+        if of_rows and given.y is None:
+            instead = ""
+            if self._widths:
+                instead = f", or constraints by keyword ({self._keywords})"
             raise ValueError(
-                f"{name} requires y to be passed, but the target y is None; give labels y{instead}."
+                f"{type(self).__name__} requires y to be passed, but the target y is None; give "
+                f"labels y{instead}."
             )
         return width
 
-    def _check_dask(self, given):
+    def _check_tuples(self, given: Supervision, width: int) -> None:
+        """Refuse tuples of points that it does not learn from, or with what does not go with them."""
+        if width not in self._widths:
+            wanted = [f"{NAMES[k]} (m, {k}, n_features)" for k in self._widths]
+            raise ValueError(
+                f"X holds {width} points per tuple; {type(self).__name__} learns from "
+                f"{' or '.join(wanted)}, or from rows."
+            )
+        if given.index is not None or given.similar is not None:
+            raise ValueError(
+                f"Got tuples and {self._keywords}; give X as rows with {self._keywords}."
+            )
+        if width == 2 and given.y is None:
+            raise ValueError("Pairs of points need y: +1 for similar pairs, -1 for the others.")
+
+    def _check_dask(self, given: Supervision) -> None:
+        """Refuse what does not go with dask collections."""
         if not self._takes_dask:
             refuse_dask(self, given.X)
         if self.preprocessor is not None:
@@ -176,7 +202,8 @@ class SupervisedMetric(MahalanobisMetric):
         if given.neighbors is not None:
             raise ValueError("Got neighbors; with dask collections give triplets or pairs instead.")
 
-    def _refuse_without_classes(self, given):
+    def _refuse_without_classes(self, given: Supervision) -> None:
+        """Refuse what goes with class labels only."""
         if given.neighbors is not None:
             raise ValueError("Got neighbors; they go only with rows X and class labels y.")
         if self.class_weight is not None:
@@ -185,38 +212,50 @@ class SupervisedMetric(MahalanobisMetric):
                 "sample_weight to weigh constraints."
             )
 
-    def _from_index(self, given):
+    def _from_index(self, given: Supervision) -> Constraints:
         """Pairs or triplets of rows of X by number, or of the points of the tuples X."""
-        X, y, index, similar, _, sample_weight, _ = given
-        in_tuples, pairs = index is None, 2 in self._widths
-        similar = y if in_tuples and pairs else similar
-        if is_dask(X) and in_tuples:
-            rows = read(X, similar, sample_weight, labelled=False)
-            return in_blocks.from_tuples(rows, X.shape[1])
-        if is_dask(X):
-            return in_blocks.from_numbers(read(X), index, similar, sample_weight)
+        in_tuples = given.index is None
+        similar = given.similar
+        if in_tuples and self._takes_pairs:
+            similar = given.y
+        if is_dask(given.X):
+            return self._from_index_in_blocks(given, similar)
         if in_tuples:
-            X, index = unfold(X, self.preprocessor)
+            X, index = unfold(given.X, self.preprocessor)
         else:
-            X = look_up(X, self.preprocessor)
-        X = validate_points(self, X, reset=True, min_samples=1 if in_tuples else 2 if pairs else 3)
+            X = look_up(given.X, self.preprocessor)
+            index = given.index
+        X = validate_points(self, X, reset=True, min_samples=self._fewest_points(in_tuples))
         X = self._in_coordinates(X)
-        if pairs:
+        if self._takes_pairs:
             index = in_memory.check_pairs(index, len(X))
             similar = like(in_memory.check_similar(similar, len(index)), X, namespace(X).bool)
         elif not in_tuples:
             index = in_memory.check_triplets(index, len(X))
         index = like(index, X, namespace(X).int64)
         found = in_memory.ConstraintsInMemory(X, index, similar=similar)
-        found = _weighted(found, sample_weight, NAMES[self._widths[0]])
-        if pairs and (bool(found.similar.all()) or not bool(found.similar.any())):
-            raise ValueError(
-                f"similar calls {int(found.similar.sum())} of {len(found.similar)} pairs similar; "
-                "give pairs of both kinds."
-            )
+        found = _weighted(found, given.sample_weight, NAMES[self._widths[0]])
+        if self._takes_pairs:
+            _refuse_one_kind(int(found.similar.sum()), len(found.similar))
         return found
 
-    def _from_labels(self, given):
+    def _fewest_points(self, in_tuples: bool) -> int:
+        """How many points there must be: those of one constraint, which may coincide in tuples."""
+        if in_tuples:
+            return 1
+        if self._takes_pairs:
+            return 2
+        return 3
+
+    def _from_index_in_blocks(self, given: Supervision, similar: Any) -> ConstraintsInBlocks:
+        """The same of a dask collection."""
+        if given.index is None:
+            rows = read(given.X, similar, given.sample_weight, labelled=False)
+            return in_blocks.from_tuples(rows, given.X.shape[1])
+        return in_blocks.from_numbers(read(given.X), given.index, similar, given.sample_weight)
+
+    def _from_labels(self, given: Supervision) -> Constraints:
+        """Constraints by the papers' rule, or by its variant for quantities."""
         if is_dask(given.X):
             return self._from_labels_in_blocks(given)
         X, y = validate_labelled_points(self, look_up(given.X, self.preprocessor), given.y)
@@ -225,34 +264,54 @@ class SupervisedMetric(MahalanobisMetric):
             self._refuse_without_classes(given)
         X, y, weights, rows = self._weighted_rows(X, y, given)
         X = self._in_coordinates(X)
-        labels = similar = n_references = None
         if continuous:
             index = in_memory.triplets_from_values(X, y, self.n_targets, self.n_impostors)
+            found = in_memory.ConstraintsInMemory(X, index)
         else:
-            labels = check_labels(y, self.n_targets, LOWER_TARGETS, self._learns_from_quantities)
-            if given.neighbors is None:
-                lists, n_references = self._neighbours(X, labels), self._n_sampled(labels)
-            else:
-                counts = self.n_targets, self.n_impostors
-                lists = precomputed_neighbours(given.neighbors, X, labels, *counts)
-                labels = None  # never searched again
-            if 2 in self._widths:
-                index, similar = in_memory.pairs_from_neighbours(*lists)
-            else:
-                index = in_memory.triplets_from_neighbours(*lists)
-        origin = labels, weights, rows, True, n_references
-        found = in_memory.ConstraintsInMemory(X, index, None, similar, *origin)
-        return _weighted(found, None if weights is None else weights[index[:, 0]], "constraints")
+            found = self._from_classes(X, y, given.neighbors)
+        found = replace(found, point_weights=weights, rows=rows, from_labels=True)
+        if weights is None:
+            return found
+        return _weighted(found, weights[found.index[:, 0]], "constraints")
 
-    def _from_labels_in_blocks(self, given):
+    def _from_classes(self, X: Any, y: Any, neighbors: Any) -> in_memory.ConstraintsInMemory:
+        """Constraints of every point with its targets and impostors, given or searched for."""
+        labels: Any = check_labels(y, self.n_targets, LOWER_TARGETS, self._learns_from_quantities)
+        n_references = None
+        if neighbors is None:
+            lists = self._neighbours(X, labels)
+            n_references = self._n_sampled(labels)
+        else:
+            counts = self.n_targets, self.n_impostors
+            lists = precomputed_neighbours(neighbors, X, labels, *counts)
+            labels = None  # never searched again
+        similar = None
+        if self._takes_pairs:
+            index, similar = in_memory.pairs_from_neighbours(*lists)
+        else:
+            index = in_memory.triplets_from_neighbours(*lists)
+        return in_memory.ConstraintsInMemory(
+            X, index, similar=similar, labels=labels, n_references=n_references
+        )
+
+    def _from_labels_in_blocks(self, given: Supervision) -> ConstraintsInBlocks:
+        """Constraints from the labels of a dask collection."""
         rows = read(given.X, given.y, given.sample_weight)
         name = f"{type(self).__name__} from dask collections"
         assert rows.classes is not None and rows.class_counts is not None
         refuse_continuous(rows.classes, given.target, name, rows.class_counts.sum(0))
-        counts, pairs = (self.n_targets, self.n_impostors, self.n_references), 2 in self._widths
-        return block_labels.from_labels(rows, *counts, self.random_state, pairs, self.class_weight)
+        return block_labels.from_labels(
+            rows,
+            self.n_targets,
+            self.n_impostors,
+            self.n_references,
+            self.random_state,
+            self._takes_pairs,
+            self.class_weight,
+        )
 
-    def _is_continuous(self, y, target):
+    def _is_continuous(self, y: np.ndarray, target: str) -> bool:
+        """Whether y is a quantity; warns if that had to be guessed from whole numbers."""
         name = type(self).__name__
         if not self._learns_from_quantities:
             refuse_continuous(y, target, name)
@@ -283,31 +342,42 @@ class SupervisedMetric(MahalanobisMetric):
         rows = like(there, X, namespace(X).int64)
         return X[rows], y[there], like(weights[there], X), rows
 
-    def _n_sampled(self, labels):
+    def _n_sampled(self, labels: np.ndarray) -> int | None:
+        """The number of rows to search among; None: all."""
         return sample_size(self.n_references, len(labels), np.inf)
 
     def _neighbours(self, X, labels):
         """Targets and impostors of every point."""
-        references, n_references = None, self._n_sampled(labels)
+        references = None
+        n_references = self._n_sampled(labels)
         if n_references is not None:
             references = sample_rows(labels, n_references, self.n_targets, self.random_state)
         return neighbours_by_label(X, labels, self.n_targets, self.n_impostors, references)
 
     def _store_input(self, X, found, checkpoint):
         """Set the attributes of a fit in blocks."""
-        self.n_features_in_ = X.shape[1] if self.kernel is not None else found.rows.n_features
+        self.n_features_in_ = found.rows.n_features
+        if self.kernel is not None:  # then these are coordinates
+            self.n_features_in_ = X.shape[1]
         if hasattr(X, "columns"):
             self.feature_names_in_ = np.asarray(X.columns, dtype=object)
         self._check_n_components(found.rows.n_features)
         if checkpoint is not None:
-            rows, parameters = found.rows, self.get_params()
-            label = {"estimator": type(self).__name__, "features": rows.n_features}
-            label["dtype"] = str(rows.dtype)
-            label["constraints of each block"] = found.space.gather(len, found.index)
-            # it may be resumed with other values of these
-            names = sorted(parameters.keys() - {"verbose", "tol", "max_iter", "n_components"})
-            label |= {name: _as_json(parameters[name]) for name in names}
-            found.space.keep_in(checkpoint, label)
+            found.space.keep_in(checkpoint, self._label(found))
+
+    def _label(self, found: ConstraintsInBlocks) -> dict[str, Any]:
+        """What a checkpoint is of: a solve resumes only from one with the same label."""
+        label = {
+            "estimator": type(self).__name__,
+            "features": found.rows.n_features,
+            "dtype": str(found.rows.dtype),
+            "constraints of each block": found.space.gather(len, found.index),
+        }
+        parameters = self.get_params()
+        # it may be resumed with other values of these
+        for name in sorted(parameters.keys() - {"verbose", "tol", "max_iter", "n_components"}):
+            label[name] = _as_json(parameters[name])
+        return label
 
 
 class TripletMetric(SupervisedMetric):
@@ -386,9 +456,7 @@ class TripletMetric(SupervisedMetric):
 
     def _check_pairs(self, X, triplets, pairs, similar, neighbors):
         """Refuse what does not go with pairs."""
-        if pairs is None or similar is None:
-            fault = "similar without pairs" if pairs is None else "pairs without similar"
-            raise ValueError(f"Got {fault}; pass both, or labels y.")
+        _refuse_halves(pairs, similar, "pass both, or labels y")
         for name, value in (("triplets", triplets), ("neighbors", neighbors)):
             if value is not None:
                 raise ValueError(f"Got pairs and {name}; pass one of them.")
@@ -403,17 +471,33 @@ class TripletMetric(SupervisedMetric):
         """Learn the metric from validated triplets, and store it."""
 
 
-def _compared(pairs, similar, length, sample_weight):
-    """Quadruplets of rows, similar pairs first, and their weights, from pairs and theirs."""
-    weights = None if sample_weight is None else check_weights(sample_weight, len(pairs), "pairs")
-    known = np.ones(len(pairs), bool) if weights is None else weights > 0
-    n_similar = int((similar & known).sum())
-    if n_similar in (0, int(known.sum())):
+def _refuse_halves(pairs: Any, similar: Any, remedy: str) -> None:
+    """Refuse pairs without the mask of the similar ones, or the mask alone."""
+    if pairs is None and similar is not None:
+        raise ValueError(f"Got similar without pairs; {remedy}.")
+    if similar is None and pairs is not None:
+        raise ValueError(f"Got pairs without similar; {remedy}.")
+
+
+def _refuse_one_kind(n_similar: int, n_pairs: int) -> None:
+    """Refuse pairs that are all similar, or all dissimilar."""
+    if n_similar in (0, n_pairs):
         raise ValueError(
-            f"similar calls {n_similar} of {int(known.sum())} pairs similar; give pairs of both kinds."
+            f"similar calls {n_similar} of {n_pairs} pairs similar; give pairs of both kinds."
         )
-    numbers = np.flatnonzero(known)
-    compared = numbers[
+
+
+def _compared(
+    pairs: np.ndarray, similar: np.ndarray, length: np.ndarray, sample_weight: Any
+) -> tuple[np.ndarray, np.ndarray | None]:
+    """Quadruplets of rows, similar pairs first, and their weights, from pairs and theirs."""
+    weights = None
+    known = np.ones(len(pairs), bool)
+    if sample_weight is not None:
+        weights = check_weights(sample_weight, len(pairs), "pairs")
+        known = weights > 0
+    _refuse_one_kind(int((similar & known).sum()), int(known.sum()))
+    compared = np.flatnonzero(known)[
         in_memory.quadruplets_from_pairs(pairs[known], similar[known], length[known], ROUNDS)
     ]
     if len(compared) == 0:
@@ -421,18 +505,26 @@ def _compared(pairs, similar, length, sample_weight):
             "every pair is marked similar and dissimilar; drop pairs that contradict each other."
         )
     quadruplets = pairs[compared].reshape(-1, 4)
-    return quadruplets, None if weights is None else weights[compared].prod(axis=1)
+    if weights is None:
+        return quadruplets, None
+    return quadruplets, weights[compared].prod(axis=1)
 
 
-def _weighted(found, sample_weight, kind):
+def _weighted(
+    found: in_memory.ConstraintsInMemory, sample_weight: Any, kind: str
+) -> in_memory.ConstraintsInMemory:
     """The constraints of positive weight."""
     if sample_weight is None:
         return found
-    weights, points = check_weights(sample_weight, len(found.index), kind), found.points
+    points = found.points
+    weights = check_weights(sample_weight, len(found.index), kind)
     check_range(weights, points.dtype)
     there = like(np.flatnonzero(weights), points, namespace(points).int64)
-    lists = {"index": found.index, "similar": found.similar, "weights": like(weights, points)}
-    return replace(found, **{name: part[there] for name, part in lists.items() if part is not None})
+    similar = found.similar
+    if similar is not None:
+        similar = similar[there]
+    weights = like(weights, points)[there]
+    return replace(found, index=found.index[there], similar=similar, weights=weights)
 
 
 def _as_json(value):
@@ -442,4 +534,6 @@ def _as_json(value):
     if hasattr(value, "shape"):
         array = to_numpy(value)
         return f"array {array.shape}, sha256 {hashlib.sha256(array.tobytes()).hexdigest()}"
-    return value if isinstance(value, str | float | int | None) else repr(value)
+    if isinstance(value, str | float | int | None):
+        return value
+    return repr(value)

@@ -36,10 +36,10 @@ STRATEGIES = ("accuracy", "f_beta", "max_tpr", "max_tnr", *PROMISES)
 
 def n_in_tuple(X: Any, preprocessor: Any = None) -> int | None:
     """Number of points in each tuple of X; None if X holds single points."""
-    shape = X.shape if hasattr(X, "shape") else np.asarray(X).shape
-    if len(shape) == 3:
+    shape = np.shape(X)
+    if len(shape) == 3 or (len(shape) == 2 and _names_points(X, preprocessor)):
         return shape[1]
-    return shape[1] if len(shape) == 2 and _names_points(X, preprocessor) else None
+    return None
 
 
 def _names_points(X, preprocessor):
@@ -103,6 +103,7 @@ class TupleMethods(BaseEstimator):
     pair_distance: Callable[[Any], Any]
 
     def _decide(self, tuples):
+        """`decision_function`, also without a threshold."""
         check_is_fitted(self)
         points = as_array(look_up(tuples, self.preprocessor))
         if points.ndim != 3 or points.shape[1] not in NAMES:
@@ -112,7 +113,11 @@ class TupleMethods(BaseEstimator):
             )
         if points.shape[1] == 2:
             return -self.pair_distance(points)
-        near, far = (points[:, [0, 1]], points[:, [0, 2] if points.shape[1] == 3 else [2, 3]])
+        near = points[:, [0, 1]]
+        if points.shape[1] == 3:
+            far = points[:, [0, 2]]
+        else:
+            far = points[:, [2, 3]]
         return self.pair_distance(far) - self.pair_distance(near)
 
     @available_if(_can_judge_tuples)
@@ -177,8 +182,10 @@ class TupleMethods(BaseEstimator):
         if width == 2:
             decision = to_numpy(self._decide(X))
             return float(roc_auc_score(_signs(y, len(decision)), decision))
-        Z, y = self.transform(X), np.ravel(to_numpy(y))
+        Z = self.transform(X)
+        y = np.ravel(to_numpy(y))
         check_consistent_length(Z, y)
+        # ties are broken by the rows, so that their order does not matter
         found = to_numpy(nearest(Z, None, 1, labelled_keys(X, y))[0][:, 0])
         return float(np.mean(y[found] == y))
 
@@ -298,7 +305,8 @@ class TupleMethods(BaseEstimator):
             threshold, promise = promised_threshold(distance, y == 1, strategy, alpha, confidence)
         else:
             threshold = _threshold(distance, y, strategy, min_rate, beta)
-        self.threshold_, self.threshold_promise_ = threshold, promise
+        self.threshold_ = threshold
+        self.threshold_promise_ = promise
         return self
 
 
@@ -327,6 +335,7 @@ def check_calibration(
 
 
 def _is_number(value):
+    """Whether a parameter is a real number; a truth value is none."""
     return isinstance(value, Real) and not isinstance(value, bool)
 
 
@@ -344,8 +353,8 @@ def _largest_similar(distance, y, strategy, min_rate, beta):
     """The distance of the last pair to be called similar."""
     if strategy == "f_beta":
         precision, recall, thresholds = precision_recall_curve(y, -distance, pos_label=1)
-        below = beta**2 * precision + recall
         product = (1 + beta**2) * precision * recall
+        below = beta**2 * precision + recall
         score = np.divide(product, below, out=np.zeros_like(below), where=below > 0)
         return float(-thresholds[score[:-1].argmax()])
     false_rate, true_rate, thresholds = roc_curve(y, -distance, drop_intermediate=False)

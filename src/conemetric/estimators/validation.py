@@ -39,8 +39,11 @@ def validate_points(estimator: Any, X: Any, *, reset: bool = False, min_samples:
         X = check_tensor(X, min_samples)
     else:
         refuse_dates(X)
-        X = X.matrix if isinstance(X, SparseRows) else X
-        accepted = "csr" if get_tags(estimator).input_tags.sparse else False
+        if isinstance(X, SparseRows):
+            X = X.matrix
+        accepted: str | bool = False
+        if get_tags(estimator).input_tags.sparse:
+            accepted = "csr"
         rules = {"ensure_min_samples": min_samples, "dtype": FLOATS, "accept_sparse": accepted}
     X = validate_data(estimator, X, reset=reset, **rules)
     if reset:
@@ -112,7 +115,9 @@ def check_extent(X: Any) -> None:
         with np.errstate(over="ignore"):
             spread = float((xp.amax(X, 0) - xp.amin(X, 0)).max())
     check_size(spread, X.dtype, "X")
-    largest = spread if issparse(X) else float(abs(X).max())
+    largest = spread
+    if not issparse(X):  # the entries of a sparse X are distances from the origin, too
+        largest = float(abs(X).max())
     if largest > LARGEST_EXTENT[X.dtype.itemsize] ** 2:
         raise ValueError(f"X has entries as large as {largest:.1e}; centre and rescale it.")
 
@@ -121,7 +126,9 @@ def check_size(size: float, dtype: Any, name: str) -> None:
     """Refuse an extent whose powers are out of the range of ``dtype``."""
     largest = LARGEST_EXTENT[dtype.itemsize]
     if size > largest or 0 < size < 1 / largest:
-        precise = ", or give it in float64" if dtype.itemsize < 8 else ""
+        precise = ""
+        if dtype.itemsize < 8:
+            precise = ", or give it in float64"
         raise ValueError(  # StandardScaler cannot: its squares leave the range too
             f"{name} spreads over {size:.1e}, and its squared distances leave the range of "
             f"{dtype}; rescale it (columns by TableEncoder, or divide it by {size:.1e}){precise}."
@@ -170,6 +177,8 @@ def ascending(name: str, values: Any, below: float = np.inf) -> np.ndarray:
     except (TypeError, ValueError):
         found = np.empty(0)
     if found.ndim != 1 or len(found) == 0 or not np.all((found > 0) & (found < below)):
-        what = f"numbers strictly between 0 and {below:g}" if below < np.inf else "positive numbers"
+        what = "positive numbers"
+        if below < np.inf:
+            what = f"numbers strictly between 0 and {below:g}"
         raise ValueError(f"{name}={values!r} must hold one or more {what}.")
     return found

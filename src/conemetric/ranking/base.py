@@ -41,8 +41,9 @@ RANKING_PARAMETERS = {
 }
 # curvature pairs of a solve: as many as hold so many numbers, within limits (CISI, 26 queries,
 # C = 10: 596 iterations with 10 pairs, 376 with 40, 224 with 100)
-STORED, LEAST_MEMORY, MOST_MEMORY = 1 << 22, 10, 100
-
+STORED = 1 << 22
+LEAST_MEMORY = 10
+MOST_MEMORY = 100
 
 OTHER_ARGUMENTS = "fit takes queries, documents and relevance, and the check passes X and y"
 
@@ -94,8 +95,15 @@ class RankingEstimator(CertifiedEstimator, metaclass=ABCMeta):
         refuse_dask(self, documents, "documents")
         data = self._validate(queries, documents, relevance, scores, reset=True)
         self._column_names = data.columns.names if data.columns else ()
-        options = self.normalization, self.n_hard, self.n_random, self.tol
-        choice = Choice(RankingProgram(self._form), data, self._draw(), *options)
+        choice = Choice(
+            RankingProgram(self._form),
+            data,
+            self._draw(),
+            self.normalization,
+            self.n_hard,
+            self.n_random,
+            self.tol,
+        )
         setting = self._chosen(choice)
         later = choice.later(setting)
         comparisons = choice.comparisons(later)
@@ -103,8 +111,10 @@ class RankingEstimator(CertifiedEstimator, metaclass=ABCMeta):
             self._solve(data, Remembered.of(data, comparisons, choice.start(later)), setting)
             self.comparisons_ = comparisons.triplets
             return self
+        # nothing to solve, but `partial_fit` may find enough to learn from
         multipliers = np.zeros(len(comparisons.triplets))
-        self._remembered, self._later = Remembered.of(data, comparisons, multipliers), later
+        self._remembered = Remembered.of(data, comparisons, multipliers)
+        self._later = later
         self._store(data, setting, self._form.initial_map(data.documents), setting.weights)
         proof = Certificate.from_bounds(Bounds(0.0, 0.0), Status.CONVERGED)
         return self._store_result(SolveResult(None, None, proof, 0, {}))
@@ -142,7 +152,8 @@ class RankingEstimator(CertifiedEstimator, metaclass=ABCMeta):
         names = self._column_names if self._later.normalization else ()
         scores = picked(scores, names, self._column_names) or None
         data = self._validate(queries, documents, relevance, scores)
-        known, program = self._remembered.comparisons, RankingProgram(self._form)
+        program = RankingProgram(self._form)
+        known = self._remembered.comparisons
         made = program.comparisons(data, self._later, self._draw(), known)
         later = Remembered.of(data, made, np.zeros(len(made.triplets)))
         return self._solve(data, self._remembered.faded(1 - forget).joined(later), self._later)
@@ -177,7 +188,8 @@ class RankingEstimator(CertifiedEstimator, metaclass=ABCMeta):
 
     def _solve(self, data, remembered, setting):
         """Fit what is remembered, and certify what is stored; ``data`` has all documents of now."""
-        comparisons, model = remembered.comparisons, RankingProgram(self._form)
+        comparisons = remembered.comparisons
+        model = RankingProgram(self._form)
 
         def keep(point):
             solution, weights = model.parts(comparisons, float64(point))
@@ -190,7 +202,8 @@ class RankingEstimator(CertifiedEstimator, metaclass=ABCMeta):
         if data.documents.dtype != operator.dtype:  # certified as it is, in float64
             program = program.single
         start = remembered.multipliers
-        start = None if start is None else program.operator.constraint_vector(start) * program.unit
+        if start is not None:
+            start = program.operator.constraint_vector(start) * program.unit
         # few queries with many judgements make programs that take hundreds of iterations
         memory = int(np.clip(STORED // len(comparisons.triplets), LEAST_MEMORY, MOST_MEMORY))
         solver = DualQuasiNewton(tol=self.tol, max_iter=self.max_iter, memory=memory)
@@ -204,25 +217,32 @@ class RankingEstimator(CertifiedEstimator, metaclass=ABCMeta):
         counted = model.weights_beside(data.columns, comparisons, setting, weights)
         self._store(data, setting, map_, counted)
         if comparisons.columns is not None:
-            start, scale = model.start_of(comparisons, setting), comparisons.scale
-            pull = comparisons.columns.T @ float64(to_numpy(result.dual_point)) / scale
-            pushed = np.maximum(-(start + pull), 0.0) * scale * scale
+            pushed = _multipliers_of_weights(model, comparisons, setting, result.dual_point)
             self.score_multipliers_ |= dict(zip(self._column_names, pushed.tolist(), strict=True))
         multipliers = to_numpy(result.dual_point / program.unit)
-        self._remembered, self._later = replace(remembered, multipliers=multipliers), setting
-        self.comparisons_, self.multipliers_ = comparisons.triplets, result.dual_point
+        self._remembered = replace(remembered, multipliers=multipliers)
+        self._later = setting
+        self.comparisons_ = comparisons.triplets
+        self.multipliers_ = result.dual_point
         return self._store_result(result)
 
     def _store(self, data, setting, map_, weights):
         """The model, the setting, and multipliers of 0 of the weights being at least 0."""
-        self.setting_, self.C_, names = setting, setting.C, self._column_names
+        names = self._column_names
         weights = np.asarray(weights) if len(weights) else np.zeros(len(names))
         weights = {EMBEDDING: setting.embedding} | dict(zip(names, weights.tolist(), strict=True))
-        maps, how = self._form.sides(data, map_, self.n_components), setting.normalization
-        listed = (data.columns.target, data.columns.window or None) if data.columns else ()
-        self.model_ = RankingModel(*maps, self._form.similarity, weights, how, *listed)
+        maps = self._form.sides(data, map_, self.n_components)
+        engine = {}
+        if data.columns:
+            engine = {"target": data.columns.target, "window": data.columns.window or None}
+        self.model_ = RankingModel(
+            *maps, self._form.similarity, weights, setting.normalization, **engine
+        )
         self.components_ = maps[0]
-        self.score_weights_, self.normalization_ = weights, how
+        self.setting_ = setting
+        self.C_ = setting.C
+        self.score_weights_ = weights
+        self.normalization_ = setting.normalization
         self.score_multipliers_ = dict.fromkeys(names, 0.0)
 
     def transform_queries(self, Q: Any) -> Any:
@@ -290,7 +310,8 @@ class RankingEstimator(CertifiedEstimator, metaclass=ABCMeta):
         queries, documents = self._check_points(queries, documents, reset)
         judgements = check_relevance(relevance, len(queries), len(documents))
         answered = np.flatnonzero(judgements.n_relevant > 0)
-        columns, target = None, self._form.target
+        target = self._form.target
+        columns = None
         if target is not None:
             check_target(target, self.normalization, self._form.similarity)
         if scores is not None:
@@ -303,7 +324,8 @@ class RankingEstimator(CertifiedEstimator, metaclass=ABCMeta):
 
     def _check_points(self, queries, documents, reset=False):
         """Queries and documents in one library and precision."""
-        queries, documents = check_rows(queries, "queries"), check_rows(documents, "documents")
+        queries = check_rows(queries, "queries")
+        documents = check_rows(documents, "documents")
         xp = namespace(queries, documents)
         if queries.shape[1] != documents.shape[1]:
             raise ValueError(
@@ -311,8 +333,8 @@ class RankingEstimator(CertifiedEstimator, metaclass=ABCMeta):
                 "embed both with the same encoder."
             )
         if reset:
-            for name, X in {"queries": queries, "documents": documents}.items():
-                check_size(float(abs(X).max()), X.dtype, name)
+            check_size(float(abs(queries).max()), queries.dtype, "queries")
+            check_size(float(abs(documents).max()), documents.dtype, "documents")
             self.n_features_in_ = queries.shape[1]
         elif queries.shape[1] != self.n_features_in_:
             raise ValueError(
@@ -322,3 +344,11 @@ class RankingEstimator(CertifiedEstimator, metaclass=ABCMeta):
         self._check_n_components()
         dtype = xp.result_type(queries, documents)
         return like(queries, queries, dtype), like(documents, documents, dtype)
+
+
+def _multipliers_of_weights(model, comparisons, setting, dual_point):
+    """Of the weights being at least 0, by how far the solution would push them below."""
+    scale = comparisons.scale
+    start = model.start_of(comparisons, setting)
+    pull = comparisons.columns.T @ float64(to_numpy(dual_point)) / scale
+    return np.maximum(-(start + pull), 0.0) * scale * scale

@@ -48,16 +48,20 @@ class BilinearEvaluation(Evaluation):
     def cut(self) -> Array:
         """v(u) - v0 - S'u, the multipliers of v >= 0."""
         p = self.problem
-        rows, columns = (size - p.operator.n_columns for size in self.combined.shape)
-        v = (p.prior + self.combined)[rows:, columns:].diagonal()  # the map need not be square
+        rows, columns = self.combined.shape  # the map need not be square
+        n = p.operator.n_columns
+        v = (p.prior + self.combined)[rows - n :, columns - n :].diagonal()
         return -p.operator.xp.clip(v, None, 0.0)
 
     def _raised(self, matrix: Array) -> Array:
         """``matrix`` with the cut added to the rest of its diagonal."""
-        n, matrix = len(self.cut), matrix + 0 if len(self.cut) else matrix
+        n = len(self.cut)
+        if not n:
+            return matrix
+        raised = matrix + 0
         for i, value in enumerate(self.cut):
-            matrix[i - n, i - n] += value
-        return matrix
+            raised[i - n, i - n] += value
+        return raised
 
     @cached_property
     def primal_point(self) -> Array:
@@ -73,7 +77,8 @@ class BilinearEvaluation(Evaluation):
 
     @cached_property
     def dual(self) -> float:
-        S, cut = float64(self.combined), float64(self.cut)
+        S = float64(self.combined)
+        cut = float64(self.cut)
         lost = 0.5 * float((S**2).sum()) + float((S * float64(self.problem.prior)).sum())
         return self.problem.constant + self.gain - lost + 0.5 * float((cut**2).sum())
 

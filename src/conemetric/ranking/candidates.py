@@ -93,6 +93,7 @@ def crossed_mix(
     """Weights by `tuned_mix`, and values of every query with the weights tuned on the queries of
     the other ``folds`` (masks; without any, those of all queries).
     """
+    # folds try many of the same weights
     remembered = cache(lambda tried: values_of(np.array(tried)))
 
     def tuned_on(queries):
@@ -101,7 +102,8 @@ def crossed_mix(
     tuned, values = tuned_on(slice(None))
     crossed = values.copy()
     for fold in folds:
-        crossed[fold] = remembered(tuple(tuned_on(~fold)[0]))[fold]
+        tuned_on_others, _ = tuned_on(~fold)
+        crossed[fold] = remembered(tuple(tuned_on_others))[fold]
     return tuned, crossed
 
 
@@ -114,18 +116,23 @@ def tuned_mix(
     """
 
     def with_(c, weight):
+        """The weights but for that of one column, and the values there."""
         changed = np.where(np.arange(len(weights)) == c, weight, weights)
         return changed, values_of(changed)
 
-    best, columns = values_of(weights), np.flatnonzero(sizes).tolist()
+    best = values_of(weights)
+    columns = np.flatnonzero(sizes).tolist()
     if len(columns) > 1:  # whatever the order in which they were given
         columns.sort(key=lambda c: -with_(c, sizes[c])[1].mean())
-    grids = [*[(0.0, *MIX_GRID)] * (SWEEPS if len(sizes) > 1 else 1), FINER]
-    for grid in grids:
+    n_sweeps = SWEEPS if len(sizes) > 1 else 1
+    grids = [(0.0, *MIX_GRID)] * n_sweeps
+    for grid in (*grids, FINER):
         for c in columns:
+            # the finer grid is around what the others have found
             middle = weights[c] if grid is FINER else sizes[c]
             for t in grid:
                 changed, values = with_(c, t * middle)
                 if values.mean() > best.mean():
-                    weights, best = changed, values
+                    weights = changed
+                    best = values
     return weights, best

@@ -33,18 +33,23 @@ from .comparisons import Comparisons, Remembered, TrainingData, query_weights
 from .measures import ndcg
 from .program import RankingProgram
 
-FIRST_C, LEAST_C, MOST_C = 0.1, 0.03, 320.0  # where the path of C begins, and its ends
+FIRST_C = 0.1  # where the path of C begins
+LEAST_C = 0.03
+MOST_C = 320.0
 STEP = 0.5  # of the path, in decades
 FLAT = 0.2  # standard errors of a gain by which another C has to be better
 N_FOLDS = 4
 FEWEST_QUERIES = 2 * N_FOLDS  # two or more in every fold
 # splits of the last candidates: as many as hold out this many queries in all, and at most
-REPEATED_QUERIES, MOST_SPLITS = 200, 3
+REPEATED_QUERIES = 200
+MOST_SPLITS = 3
 # queries that bound the time: standard errors of a gain are below two points
-MOST_HELD_OUT, MOST_TRAINING = 500, 1000
+MOST_HELD_OUT = 500
+MOST_TRAINING = 1000
 # relative gap of the fits that only serve the choice: at C, where less is to be gained for
 # small ones, and at most
-CHOICE_TOL, LOOSEST = 0.05, 0.1
+CHOICE_TOL = 0.05
+LOOSEST = 0.1
 CHOICE_ITER = 25  # iterations of such a fit, at most
 MOST_COMPARISONS = 200  # of a query in such a fit, drawn from all
 
@@ -62,18 +67,14 @@ class Choice:
     tol: float
 
     def __post_init__(self) -> None:
-        n, tests = len(self.data.queries), []
+        n = len(self.data.queries)
         self.training: list[np.ndarray] = []  # masks of the queries that a fold learns from
-        if n >= FEWEST_QUERIES:
-            used = min(max(round(MOST_HELD_OUT / (n / N_FOLDS)), 2), N_FOLDS)
-            split = KFold(N_FOLDS, shuffle=True, random_state=self.seed).split(np.arange(n))
-            draw = np.random.default_rng(self.seed)
-            for train, test in islice(split, used):
-                train = draw.permutation(train)[:MOST_TRAINING]
-                self.training.append(np.isin(np.arange(n), train))
-                tests.append(test[: MOST_HELD_OUT // used])
+        tests = []
+        for train, test in self._folds(n):
+            self.training.append(np.isin(np.arange(n), train))
+            tests.append(test)
         self.held_out = np.concatenate(tests) if tests else np.arange(n)[:MOST_HELD_OUT]
-        self.fold_of = np.repeat(np.arange(len(tests)), [len(test) for test in tests])
+        self.fold_of = np.repeat(np.arange(len(tests)), list(map(len, tests)))
         self.judgements = self.data.judgements.select(self.held_out)
         self.columns: Any = self.data.columns and self.data.columns.select(self.held_out)
         self.plain = Setting(0.0, self.model.form.margins[0], 0, 0)  # the embedding as it is
@@ -83,6 +84,16 @@ class Choice:
         self._in_folds: dict[Setting, list] = {}
         self._pools: dict[Setting, tuple[Pool, np.ndarray]] = {}
         self._multipliers: dict[Setting, dict[Setting, list]] = {}
+
+    def _folds(self, n):
+        """Queries to learn from and to judge on: as many folds as hold out enough, at least two."""
+        if n < FEWEST_QUERIES:
+            return
+        used = min(max(round(MOST_HELD_OUT / (n / N_FOLDS)), 2), N_FOLDS)
+        split = KFold(N_FOLDS, shuffle=True, random_state=self.seed).split(np.arange(n))
+        draw = np.random.default_rng(self.seed)
+        for train, test in islice(split, used):
+            yield draw.permutation(train)[:MOST_TRAINING], test[: MOST_HELD_OUT // used]
 
     def settle(self) -> Setting:
         """Try what there is to try, and choose."""
@@ -94,15 +105,19 @@ class Choice:
             )
         with all_or_nothing():
             self._try_unchanged()
-            start = self._try_columns() if self.columns else None
+            start = None
+            if self.columns:
+                start = self._try_columns()
             best = self._variants(self._climb(self.later(self.plain))).setting
             last = [best]
             if start is not None:
                 joint = replace(best, normalization=start.normalization, weights=start.weights)
                 last.append(self._reweighted(self._climb(joint).setting))
             self._judge_again(last)
+        # solves that only led to the last ones were judged on fewer splits
         unchanged, *others = (c for c in self.candidates if not c.setting.C or c.setting in last)
-        return best_candidate([unchanged, *(c for c in others if c.is_sure)]).setting
+        sure = [candidate for candidate in others if candidate.is_sure]
+        return best_candidate([unchanged, *sure]).setting
 
     def given(self, C: float) -> Setting:
         """The setting of a given C, which starts at the best mix where there are columns."""
@@ -130,16 +145,18 @@ class Choice:
 
     def _try_columns(self):
         """Every column alone, and a tuned mix for each normalisation; the best mix."""
-        c, kinds = len(self.columns.names), self.columns.tried(self.normalization)
-        for column in np.eye(c):
-            setting = replace(self.plain, normalization=kinds[0], weights=tuple(column))
-            setting = replace(setting, embedding=0.0)
+        n = len(self.columns.names)
+        kinds = self.columns.tried(self.normalization)
+        alone = replace(self.plain, normalization=kinds[0], embedding=0.0)
+        for column in np.eye(n):
+            setting = replace(alone, weights=tuple(column))
             self._add(setting, self._ndcg(self._unchanged, setting, column))
-        mixes, folds = [], [self.fold_of == fold for fold in range(len(self.training))]
+        folds = [self.fold_of == fold for fold in range(len(self.training))]
+        mixes = []
         for how in kinds:
             setting = replace(self.plain, normalization=how)
             of_mix = partial(self._ndcg, self._unchanged, setting)
-            weights, values = crossed_mix(of_mix, self._unchanged.sizes(how), np.zeros(c), folds)
+            weights, values = crossed_mix(of_mix, self._unchanged.sizes(how), np.zeros(n), folds)
             mixes.append(self._add(replace(setting, weights=tuple(weights.tolist())), values))
         return max(mixes, key=lambda candidate: candidate.mean).setting
 
@@ -162,14 +179,17 @@ class Choice:
     def _reweighted(self, setting):
         """Start from weights that suit the map better, where held-out queries show such."""
         pool, weights = self._pools[setting]
-        means = {t: self._ndcg(pool, setting, t * weights).mean() for t in (1.0, 0.5, 2.0)}
-        factor = max(means, key=lambda t: means[t])
+        means = {}
+        for factor in (1.0, 0.5, 2.0):  # of equal ones the first is taken
+            means[factor] = self._ndcg(pool, setting, factor * weights).mean()
+        factor = max(means, key=lambda factor: means[factor])
         other = replace(setting, weights=tuple(factor * w for w in setting.weights))
         return best_candidate([self._solved(setting), self._solved(other)]).setting
 
     def _variants(self, best):
         """Other margins and kinds of negatives, at the best C."""
-        tried, setting = [best], best.setting
+        setting = best.setting
+        tried = [best]
         for margin in self.model.form.margins[1:]:
             tried.append(self._solved(replace(setting, margin=margin)))
         # near documents may be relevant but unjudged: then random negatives alone do better
@@ -187,12 +207,15 @@ class Choice:
             self._splits.append(replace(self, seed=self.seed + split))
             self._splits[-1]._try_unchanged()
         for i, candidate in enumerate(self.candidates):
-            if candidate.setting in settings:
-                again = [(split._solved(candidate.setting), split) for split in self._splits]
-                by_query = [solved.values[np.argsort(split.held_out)] for solved, split in again]
-                values = np.mean(by_query, axis=0)[self.held_out]
-                unchanged = self.candidates[0].values
-                self.candidates[i] = Candidate.from_values(candidate.setting, values, unchanged)
+            if candidate.setting not in settings:
+                continue
+            by_query = []
+            for split in self._splits:
+                values = split._solved(candidate.setting).values
+                by_query.append(values[np.argsort(split.held_out)])
+            values = np.mean(by_query, axis=0)[self.held_out]
+            unchanged = self.candidates[0].values
+            self.candidates[i] = Candidate.from_values(candidate.setting, values, unchanged)
 
     def comparisons(self, setting: Setting) -> Comparisons:
         """All comparisons of a setting."""
@@ -214,31 +237,39 @@ class Choice:
         comparisons = self.comparisons(setting)
         drawn = self._drawn(comparisons)
         query = comparisons.triplets[drawn, 0]
-        total, times = np.zeros(len(query)), np.zeros(len(query))
+        total = np.zeros(len(query))
+        times = np.zeros(len(query))
         for train, multipliers in zip(self.training, known, strict=True):
             total[train[query]] += to_numpy(multipliers)
             times[train[query]] += 1
-        return (total / np.maximum(times, 1))[np.maximum(np.cumsum(drawn) - 1, 0)]
+        last_drawn = np.maximum(np.cumsum(drawn) - 1, 0)
+        return (total / np.maximum(times, 1))[last_drawn]
 
     def _solved(self, setting):
         """The candidate of a setting with C > 0."""
         for candidate in self.candidates:
             if candidate.setting == setting:
                 return candidate
+        compared = self._compared_in_folds(setting)
+        # the solves begin at the nearest one on the path
+        known = self._multipliers.setdefault(setting.kind, {})
+        near = min(known, key=setting.distance, default=None)
+        results = self._side_by_side(self._solved_in, setting, compared, near and known[near])
+        found, weights, known[setting] = map(list, zip(*results, strict=True))
+        pool = Pool.of(self.columns, found, self.data.ties)
+        weights_of_queries = np.asarray(weights)[self.fold_of]
+        self._pools[setting] = (pool, weights_of_queries)
+        return self._add(setting, self._ndcg(pool, setting, weights_of_queries))
+
+    def _compared_in_folds(self, setting):
+        """What is compared in each fold, made once for all settings of a kind."""
         if setting.kind not in self._in_folds:
             made = self.comparisons(setting)
             made = made.take(self._drawn(made))
             made = replace(made, weights=query_weights(made.triplets))
             mapped = self.model.mapped(self.data, made).like(self.data)
             self._in_folds[setting.kind] = self._side_by_side(self._compared_in, made, mapped)
-        known = self._multipliers.setdefault(setting.kind, {})
-        near = min(known, key=setting.distance, default=None)
-        compared = self._in_folds[setting.kind]
-        results = self._side_by_side(self._solved_in, setting, compared, near and known[near])
-        found, weights, known[setting] = map(list, zip(*results, strict=True))
-        pool = Pool.of(self.columns, found, self.data.ties)
-        self._pools[setting] = pool, np.asarray(weights)[self.fold_of]
-        return self._add(setting, self._ndcg(pool, setting, self._pools[setting][1]))
+        return self._in_folds[setting.kind]
 
     def _compared_in(self, fold, comparisons, mapped):
         """Operator and comparisons of a fold's training queries, those of their span, its basis."""
@@ -275,20 +306,32 @@ class Choice:
 
     def _side_by_side(self, function, *arguments):
         """``function(fold, *arguments)`` of every fold, on as many cores as there are."""
-        folds, X = range(len(self.training)), self.data.documents
-        return list(side_by_side(lambda fold: function(fold, *arguments), folds, X))
+        folds = range(len(self.training))
+        solves = side_by_side(lambda fold: function(fold, *arguments), folds, self.data.documents)
+        return list(solves)
 
     # ---- judging
 
     def _search(self, factors, rows):
+        """The nearest documents of some held-out queries by a map, as many as decide."""
         queries, documents = self.data.rows
-        options = {"listed": self.columns and self.columns.listed[rows], "ties": self.data.ties}
-        depth = self.columns.depth(DEPTH) if self.columns else DEPTH
-        queries = queries[self.held_out[rows]]
-        return self.model.form.search(factors, queries, documents, depth, **options)
+        depth = DEPTH
+        listed = None
+        if self.columns:
+            depth = self.columns.depth(DEPTH)
+            listed = self.columns.listed[rows]
+        return self.model.form.search(
+            factors,
+            queries[self.held_out[rows]],
+            documents,
+            depth,
+            listed=listed,
+            ties=self.data.ties,
+        )
 
     def _ndcg(self, pool, setting, weights):
-        ranking = pool.rank(setting.normalization, weights, DEPTH, setting.embedding)[0]
+        """What decides, of each held-out query."""
+        ranking, _ = pool.rank(setting.normalization, weights, DEPTH, setting.embedding)
         return ndcg(ranking, self.judgements, DEPTH)
 
     def _add(self, setting, values):

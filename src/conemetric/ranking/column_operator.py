@@ -18,7 +18,8 @@ class WithColumns(RestrictableOperator):
     """The constraints of ``operator`` with ``columns`` (m, c) besides; see the module docstring."""
 
     def __init__(self, operator: RestrictableOperator, columns: Any):
-        self.operator, self.reference = operator, operator.reference
+        self.operator = operator
+        self.reference = operator.reference
         self.columns = like(columns, operator.reference)
         self.n_constraints = operator.n_constraints
         self.n_columns = self.columns.shape[1]
@@ -29,7 +30,8 @@ class WithColumns(RestrictableOperator):
         return self.operator.forward(block) + self.columns @ v
 
     def forward_factor(self, L):
-        block, tail = L[: -self.n_columns], L[-self.n_columns :]
+        block = L[: -self.n_columns]
+        tail = L[-self.n_columns :]
         return self.operator.forward_factor(block) + self.columns @ (tail**2).sum(1)
 
     def adjoint(self, u):
@@ -41,7 +43,9 @@ class WithColumns(RestrictableOperator):
     @property
     def row_sizes(self):
         sizes = self.operator.row_sizes
-        return sizes if isinstance(sizes, float) else (sizes**2 + (self.columns**2).sum(1)) ** 0.5
+        if isinstance(sizes, float):
+            return sizes
+        return (sizes**2 + (self.columns**2).sum(1)) ** 0.5
 
     @property
     def dense_work(self) -> float:

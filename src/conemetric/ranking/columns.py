@@ -47,58 +47,81 @@ class Columns(ListedDocuments):
         """As an engine lists them: the first ``window`` of each column, or as many as the longest has."""
         if target is None:
             return self
-        raw, longest = self.raw.copy(), 1
+        raw = self.raw.copy()
+        longest = 1
         for column in raw.T:
             order = np.lexsort((self.document, -column, self.query))  # NaN come last
-            longest = max(longest, int((self.place + 1)[~np.isnan(column[order])].max(initial=0)))
+            is_listed = ~np.isnan(column[order])
+            longest = max(longest, int((self.place + 1)[is_listed].max(initial=0)))
             column[order[self.place >= (window or len(raw))]] = np.nan
         kept = ~np.isnan(raw).all(1)
         start = np.searchsorted(self.query[kept], np.arange(self.n_queries + 1))
-        listed = {"start": start, "document": self.document[kept], "raw": raw[kept]}
-        return replace(self, **listed, target=target, window=window or longest)
+        return replace(
+            self,
+            start=start,
+            document=self.document[kept],
+            raw=raw[kept],
+            target=target,
+            window=window or longest,
+        )
 
     @property
     def embedding(self) -> str:
         """What the embedding counts (`ranking.engines`)."""
-        return ENGINES[self.target].embedding if self.target else EVERY
+        if self.target is None:
+            return EVERY
+        return ENGINES[self.target].embedding
 
     def depth(self, k: int) -> int:
         """How many of the nearest documents decide the first k."""
-        return k if self.embedding == EVERY else max(k, self.window)
+        if self.embedding == EVERY:
+            return k
+        return max(k, self.window)
 
     def tried(self, normalization: str) -> tuple[str, ...]:
         """The one given, or with "auto" all that the target has and that make sense, without raw
         where scores are negative: 0 is no neutral one; an error if the one given does not.
         """
-        had = ENGINES[self.target].normalizations if self.target else NORMALIZATIONS
-        known = tuple(how for how in NORMALIZATIONS[int((self.raw < 0).any()) :] if how in had)
+        known = NORMALIZATIONS
+        if self.target is not None:
+            known = ENGINES[self.target].normalizations
+        if (self.raw < 0).any():
+            known = tuple(how for how in known if how != "raw")
         if not known:
             raise ValueError(
                 f"target={self.target!r} adds scores as they are, and these columns have negative "
                 "ones; add a constant, so that none is."
             )
         if normalization not in (AUTO, *known):
-            why = ", which have negative scores" if normalization in NORMALIZATIONS else ""
+            why = ""
+            if normalization in NORMALIZATIONS:
+                why = ", which have negative scores"
             raise ValueError(
                 f"normalization={normalization!r} does not suit these columns{why}; use "
                 f"{', '.join((AUTO, *known))}."
             )
-        return known if normalization == AUTO else (normalization,)
+        if normalization == AUTO:
+            return known
+        return (normalization,)
 
     def normalized(self, how: str) -> np.ndarray:
         """Scores (nnz, c), 0 for documents that a column does not list."""
         if how == "raw":
             return np.nan_to_num(self.raw)
         values = np.zeros_like(self.raw)
+        n = self.n_queries
         for c, column in enumerate(self.raw.T):
             listed = ~np.isnan(column)
-            query, score, n = self.query[listed], column[listed], self.n_queries
+            query = self.query[listed]
+            score = column[listed]
             if abs(score).max(initial=0.0) > LARGEST / 2:  # differences would overflow
                 score = score / 4
-            least, largest = np.full(n, np.inf), np.full(n, -np.inf)
+            least = np.full(n, np.inf)
+            largest = np.full(n, -np.inf)
             np.minimum.at(least, query, score)
             np.maximum.at(largest, query, score)
-            score, size = score - least[query], largest - least
+            score = score - least[query]
+            size = largest - least
             score = score / np.where(size > 0, size, 1.0)[query]
             if how == "spread":  # of scores in [0, 1], whose squares are numbers
                 count = np.maximum(np.bincount(query, minlength=n), 1)
@@ -138,7 +161,8 @@ class Pool:
     @classmethod
     def of(cls, columns: Columns | None, found: Collection[Found], ties: np.ndarray) -> Self:
         """The pool of what `search` found, in one part or several."""
-        near, scores = (np.concatenate([to_numpy(part[i]) for part in found]) for i in (0, 1))
+        near = np.concatenate([to_numpy(part.documents) for part in found])
+        scores = np.concatenate([to_numpy(part.scores) for part in found])
         if columns is not None:
             listed = np.concatenate([part.listed for part in found])
             near = np.concatenate([columns.listed, near], axis=1)
@@ -160,7 +184,8 @@ class Pool:
     def spreads(self, how: str) -> np.ndarray:
         """By how much each column differs over its list, at least a rounding."""
         listed = self.columns.listed >= 0
-        spreads = [_spread(column, listed) for column in np.moveaxis(self.columns.rows(how), 2, 0)]
+        columns = np.moveaxis(self.columns.rows(how), 2, 0)
+        spreads = [_spread(column, listed) for column in columns]
         return np.maximum(spreads, np.finfo(float).tiny)
 
     def sizes(self, how: str) -> np.ndarray:
@@ -230,17 +255,18 @@ def check_scores(scores: Mapping[str, Any], n_queries: int, n_documents: int) ->
 
 def picked(scores: Any, names: Iterable[str], known: Collection[str]) -> dict[str, Any]:
     """The columns of these names; an error if one is missing, or another is not ``known``."""
-    scores = {} if scores is None else scores
+    if scores is None:
+        scores = {}
     if not isinstance(scores, Mapping):
         raise TypeError(f"scores is {type(scores).__name__}; give a dict of columns by name.")
     learned = ", ".join(map(repr, known)) or "no columns"
-    strange = ", ".join(repr(name) for name in scores if name not in known)
+    strange = _quoted(scores, without=known)
     if strange:
         raise ValueError(
             f"scores names {strange}, but the weights were learned for {learned}; rename or drop it, "
             "or learn again with it."
         )
-    missing = ", ".join(repr(name) for name in names if name not in scores)
+    missing = _quoted(names, without=scores)
     if missing:
         raise ValueError(
             f"scores lacks {missing}, which was given when the weights were learned; give it here too."
@@ -248,7 +274,13 @@ def picked(scores: Any, names: Iterable[str], known: Collection[str]) -> dict[st
     return {name: scores[name] for name in names}
 
 
+def _quoted(names, without):
+    """Those of the names that are not among the others, for a message."""
+    return ", ".join(repr(name) for name in names if name not in without)
+
+
 def _checked(column, name, shape):
+    """A column of finite floats with one entry for each place."""
     if not sparse.issparse(column):
         raise TypeError(
             f"scores[{name!r}] is {type(column).__name__}; give a scipy.sparse matrix of the best "

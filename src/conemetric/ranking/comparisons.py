@@ -96,9 +96,12 @@ class Comparisons:
 
     def take(self, kept: np.ndarray) -> "Comparisons":
         """Some of the comparisons, by a mask."""
-        columns = None if self.columns is None else self.columns[kept]
-        triplets, weights = self.triplets[kept], self.weights[kept]
-        return replace(self, triplets=triplets, weights=weights, columns=columns)
+        columns = self.columns
+        if columns is not None:
+            columns = columns[kept]
+        return replace(
+            self, triplets=self.triplets[kept], weights=self.weights[kept], columns=columns
+        )
 
 
 @dataclass(frozen=True)
@@ -123,8 +126,11 @@ class Remembered:
 
     def like(self, data: Any) -> "Remembered":
         """The same in the precision of ``data``."""
-        queries, documents = like(self.queries, data.queries), like(self.documents, data.documents)
-        return replace(self, queries=queries, documents=documents)
+        return replace(
+            self,
+            queries=like(self.queries, data.queries),
+            documents=like(self.documents, data.documents),
+        )
 
     def faded(self, factor: float) -> "Remembered":
         """With weights multiplied by ``factor``, without those that hardly weigh any more."""
@@ -135,7 +141,10 @@ class Remembered:
 
     def joined(self, later: "Remembered") -> "Remembered":
         """With what was compared later, in the same program."""
-        xp, a, b = namespace(self.queries), self.comparisons, later.comparisons
+        xp = namespace(self.queries)
+        a = self.comparisons
+        b = later.comparisons
+        # the later queries and documents come after these
         shift = np.array([len(self.queries), len(self.documents), len(self.documents)])
         triplets = np.concatenate([a.triplets, b.triplets + shift])
         joined = replace(a, triplets=triplets, weights=np.concatenate([a.weights, b.weights]))

@@ -92,7 +92,8 @@ def calibrate_cutoff(
     answered = judgements.n_relevant > 0
     found = np.cumsum(judgements.grades_of(ranking) > 0, axis=1)[answered]
     wanted = np.ceil((1 - tolerated) * judgements.n_relevant[answered] - 1e-9)  # 0.9 * 10 is 9
-    missed, n = (found < wanted[:, None]).sum(axis=0), len(found)
+    missed = (found < wanted[:, None]).sum(axis=0)  # queries at each cut-off
+    n = len(found)
     allowed = most_errors(n, alpha, confidence)
     kept = np.flatnonzero(missed <= allowed)
     if n < needed:
@@ -107,4 +108,5 @@ def calibrate_cutoff(
             "alpha or tolerated."
         )
     bound = binomial_upper_bound(allowed, n, confidence)
-    return Cutoff(int(kept[0]) + 1, bound, int(missed[kept[0]]), n, alpha, confidence, tolerated)
+    first = kept[0]
+    return Cutoff(int(first) + 1, bound, int(missed[first]), n, alpha, confidence, tolerated)

@@ -40,7 +40,9 @@ class BilinearForm:
 
     def prepared(self, X: Any) -> Any:
         """Rows as they are compared."""
-        return unit_rows(X) if self.similarity == "cosine" else X
+        if self.similarity == "cosine":
+            return unit_rows(X)
+        return X
 
     def initial_map(self, reference: Any) -> Any:
         """The map of the unchanged embedding, for rows like ``reference``."""
@@ -119,7 +121,9 @@ class DistanceForm:
 
     def initial_map(self, reference: Any) -> Any:
         M0 = prior_matrix(self.prior, reference, reference.shape[1], 1.0)
-        return M0 if isinstance(self.prior, str) else spectral.factor(M0)
+        if isinstance(self.prior, str):  # the identity is its own factor
+            return M0
+        return spectral.factor(M0)
 
     def search(self, factors: Sequence[Any], queries: Any, documents: Any, k: int, **options: Any):
         map_ = reduce(matmul, factors)

@@ -95,32 +95,51 @@ def fuse(scores: Mapping[str, Any], relevance: Any, *, normalization: str = AUTO
     kinds = columns.tried(normalization)
     judgements = check_relevance(relevance, columns.n_queries, columns.n_documents)
     answered = np.flatnonzero(judgements.n_relevant > 0)
-    columns, judgements = columns.select(answered), judgements.select(answered)
-    pool, alone = _pool(columns), np.eye(len(columns.names))
+    columns = columns.select(answered)
+    judgements = judgements.select(answered)
+    pool = _pool(columns)
+    alone = np.eye(len(columns.names))
 
     def values_of(how, weights):
-        return ndcg(pool.rank(how, weights, DEPTH)[0], judgements, DEPTH)
+        ranking, _ = pool.rank(how, weights, DEPTH)
+        return ndcg(ranking, judgements, DEPTH)
 
-    tried = [(kinds[0], column) for column in alone]
-    values = [values_of(*each) for each in tried]
+    values = [values_of(kinds[0], column) for column in alone]
     best = int(np.argmax([each.mean() for each in values]))
-    # dealt out by what does not depend on the order of queries or columns
-    ordered = sorted(range(len(tried)), key=lambda c: values[c].mean())
-    heights = [pool.rank(*tried[c], DEPTH)[1].sum(axis=1) for c in ordered]
-    number = np.argsort(np.lexsort([*heights, *(values[c] for c in ordered)])) % N_FOLDS
-    folds = [number == fold for fold in range(N_FOLDS)] if len(answered) > N_FOLDS else []
+
+    def candidate(how, weights, of_queries):
+        setting = Setting(0.0, 0.0, 0, 0, how, tuple(weights.tolist()), 0.0)
+        return Candidate.from_values(setting, of_queries, values[best])
+
+    candidates = [candidate(kinds[0], *each) for each in zip(alone, values, strict=True)]
+    chosen = list(candidates)  # from which one is chosen: a mix only if it surely gains
+    folds = _folds(pool, kinds[0], alone, values)
     for how in kinds:
         spreads = pool.spreads(how)
         sizes = np.where(alone[best] > 0, 0.0, spreads[best] / spreads)
-        mix = crossed_mix(partial(values_of, how), sizes, alone[best], folds)
-        tried.append((how, mix[0]))
-        values.append(mix[1])
-    settings = (Setting(0.0, 0.0, 0, 0, how, tuple(w.tolist()), 0.0) for how, w in tried)
-    candidates = list(map(Candidate.from_values, settings, values, [values[best]] * len(tried)))
-    mixes = [mix for mix in candidates[len(alone) :] if mix.is_sure]
-    setting = best_candidate([*candidates[: len(alone)], *mixes]).setting
+        mix = candidate(how, *crossed_mix(partial(values_of, how), sizes, alone[best], folds))
+        candidates.append(mix)
+        if mix.is_sure:
+            chosen.append(mix)
+    setting = best_candidate(chosen).setting
     weights = dict(zip(columns.names, setting.weights, strict=True))
     return Fusion(weights, str(setting.normalization), candidates)
+
+
+def _folds(pool, how, alone, values):
+    """Masks of the queries of each fold, dealt out by what does not depend on the order of queries or
+    columns: values and scores of the columns alone; none of few queries.
+    """
+    if len(values[0]) <= N_FOLDS:
+        return []
+    ordered = sorted(range(len(alone)), key=lambda c: values[c].mean())
+    heights = []
+    for c in ordered:
+        _, scores = pool.rank(how, alone[c], DEPTH)
+        heights.append(scores.sum(axis=1))
+    keys = [*heights, *(values[c] for c in ordered)]
+    number = np.argsort(np.lexsort(keys)) % N_FOLDS
+    return [number == fold for fold in range(N_FOLDS)]
 
 
 def reciprocal_ranks(column: Any, shift: float = RANK_SHIFT) -> sparse.csr_array:

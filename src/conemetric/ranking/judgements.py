@@ -61,8 +61,8 @@ class ListedDocuments:
         counts = self.counts[queries]
         start = np.concatenate([[0], np.cumsum(counts)])
         entry = np.arange(start[-1]) + np.repeat(self.start[queries] - start[:-1], counts)
-        entries = {name: getattr(self, name)[entry] for name in ("document", self._beside)}
-        return replace(self, start=start, **entries)
+        values = getattr(self, self._beside)[entry]
+        return replace(self, start=start, document=self.document[entry], **{self._beside: values})
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ def check_relevance(relevance: Any, n_queries: int, n_documents: int) -> Judgeme
     if sparse.issparse(relevance):
         check_shape(relevance, "relevance", n_queries, n_documents)
         entries = sparse.coo_array(relevance)
-        query, document = (np.asarray(numbers, np.int64) for numbers in entries.coords)
+        query, document = np.asarray(entries.coords, np.int64)
         grade = np.asarray(entries.data, np.float64)
     else:
         query, document, grade = _from_rows(relevance, n_queries, n_documents)
@@ -110,12 +110,15 @@ def check_relevance(relevance: Any, n_queries: int, n_documents: int) -> Judgeme
             "one relevant document."
         )
     order = np.lexsort((-grade, document, query))
-    query, document, grade = query[order], document[order], grade[order]
+    query = query[order]
+    document = document[order]
+    grade = grade[order]
     first = np.ones(len(query), bool)
     first[1:] = (query[1:] != query[:-1]) | (document[1:] != document[:-1])
     conflicts = np.flatnonzero(~first & (grade != np.roll(grade, 1)))
     if len(conflicts):
-        i, pairs = conflicts[0], len(np.unique(np.cumsum(first)[conflicts]))
+        i = conflicts[0]
+        pairs = len(np.unique(np.cumsum(first)[conflicts]))
         warn_user(
             f"relevance grades document {document[i]} for query {query[i]} both {grade[i - 1]:g} and "
             f"{grade[i]:g} (such pairs: {pairs}); the highest grade counts."
@@ -186,19 +189,21 @@ def judgements_from_log(
         raise ValueError(f"ranking names document {ranking.max()}; give {numbers}.")
     if not 0 <= prior < np.inf:
         raise ValueError(f"prior={prior!r} must be a number of clicks, at least 0.")
-    shape = len(ranking), n_documents
+    shape = (len(ranking), n_documents)
     query, document, count = _from_rows(log, *shape, "log")
     if not np.isfinite(count).all():
         raise ValueError("log has counts that are NaN or infinite; drop those rows.")
     counts = sparse.csr_array((count, (query, document)), shape)  # adds up
-    row, place = np.nonzero((ranking >= 0) & (counts.max(axis=1).toarray() > 0)[:, None])
-    beforehand = prior / (1.0 + place), (row, ranking[row, place])
-    grades = counts + sparse.csr_array(beforehand, shape)
+    has_count = counts.max(axis=1).toarray() > 0
+    row, place = np.nonzero((ranking >= 0) & has_count[:, None])
+    beforehand = prior / (1.0 + place)
+    grades = counts + sparse.csr_array((beforehand, (row, ranking[row, place])), shape)
     grades.data = np.log2(1 + np.maximum(grades.data, 0.0))
     return grades
 
 
 def _from_rows(relevance, n_queries, n_documents, name="relevance"):
+    """Queries, documents and grades of rows, all relevant without grades."""
     rows = np.asarray(to_numpy(relevance))
     if rows.ndim != 2 or rows.shape[1] not in (2, 3) or rows.dtype.kind not in "iuf":
         raise ValueError(
@@ -212,17 +217,24 @@ def _from_rows(relevance, n_queries, n_documents, name="relevance"):
             "queries and documents."
         )
     query, document = numbers.T.astype(np.int64)
-    for what, column, n in (("queries", query, n_queries), ("documents", document, n_documents)):
-        outside = (column < 0) | (column >= n)
-        if outside.any():
-            first = int(np.flatnonzero(outside)[0])
-            raise ValueError(
-                f"{int(outside.sum())} of the {len(rows)} rows of {name} name {what} that are "
-                f"not there, first {name}[{first}] = {rows[first].tolist()}; use numbers from "
-                f"0 to {n - 1}."
-            )
-    grade = rows[:, 2].astype(np.float64) if rows.shape[1] == 3 else np.ones(len(rows))
+    _refuse_outside(rows, query, n_queries, "queries", name)
+    _refuse_outside(rows, document, n_documents, "documents", name)
+    grade = np.ones(len(rows))
+    if rows.shape[1] == 3:
+        grade = rows[:, 2].astype(np.float64)
     return query, document, grade
+
+
+def _refuse_outside(rows, column, n, what, name):
+    """Refuse rows that name other numbers than those of the n queries or documents."""
+    outside = (column < 0) | (column >= n)
+    if outside.any():
+        first = int(np.flatnonzero(outside)[0])
+        raise ValueError(
+            f"{int(outside.sum())} of the {len(rows)} rows of {name} name {what} that are "
+            f"not there, first {name}[{first}] = {rows[first].tolist()}; use numbers from "
+            f"0 to {n - 1}."
+        )
 
 
 def random_negatives(judgements: Judgements, n: int, seed: int) -> np.ndarray:
@@ -232,7 +244,8 @@ def random_negatives(judgements: Judgements, n: int, seed: int) -> np.ndarray:
     a query depends only on the seed and the query's number.
     """
     unjudged = (judgements.n_documents - judgements.counts)[:, None]
-    first, last = ((np.arange(n) + end) * unjudged // max(n, 1) for end in (0, 1))
+    first = np.arange(n) * unjudged // max(n, 1)
+    last = np.arange(1, n + 1) * unjudged // max(n, 1)
     drawn = np.random.default_rng(seed).random((judgements.n_queries, n))
     place = first + (drawn * (last - first)).astype(np.int64)
     # the p-th unjudged document comes after the judged ones with document - i <= p, where i
@@ -256,21 +269,26 @@ def graded_triplets(judgements: Judgements, negatives: Any) -> np.ndarray:
     query = judgements.query[relevant]
     unjudged = _triplets(query, judgements.document[relevant], negatives[query])
     order = np.lexsort((judgements.grade, judgements.query))
-    grade, query = judgements.grade[order], judgements.query[order]
+    grade = judgements.grade[order]
+    query = judgements.query[order]
+    document = judgements.document[order]
     new = np.ones(len(order), bool)
     new[1:] = (grade[1:] != grade[:-1]) | (query[1:] != query[:-1])
-    lower = np.flatnonzero(new)[np.cumsum(new) - 1] - judgements.start[query]
-    better = np.flatnonzero((grade > 0) & (lower > 0))
+    # how many documents of the query have a lower grade: those in front of the first with this one
+    n_lower = np.flatnonzero(new)[np.cumsum(new) - 1] - judgements.start[query]
+    better = np.flatnonzero((grade > 0) & (n_lower > 0))
+    n_lower = n_lower[better, None]
     most = negatives.shape[1]
-    take, lower = np.minimum(lower[better], most)[:, None], lower[better, None]
+    n_taken = np.minimum(n_lower, most)
     step = np.arange(most)
-    place = judgements.start[query[better], None] + step * lower // np.maximum(take, 1)
-    worse = np.where(step < take, judgements.document[order][np.minimum(place, len(order) - 1)], -1)
-    judged = _triplets(query[better], judgements.document[order][better], worse)
+    place = judgements.start[query[better], None] + step * n_lower // np.maximum(n_taken, 1)
+    worse = np.where(step < n_taken, document[np.minimum(place, len(order) - 1)], -1)
+    judged = _triplets(query[better], document[better], worse)
     return np.concatenate([unjudged, judged])
 
 
 def _triplets(query, better, worse):
+    """A triplet for every worse document (n, k) but -1."""
     columns = np.broadcast_arrays(query[:, None], better[:, None], worse)
     triplets = np.stack([column.ravel() for column in columns], axis=1)
     return triplets[triplets[:, 2] >= 0]

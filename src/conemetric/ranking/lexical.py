@@ -1,6 +1,7 @@
 """BM25 of texts as a column of scores, by bm25s, and columns of what an engine itself lists."""
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -57,8 +58,10 @@ class BM25Vectors:
             raise ValueError("documents have no words that BM25 could count; check their texts.")
         index = bm25s.BM25()
         index.index(words, show_progress=False)
-        parts = tuple(index.scores[part] for part in ("data", "indices", "indptr"))
-        self._by_word = sparse.csc_array(parts, shape=(len(documents), len(parts[2]) - 1))
+        stored = index.scores
+        parts = (stored["data"], stored["indices"], stored["indptr"])
+        n_words = len(stored["indptr"]) - 1
+        self._by_word = sparse.csc_array(parts, shape=(len(documents), n_words))
         self.documents = self._by_word.tocsr()
         self.vocabulary: dict[str, int] = index.vocab_dict
 
@@ -69,25 +72,26 @@ class BM25Vectors:
 
     def transform(self, queries: Sequence[str]) -> sparse.csr_array:
         """Vectors (n_queries, n_words) that count the words of queries."""
-        known = [
-            (query, self.vocabulary[word])
-            for query, words in enumerate(self.words(queries))
-            for word in words
-            if word in self.vocabulary
-        ]
-        place = np.array(known, np.int64).reshape(-1, 2).T
-        shape = len(queries), self.documents.shape[1]
-        return sparse.csr_array((np.ones(len(known)), tuple(place)), shape)
+        rows = []
+        columns = []
+        for query, words in enumerate(self.words(queries)):
+            for word in words:
+                if word in self.vocabulary:
+                    rows.append(query)
+                    columns.append(self.vocabulary[word])
+        place = (np.array(rows, np.int64), np.array(columns, np.int64))
+        shape = (len(queries), self.documents.shape[1])
+        return sparse.csr_array((np.ones(len(rows)), place), shape)  # adds up what comes twice
 
     def listed(self, queries: Sequence[str], n_listed: int = LISTED) -> sparse.csr_array:
         """The first ``n_listed`` documents of every query, as a column (n_queries, n_documents);
         those without a common word are never listed.
         """
-        of = self.transform(queries)
+        vectors = self.transform(queries)
         lists = []
         for query in range(len(queries)):
-            part = slice(*of.indptr[query : query + 2])
-            scores = self._by_word[:, of.indices[part]] @ of.data[part]
+            part = slice(*vectors.indptr[query : query + 2])
+            scores = self._by_word[:, vectors.indices[part]] @ vectors.data[part]
             found = np.flatnonzero(scores)
             found = found[np.argsort(-scores[found], kind="stable")[:n_listed]]
             lists.append(list(zip(found.tolist(), scores[found].tolist(), strict=True)))
@@ -121,19 +125,27 @@ def engine_scores(
     array([[0., 2.]])
     """
     place = {name: number for number, name in enumerate(ids)}
-    lists = [list(search(query)) for query in queries]
-    strange = {name for listed in lists for name, _ in listed} - set(place)
+    lists = []
+    strange: set[Hashable] = set()
+    for query in queries:
+        listed = []
+        for name, score in search(query):
+            if name in place:
+                listed.append((place[name], score))
+            else:
+                strange.add(name)
+        lists.append(listed)
     if strange:
         raise ValueError(
             f"search lists {len(strange):,} documents that are not among the ids, such as "
             f"{next(iter(strange))!r}; give the ids of all documents that it searches."
         )
-    return _column([[(place[name], score) for name, score in of] for of in lists], len(ids))
+    return _column(lists, len(ids))
 
 
 def _column(lists, n_documents):
     """Lists of (document, score) as a sparse matrix; a score of 0 is listed too."""
-    query = np.repeat(np.arange(len(lists)), [len(listed) for listed in lists])
-    pairs = np.array([pair for listed in lists for pair in listed], float).reshape(-1, 2)
-    place = query, pairs[:, 0].astype(np.int64)
-    return sparse.csr_array((pairs[:, 1], place), (len(lists), n_documents))
+    query = np.repeat(np.arange(len(lists)), list(map(len, lists)))
+    pairs = np.array(list(chain.from_iterable(lists)), float).reshape(-1, 2)
+    document = pairs[:, 0].astype(np.int64)
+    return sparse.csr_array((pairs[:, 1], (query, document)), (len(lists), n_documents))

@@ -40,7 +40,8 @@ def rank(queries: Any, documents: Any, k: int = 100, similarity: str = "cosine")
     array([[1, 0]])
     """
     namespace(queries, documents)  # refuses mixed libraries
-    queries, documents = as_array(queries), as_array(documents)
+    queries = as_array(queries)
+    documents = as_array(documents)
     if queries.ndim != 2 or documents.ndim != 2 or queries.shape[1] != documents.shape[1]:
         raise ValueError(
             f"queries have shape {tuple(queries.shape)} and documents {tuple(documents.shape)}; "
@@ -75,14 +76,24 @@ def ndcg(ranking: Any, relevance: Any, k: int = 10, gain: str = "exponential") -
     if gain not in GAINS:
         raise ValueError(f"gain={gain!r} is not known; use {', '.join(GAINS)}.")
     judgements, grades = _grades(ranking, relevance, k)
-    best, place = np.zeros((judgements.n_queries, k)), judgements.place
-    order, first = np.lexsort((-judgements.grade, judgements.query)), place < k
-    best[judgements.query[first], place[first]] = np.maximum(judgements.grade[order][first], 0)
+    best = _best_grades(judgements, k)
     discounts = np.log2(np.arange(2, k + 2))
-    reached, most = (
-        (GAINS[gain](each) / discounts[: each.shape[1]]).sum(axis=1) for each in (grades, best)
-    )
-    return _per_query(reached, judgements, most)
+
+    def discounted(grades):
+        return (GAINS[gain](grades) / discounts[: grades.shape[1]]).sum(axis=1)
+
+    return _per_query(discounted(grades), judgements, discounted(best))
+
+
+def _best_grades(judgements, k):
+    """The grades (n_queries, k) of the best ranking, clipped at 0."""
+    best = np.zeros((judgements.n_queries, k))
+    # sorted by grade within each query, entries keep the places that they have now
+    order = np.lexsort((-judgements.grade, judgements.query))
+    place = judgements.place
+    first = place < k
+    best[judgements.query[first], place[first]] = np.maximum(judgements.grade[order][first], 0)
+    return best
 
 
 def reciprocal_rank(ranking: Any, relevance: Any, k: int = 10) -> np.ndarray:
@@ -151,21 +162,12 @@ def hit_rate(ranking: Any, relevance: Any, k: int = 10) -> np.ndarray:
 
 def judged(ranking: Any, relevance: Any) -> tuple[np.ndarray, Judgements]:
     """A ranking and the judgements of its queries, validated."""
-    ranking, judgements = check_ranking(ranking), relevance
+    ranking = check_ranking(ranking)
+    judgements = relevance
     if not isinstance(relevance, Judgements):
-        n_documents = int(ranking.max(initial=0)) + 1
-        rows = None if hasattr(relevance, "tocoo") else np.asarray(to_numpy(relevance))
-        if rows is None:
-            n_documents = relevance.shape[1]
-        elif rows.ndim == 2 and rows.shape[1] > 1 and rows.dtype.kind in "iuf":
-            numbers = rows[:, 1][abs(rows[:, 1]) < np.inf]  # others are refused later
-            n_documents = max(n_documents, int(numbers.max(initial=0)) + 1)
+        n_documents = _n_documents(ranking, relevance)
         judgements = check_relevance(relevance, len(ranking), n_documents)
-        ordered = np.sort(ranking, axis=1)
-        twice = (ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)
-        if twice.any():
-            query = int(twice.any(axis=1).argmax())
-            raise ValueError(f"ranking[{query}] names a document twice; keep its first place only.")
+        _refuse_twice(ranking)
     if judgements.n_queries != len(ranking):
         raise ValueError(
             f"ranking has {len(ranking)} rows for judgements of {judgements.n_queries} queries; "
@@ -177,6 +179,27 @@ def judged(ranking: Any, relevance: Any) -> tuple[np.ndarray, Judgements]:
             f"{judgements.n_documents} documents; number both alike, from 0."
         )
     return ranking, judgements
+
+
+def _n_documents(ranking, relevance):
+    """How many documents there are, as far as a ranking and judgements tell."""
+    if hasattr(relevance, "tocoo"):
+        return relevance.shape[1]
+    n_documents = int(ranking.max(initial=0)) + 1
+    rows = np.asarray(to_numpy(relevance))
+    if rows.ndim == 2 and rows.shape[1] > 1 and rows.dtype.kind in "iuf":
+        numbers = rows[:, 1][abs(rows[:, 1]) < np.inf]  # others are refused later
+        n_documents = max(n_documents, int(numbers.max(initial=0)) + 1)
+    return n_documents
+
+
+def _refuse_twice(ranking):
+    """Refuse a ranking that names a document more than once: it would count each time."""
+    ordered = np.sort(ranking, axis=1)
+    twice = (ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)
+    if twice.any():
+        query = int(twice.any(axis=1).argmax())
+        raise ValueError(f"ranking[{query}] names a document twice; keep its first place only.")
 
 
 def _grades(ranking, relevance, k):

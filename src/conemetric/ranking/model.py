@@ -89,10 +89,12 @@ class RankingModel(Stored):
             Best first; -1 and minus infinity where a query has fewer.
         """
         check_depth(k)
-        queries, documents = check_rows(queries, "queries"), check_rows(documents, "documents")
+        queries = check_rows(queries, "queries")
+        documents = check_rows(documents, "documents")
         namespace(queries, documents)  # refuses mixed libraries
         used = [name for name in self.columns if self.weights[name]]
-        scores, columns = picked(scores, used, self.columns), None
+        scores = picked(scores, used, self.columns)
+        columns = None
         if used and self.normalization is not None:
             columns = check_scores(scores, len(queries), len(documents))
             columns = columns.listed_by(self.target, self.window)
@@ -103,12 +105,18 @@ class RankingModel(Stored):
                 f"documents has {documents.shape[1]} features, but mapped queries have "
                 f"{queries.shape[1]}; map the documents as when the ranking was learned."
             )
-        listed, depth = (columns.listed, columns.depth(k)) if columns else (None, k)
+        depth = k
+        listed = None
+        weights = np.zeros(0)
+        if columns:
+            depth = columns.depth(k)
+            listed = columns.listed
+            weights = np.array([self.weights[name] for name in columns.names])
         found = search(
             queries, documents, depth, self.similarity, listed=listed, ties=ties, centre=centre
         )
-        weights = np.array([self.weights[name] for name in (columns.names if columns else ())])
-        pool, k = Pool.of(columns, [found], ties), min(k, len(documents))
+        pool = Pool.of(columns, [found], ties)
+        k = min(k, len(documents))
         return pool.rank(self.normalization, weights, k, self.weights[EMBEDDING])
 
     def _mapped_points(self, queries, documents):
@@ -119,13 +127,15 @@ class RankingModel(Stored):
         among them, unless the order of the documents depends on the origin.
         """
         if self.similarity == "cosine":
-            queries, documents = unit_rows(queries), unit_rows(documents)
+            queries = unit_rows(queries)
+            documents = unit_rows(documents)
         centre = None
         if self.similarity == "inner":
             documents, centre = centred_if_far(documents)
         elif self.similarity == "euclidean" and self.query_map is self.document_map:
             documents, moved = centred_if_far(documents)
-            queries = queries if moved is None else queries - moved
+            if moved is not None:
+                queries = queries - moved
         queries = _mapped(queries, self.query_map, "queries")
         documents = _mapped(documents, self.document_map, "documents")
         if centre is not None:
@@ -134,21 +144,29 @@ class RankingModel(Stored):
 
     def state(self) -> dict[str, Any]:
         """JSON values and arrays that hold it; `from_state` inverts it."""
-        maps = {"query_map": self.query_map, "document_map": self.document_map}
-        maps = {name: None if map_ is None else to_numpy(map_) for name, map_ in maps.items()}
-        return super().state() | maps | {"weights": dict(self.weights)}
+        state = super().state()
+        state["query_map"] = _on_host(self.query_map)
+        state["document_map"] = _on_host(self.document_map)
+        state["weights"] = dict(self.weights)
+        return state
 
     @classmethod
     def from_state(cls, state: Any, within: str = "ranking") -> Self:
         """The model of a `state`; a `FieldError` that names a value which it cannot use."""
         model = super().from_state(state, within)
         weights = model.weights
-        named = f"{within}.weights", sorted(weights)[:9]
-        expect(EMBEDDING in weights, *named, f"one of {EMBEDDING}")
+        names = sorted(weights)[:9]
+        expect(EMBEDDING in weights, f"{within}.weights", names, f"one of {EMBEDDING}")
         scaled = [name for name, weight in weights.items() if weight and name != EMBEDDING]
         fits = model.normalization is not None or not scaled
         expect(fits, f"{within}.normalization", None, f"the scale of {scaled[:9]}")
         return model
+
+
+def _on_host(map_):
+    if map_ is None:
+        return None
+    return to_numpy(map_)
 
 
 def _mapped(X, map_, name):

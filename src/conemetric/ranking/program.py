@@ -48,15 +48,29 @@ class RankingProgram:
                 "there is nothing to compare: no query has a relevant document and another with a "
                 "lower grade or none; raise n_hard or n_random, or give more documents."
             )
-        if known is None:  # coordinates without units
-            (T, inverse), initial = data.spread, self.form.initial_map(data.documents)
-            size, initial_size = (self._mean_size(data, triplets, map_) for map_ in (T, initial))
-            prior = inverse @ self.form.matrix(float64(initial)) @ inverse * (size / initial_size)
-            maps = T / size**0.5, inverse * size**0.5
-            made = Comparisons(triplets, query_weights(triplets), *maps, prior, 1 / initial_size)
+        if known is None:
+            made = self._without_units(data, triplets)
         else:
             made = replace(known, triplets=triplets, weights=query_weights(triplets))
-        return self._with_columns(data, made, setting) if setting.normalization else made
+        if setting.normalization:
+            return self._with_columns(data, made, setting)
+        return made
+
+    def _without_units(self, data, triplets):
+        """The comparisons in coordinates in which their mean size is one."""
+        T, inverse = data.spread
+        initial = self.form.initial_map(data.documents)
+        size = self._mean_size(data, triplets, T)
+        initial_size = self._mean_size(data, triplets, initial)
+        prior = inverse @ self.form.matrix(float64(initial)) @ inverse * (size / initial_size)
+        return Comparisons(
+            triplets,
+            query_weights(triplets),
+            T=T / size**0.5,
+            inverse=inverse * size**0.5,
+            prior=prior,
+            unit=1 / initial_size,
+        )
 
     def _with_columns(self, data, made, setting):
         """With the differences of the columns, divided so that a change of the weights by a
@@ -79,19 +93,29 @@ class RankingProgram:
 
     def _unchanged(self, data, k, **options):
         """The k nearest documents by the embedding as it is."""
-        initial, (queries, documents) = self.form.initial_map(data.documents), data.rows
+        initial = self.form.initial_map(data.documents)
+        queries, documents = data.rows
         return self.form.search((initial,), queries, documents, k, ties=data.ties, **options)
 
     def _hard_negatives(self, data, setting):
         """The best unjudged documents of each query in the ranking that the program starts from."""
-        judgements, columns = data.judgements, data.columns
-        excluded, listed = (judgements.start, judgements.document), columns and columns.listed
-        found = self._unchanged(data, setting.n_hard, excluded=excluded, listed=listed)
+        judgements = data.judgements
+        columns = data.columns
+        found = self._unchanged(
+            data,
+            setting.n_hard,
+            excluded=(judgements.start, judgements.document),
+            listed=columns and columns.listed,
+        )
         pool = Pool.of(columns, [found], data.ties)
         weights = setting.weights if setting.normalization else None
-        return pool.rank(setting.normalization, weights, setting.n_hard, excluded=judgements)[0]
+        negatives, _ = pool.rank(
+            setting.normalization, weights, setting.n_hard, excluded=judgements
+        )
+        return negatives
 
     def _mean_size(self, data, triplets, map_):
+        """Mean size of the comparisons after a map, of a sample of them."""
         query, better, worse = triplets[:: -(-len(triplets) // SAMPLED_COMPARISONS)].T
         rows = data.queries[query], data.documents[better], data.documents[worse]
         mapped = (self.form.prepared(float64(X)) @ float64(map_) for X in rows)
@@ -107,10 +131,12 @@ class RankingProgram:
         """What is compared, about the origin and mapped by T, in float64 whatever the precision
         of the rows: T mixes their coordinates, which would round differences away.
         """
-        part, prepared = Remembered.of(data, comparisons), self.form.prepared
-        rows = prepared(float64(part.queries)), prepared(float64(part.documents))
-        queries, documents = (X @ comparisons.T for X in self.form.centred(*rows))
-        return replace(part, queries=queries, documents=documents)
+        part = Remembered.of(data, comparisons)
+        queries = self.form.prepared(float64(part.queries))
+        documents = self.form.prepared(float64(part.documents))
+        queries, documents = self.form.centred(queries, documents)
+        T = comparisons.T
+        return replace(part, queries=queries @ T, documents=documents @ T)
 
     def operator(self, mapped: Remembered) -> RestrictableOperator:
         """The operator of what is compared, with its columns."""
@@ -124,12 +150,13 @@ class RankingProgram:
         self, operator: Operator, comparisons: Comparisons, setting: Setting
     ) -> FrobeniusProgram:
         """The convex program of a setting."""
-        prior, kind = comparisons.prior / setting.margin, self.form.program_type
+        prior = comparisons.prior / setting.margin
         if comparisons.columns is not None:
             prior = concatenated(prior, self.start_of(comparisons, setting) * comparisons.scale)
         D = len(comparisons.T)
-        C, weights = setting.C * D / setting.margin, comparisons.weights
-        program = kind(operator, C, prior=prior, weights=weights)
+        C = setting.C * D / setting.margin
+        program = self.form.program_type(operator, C, prior=prior, weights=comparisons.weights)
+        # mapping by T and back has amplified the rounding of every coordinate
         program.rounding = max(program.rounding, 8 * D * np.finfo(np.float64).eps * STRETCH)
         return program
 

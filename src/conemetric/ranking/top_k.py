@@ -60,7 +60,8 @@ def search(
     scores are in float64: the order does not depend on where the origin of the documents lies.
     ``centre`` is what a caller has subtracted from all documents already.
     """
-    xp, shape = namespace(queries, documents), (len(queries), min(k, len(documents)))
+    xp = namespace(queries, documents)
+    shape = (len(queries), min(k, len(documents)))
     if similarity == "inner" and centre is None:
         documents, centre = centred_if_far(documents)
     left, right, shift = _as_products(queries, documents, similarity)
@@ -68,24 +69,35 @@ def search(
         shift = shift + float64(queries) @ float64(centre)
     found = xp.empty(shape, dtype=xp.int64, device=queries.device)
     values = xp.empty(shape, dtype=shift.dtype, device=queries.device)
-    ties = like(tie_ranks(documents) if ties is None else ties, found)
+    if ties is None:
+        ties = tie_ranks(documents)
+    ties = like(ties, found)
     order = ties.argsort() if is_torch(found) else None  # the host compares ranks
-    scored = np.full((len(queries), 0) if listed is None else listed.shape, -np.inf)
-    for rows in slices(len(left), len(right), AT_ONCE_ON_DEVICE if on_device(left) else None):
+    if listed is None:
+        listed = np.full((len(queries), 0), -1)
+    scored = np.full(listed.shape, -np.inf)
+    at_once = AT_ONCE_ON_DEVICE if on_device(left) else None
+    for rows in slices(len(left), len(right), at_once):
         scores = left[rows] @ right.T
-        if listed is not None:
+        if listed.size:
             row, column = np.nonzero(listed[rows] >= 0)
-            place = tuple(like(part, found) for part in (row, listed[rows][row, column]))
-            scored[rows][row, column] = to_numpy(scores[place] + shift[rows][place[0]])
-            scores[place] = -np.inf
+            query = like(row, found)
+            document = like(listed[rows][row, column], found)
+            scored[rows][row, column] = to_numpy(scores[query, document] + shift[rows][query])
+            scores[query, document] = -np.inf
         if excluded is not None:
-            start = excluded[0][rows.start : rows.stop + 1]
-            row = np.repeat(np.arange(len(start) - 1), np.diff(start))
-            place = tuple(like(part, found) for part in (row, excluded[1][start[0] : start[-1]]))
-            scores[place] = -np.inf
+            query, document = _excluded_in(rows, *excluded)
+            scores[like(query, found), like(document, found)] = -np.inf
         found[rows], values[rows] = _top_columns(scores, shape[1], ties, order)
         values[rows] += shift[rows, None]
     return Found(found, values, scored)
+
+
+def _excluded_in(rows, start, document):
+    """Queries, counted from the first of these rows, and the documents that they leave out."""
+    start = start[rows.start : rows.stop + 1]
+    query = np.repeat(np.arange(len(start) - 1), np.diff(start))
+    return query, document[start[0] : start[-1]]
 
 
 def check_depth(k: Any, name: str = "k") -> None:
@@ -110,11 +122,14 @@ def _as_products(queries, documents, similarity):
         return queries, unit_rows(documents), shift  # a query's own length does not matter
     if similarity != "euclidean":
         raise ValueError(f"similarity={similarity!r} is not known; use {', '.join(SIMILARITIES)}.")
-    xp, centre = namespace(documents), centre_of(documents)  # avoids cancellation
-    queries, documents = queries - centre, documents - centre
+    xp = namespace(documents)
+    centre = centre_of(documents)  # avoids cancellation
+    queries = queries - centre
+    documents = documents - centre
     squares = (documents * documents).sum(1)[:, None]
     ones = xp.ones((len(queries), 1), dtype=queries.dtype, device=queries.device)
-    left, right = xp.concat([2 * queries, ones], 1), xp.concat([documents, -squares], 1)
+    left = xp.concat([2 * queries, ones], 1)
+    right = xp.concat([documents, -squares], 1)
     return left, right, -(queries * queries).sum(1)
 
 
@@ -184,13 +199,16 @@ def _best_of(start, stop, scores, documents, ties, found, values):
             value = scores[i, j]
             if not value > -np.inf or value < values[i, k - 1]:
                 continue
-            document, place = documents[i, j], k
+            document = documents[i, j]
+            place = k
             while place > 0 and (
                 value > values[i, place - 1]
                 or (value == values[i, place - 1] and ties[document] < ties[found[i, place - 1]])
             ):
                 place -= 1
             for later in range(k - 1, place, -1):
-                values[i, later], found[i, later] = values[i, later - 1], found[i, later - 1]
+                values[i, later] = values[i, later - 1]
+                found[i, later] = found[i, later - 1]
             if place < k:
-                values[i, place], found[i, place] = value, document
+                values[i, place] = value
+                found[i, place] = document

@@ -58,54 +58,69 @@ def blend(metrics: Sequence[Any], weights: Any = None, *, X: Any = None) -> Lear
     weights = check_weights(weights, len(learned), "metrics", "weights")
     weights = weights / weights.sum()
     names = _common_features(learned)
-    n_features = learned[0].n_features_in_
-    covariance = np.eye(n_features) / n_features
+    covariance = _covariance(X, learned[0].n_features_in_)
+    where = ""
     if X is not None:
-        X = check_array(X, dtype=np.float64, ensure_min_samples=2, input_name="X")
-        if X.shape[1] != n_features:
-            raise ValueError(
-                f"X has {X.shape[1]} features, the metrics have {n_features}; give rows of "
-                "the features they were learned from."
-            )
-        covariance = 2 * np.cov(X, rowvar=False, bias=True).reshape(covariance.shape)
+        where = " between all rows of X"
     scaled = []
-    for metric, weight in zip(learned, weights, strict=True):
-        components = np.asarray(metric.components, np.float64)
-        scale = float(((components @ covariance) * components).sum())
-        if weight == 0:
-            continue
-        if not scale > 0:
-            where = "" if X is None else " between all rows of X"
-            raise ValueError(
-                f"the metric of {metric.method} is zero{where}, so it has no scale to blend by; "
-                "leave it out."
-            )
-        scaled.append((weight / scale) ** 0.5 * components)
+    parameters = {}
+    for number, (metric, weight) in enumerate(zip(learned, weights, strict=True), 1):
+        parameters[f"{number}: {metric.method}"] = float(weight)
+        if weight > 0:
+            scaled.append(_scaled(metric, weight, covariance, where))
     L = spectral.canonical_factor(np.concatenate(scaled).T)
-    methods = [metric.method for metric in learned]
+    methods = dict.fromkeys(metric.method for metric in learned)  # each once, in order
     return LearnedMetric(
         np.ascontiguousarray(L.T),
         np.zeros(L.shape[1]),
-        method=f"blend of {', '.join(dict.fromkeys(methods))}",
-        parameters={
-            f"{number}: {method}": float(weight)
-            for number, (method, weight) in enumerate(zip(methods, weights, strict=True), 1)
-        },
+        method=f"blend of {', '.join(methods)}",
+        parameters=parameters,
         feature_names=names,
         fill=learned[0].fill,
         encoder=learned[0].encoder,
     )
 
 
-def _common_features(learned):
+def _covariance(X: Any, n_features: int) -> np.ndarray:
+    """Twice the covariance of rows: its product with a metric is their mean squared distance. Without
+    rows, one with which it is the mean eigenvalue.
+    """
+    if X is None:
+        return np.eye(n_features) / n_features
+    X = check_array(X, dtype=np.float64, ensure_min_samples=2, input_name="X")
+    if X.shape[1] != n_features:
+        raise ValueError(
+            f"X has {X.shape[1]} features, the metrics have {n_features}; give rows of "
+            "the features they were learned from."
+        )
+    # of one column NumPy gives a number
+    return 2 * np.cov(X, rowvar=False, bias=True).reshape(n_features, n_features)
+
+
+def _scaled(metric: LearnedMetric, weight: float, covariance: np.ndarray, where: str) -> np.ndarray:
+    """The map of a metric at its scale, times the root of its weight."""
+    components = np.asarray(metric.components, np.float64)
+    scale = float(((components @ covariance) * components).sum())
+    if not scale > 0:
+        raise ValueError(
+            f"the metric of {metric.method} is zero{where}, so it has no scale to blend by; "
+            "leave it out."
+        )
+    return (weight / scale) ** 0.5 * components
+
+
+def _common_features(learned: Sequence[LearnedMetric]) -> list[str] | None:
     """The names of the features, or None if no metric has them."""
     sizes = {metric.n_features_in_ for metric in learned}
     if len(sizes) > 1:
         raise ValueError(
             f"the metrics have {sorted(sizes)} features; blend metrics of the same features."
         )
-    before = [{name: metric.state()[name] for name in ("fill", "encoder")} for metric in learned]
-    if not all(same_state(each, before[0]) for each in before):
+    preprocessing = []
+    for metric in learned:
+        state = metric.state()
+        preprocessing.append([state["fill"], state["encoder"]])
+    if not all(same_state(each, preprocessing[0]) for each in preprocessing):
         raise ValueError(
             "the metrics treat words or missing values differently; blend metrics with the same "
             "preprocessing."
@@ -116,4 +131,6 @@ def _common_features(learned):
             "the metrics name their features differently, or in another order; fit them on the "
             "same columns."
         )
-    return list(named[0]) if named else None
+    if not named:
+        return None
+    return list(named[0])

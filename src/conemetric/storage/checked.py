@@ -10,7 +10,7 @@ import json
 import math
 import os
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,10 @@ MAX_HEADER = 32 << 20  # characters
 LENGTH_BYTES = 8  # of a safetensors header's length, and of its alignment
 READ = 1 << 20  # numbers read at a time for the checksum
 NUMBERS = ("F32", "F64", "I64", "U64", "I32", "U8", "BOOL")  # types of the arrays of a state
-TENSOR, FLOAT, ORDER = "$tensor", "$float", "order"  # keys of what stands for a value
+# keys of what stands for a value
+TENSOR = "$tensor"
+FLOAT = "$float"
+ORDER = "order"
 FLOATS = ("inf", "-inf", "nan")
 HEADER = ("format", "kind", "state")
 AnyPath = str | os.PathLike[str]
@@ -38,6 +41,7 @@ AnyPath = str | os.PathLike[str]
 def atomic_path(path: AnyPath) -> Iterator[Path]:
     """A temporary file beside ``path``, renamed to it if the block succeeds, deleted if it fails."""
     path = Path(path)
+    # no folder is made: a path with a slip would otherwise hide what was written
     if not path.parent.is_dir():
         raise FileNotFoundError(
             f"There is no folder '{path.parent}' for '{path.name}'; make it first."
@@ -67,9 +71,8 @@ def write_state(path: AnyPath, kind: str, version: int, state: dict[str, Any]) -
     try:
         text = json.dumps({"format": version, "kind": kind, "state": values}, allow_nan=False)
     except (TypeError, ValueError) as error:
-        raise type(error)(
-            f"{error}; a file keeps text, numbers, booleans and arrays, and notes of JSON values."
-        ) from error
+        advice = "a file keeps text, numbers, booleans and arrays, and notes of JSON values."
+        raise type(error)(f"{error}; {advice}") from error
     _parse(text, path)  # an error now rather than at loading
     metadata = {"conemetric": text, "sha256": digest(text, arrays)}
     header, rest = _in_fixed_order(to_safetensors(arrays, metadata))
@@ -78,7 +81,7 @@ def write_state(path: AnyPath, kind: str, version: int, state: dict[str, Any]) -
         file.write(rest)
 
 
-def _in_fixed_order(file):
+def _in_fixed_order(file: bytes) -> tuple[bytes, memoryview]:
     """A safetensors ``file`` as its header, with sorted keys, and the bytes after it.
 
     Safetensors writes the metadata in random order, so that one metric gave two different files. A
@@ -96,17 +99,7 @@ def _in_fixed_order(file):
 def read_state(path: AnyPath, kind: str, newest: int) -> Any:
     """The state in a file of this kind, to be checked by the object that it is the state of."""
     with _opened(path, kind) as (file, text, header):
-        advice = f"give a {kind} file, which conemetric learn calls {kind}.safetensors"
-        misfit = "has a header that does not fit"
-        require(isinstance(header, dict), path, f"{misfit}: it is not an object")
-        fault = f"holds a {header.get('kind')!s:.20}, not a {kind}; {advice}"
-        require(header.get("kind") == kind, path, fault)
-        version = header.get("format")
-        require(isinstance(version, int) and version >= 1, path, f"{misfit}: no format number")
-        advice = f"is newer than the {newest} this version reads; upgrade conemetric"
-        require(version <= newest, path, f"{misfit}: format {version} {advice}")
-        listed = ", ".join(HEADER)
-        require(set(header) == set(HEADER), path, f"{misfit}: it holds other fields than {listed}")
+        _check_header(path, header, kind, newest)
         found = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118
         for name, array in found.items():
             fault = f"holds {name} of type {array.get_dtype()}, not one of {', '.join(NUMBERS)}"
@@ -118,24 +111,44 @@ def read_state(path: AnyPath, kind: str, newest: int) -> Any:
         return join_state(header["state"], arrays)
 
 
+def _check_header(path: AnyPath, header: Any, kind: str, newest: int) -> None:
+    """Refuse the header of another kind of file, or of a format that this version does not read."""
+    misfit = "has a header that does not fit"
+    require(isinstance(header, dict), path, f"{misfit}: it is not an object")
+    advice = f"give a {kind} file, which conemetric learn calls {kind}.safetensors"
+    fault = f"holds a {header.get('kind')!s:.20}, not a {kind}; {advice}"
+    require(header.get("kind") == kind, path, fault)
+    version = header.get("format")
+    require(isinstance(version, int) and version >= 1, path, f"{misfit}: no format number")
+    # before the fields, since a newer format may have others
+    advice = f"is newer than the {newest} this version reads; upgrade conemetric"
+    require(version <= newest, path, f"{misfit}: format {version} {advice}")
+    listed = ", ".join(HEADER)
+    require(set(header) == set(HEADER), path, f"{misfit}: it holds other fields than {listed}")
+
+
 @contextmanager
 def fields_of_file(path: AnyPath) -> Iterator[None]:
     """Turn the refusal of a stored field into a `MetricFileError` that names the file."""
     try:
         yield
     except (FieldError, RecursionError) as error:
-        fault = "its header is nested too deep" if isinstance(error, RecursionError) else error
+        fault = str(error)
+        if isinstance(error, RecursionError):
+            fault = "its header is nested too deep"
         raise MetricFileError(f"'{path}' cannot be used: {fault}.") from error
 
 
 def kind_of(path: AnyPath) -> Any:
     """What the header of the file claims to hold: "metric" or "decision"."""
     with _opened(path, "metric or decision") as (_, _, header):
-        return header.get("kind") if isinstance(header, dict) else None
+        if not isinstance(header, dict):
+            return None
+        return header.get("kind")
 
 
 @contextmanager
-def _opened(path, kind):
+def _opened(path: AnyPath, kind: str) -> Iterator[tuple[Any, str, Any]]:
     """The open file, its header as text, and parsed."""
     path = Path(path)
     if not path.is_file():
@@ -158,7 +171,10 @@ def digest(header: str, arrays: dict[str, Any]) -> str:
     sha256 = hashlib.sha256(header.encode())
     for name in sorted(arrays):
         array = arrays[name]
-        shape = array.shape if isinstance(array, np.ndarray) else array.get_shape()
+        if isinstance(array, np.ndarray):
+            shape = array.shape
+        else:
+            shape = array.get_shape()
         for rows in slices(shape[0], math.prod(shape[1:]), READ):
             sha256.update(np.ascontiguousarray(array[rows]).data)
     return sha256.hexdigest()
@@ -170,7 +186,7 @@ def require(condition: object, path: Any, fault: str) -> None:
         raise MetricFileError(f"'{path}' {fault}.")
 
 
-def _parse(text, path):
+def _parse(text: str, path: AnyPath) -> Any:
     """The JSON of a header, which has neither NaN nor infinity."""
     size = len(text)
     fault = f"has a header of {size:,} characters; at most {MAX_HEADER:,} are read"
@@ -193,58 +209,68 @@ def split_state(state: Any) -> tuple[Any, dict[str, np.ndarray]]:
     were in Fortran order, which decides the last bits of a matrix product.
     """
     arrays: dict[str, np.ndarray] = {}
+    return _split(state, "", arrays), arrays
 
-    def split(value, name):
-        if isinstance(value, np.ndarray):
-            arrays[name] = np.ascontiguousarray(value)
-            fortran = value.flags.f_contiguous and not value.flags.c_contiguous
-            return {TENSOR: name, **({ORDER: "F"} if fortran else {})}
-        if isinstance(value, dict):
-            return {key: split(each, f"{name}.{key}".strip(".")) for key, each in value.items()}
-        if isinstance(value, list):
-            return [split(each, f"{name}.{number}") for number, each in enumerate(value)]
-        if isinstance(value, np.generic):
-            value = value.item()
-        if isinstance(value, float) and not math.isfinite(value):
-            return {FLOAT: str(value)}
-        return value
 
-    return split(state, ""), arrays
+def _split(value: Any, name: str, arrays: dict[str, np.ndarray]) -> Any:
+    """What stands for a value in the header; its arrays are added to ``arrays``."""
+    if isinstance(value, np.ndarray):
+        arrays[name] = np.ascontiguousarray(value)
+        place = {TENSOR: name}
+        if value.flags.f_contiguous and not value.flags.c_contiguous:
+            place[ORDER] = "F"
+        return place
+    if isinstance(value, dict):
+        return {key: _split(each, _field(name, key), arrays) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_split(each, f"{name}.{number}", arrays) for number, each in enumerate(value)]
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float) and not math.isfinite(value):
+        return {FLOAT: str(value)}
+    return value
+
+
+def _field(name: str, key: Any) -> str:
+    """The dotted name of a field of the object with this name; that of the state is empty."""
+    return f"{name}.{key}".strip(".")
 
 
 def join_state(header: Any, arrays: dict[str, np.ndarray]) -> Any:
     """The state that `split_state` took apart; a `FieldError` for one that no state has."""
     left = dict(arrays)
-
-    def join(value, name):
-        if isinstance(value, list):
-            return [join(each, f"{name}.{number}") for number, each in enumerate(value)]
-        if not isinstance(value, dict):
-            return value
-        if TENSOR in value:
-            order = value.get(ORDER, "C")
-            known = value[TENSOR] == name and name in left and order in ("C", "F")
-            expect(known and set(value) <= {TENSOR, ORDER}, name, value, "an array of the file")
-            return np.asarray(left.pop(name), order=order)
-        if FLOAT in value:
-            text = value[FLOAT]
-            known = isinstance(text, str) and text in FLOATS and len(value) == 1
-            expect(known, name, value, f"one of {', '.join(FLOATS)}")
-            return float(text)
-        return {key: join(each, f"{name}.{key}".strip(".")) for key, each in value.items()}
-
-    state = join(header, "")
-    for name in left:
-        expect(False, name, left[name], "an array that the header refers to")
+    state = _join(header, "", left)
+    for name, array in left.items():
+        expect(False, name, array, "an array that the header refers to")
     return state
+
+
+def _join(value: Any, name: str, left: dict[str, np.ndarray]) -> Any:
+    """The value for which this stands in a header; its arrays are taken from those ``left``."""
+    if isinstance(value, list):
+        return [_join(each, f"{name}.{number}", left) for number, each in enumerate(value)]
+    if not isinstance(value, dict):
+        return value
+    if TENSOR in value:
+        order = value.get(ORDER, "C")
+        known = value[TENSOR] == name and name in left and order in ("C", "F")
+        expect(known and set(value) <= {TENSOR, ORDER}, name, value, "an array of the file")
+        return np.asarray(left.pop(name), order=order)
+    if FLOAT in value:
+        text = value[FLOAT]
+        known = isinstance(text, str) and text in FLOATS and len(value) == 1
+        expect(known, name, value, f"one of {', '.join(FLOATS)}")
+        return float(text)
+    return {key: _join(each, _field(name, key), left) for key, each in value.items()}
 
 
 def same_state(one: Any, other: Any) -> bool:
     """Whether two states are equal, arrays to the bit."""
-    (header, arrays), (other_header, other_arrays) = split_state(one), split_state(other)
-    return header == other_header and all(
-        np.array_equal(array, other_arrays[name]) for name, array in arrays.items()
-    )
+    header, arrays = split_state(one)
+    other_header, other_arrays = split_state(other)
+    if header != other_header:
+        return False
+    return all(np.array_equal(array, other_arrays[name]) for name, array in arrays.items())
 
 
 # ---- values in headers that are read by others
@@ -254,17 +280,22 @@ def json_value(value: Any) -> Any:
     """``value`` as JSON can hold it; arrays and other objects become a description."""
     if isinstance(value, np.generic):
         value = value.item()
-    if isinstance(value, float):
-        return value if math.isfinite(value) else str(value)
-    if isinstance(value, (str, int, bool, type(None))):
-        return str(value) if isinstance(value, Status) else value
+    if isinstance(value, Status) or (isinstance(value, float) and not math.isfinite(value)):
+        return str(value)
+    if isinstance(value, (str, int, float, bool, type(None))):
+        return value
     if hasattr(value, "shape"):
         return f"array {tuple(value.shape)}"
     return type(value).__name__
+
+
+def json_values(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Named values as JSON can hold them."""
+    return {name: json_value(value) for name, value in values.items()}
 
 
 def certificate_values(certificate: Certificate | None) -> dict[str, Any] | None:
     """A certificate as JSON values; None for None."""
     if certificate is None:
         return None
-    return {name: json_value(value) for name, value in certificate.state().items()}
+    return json_values(certificate.state())

@@ -23,7 +23,8 @@ from .learned import LearnedMap
 METRIC_FORMAT = 1  # the state of a `LearnedMap`
 DECISION_FORMAT = 1  # the state of an estimator
 ESTIMATORS: dict[str, type[MetricClassifier | MetricRegressor]] = {
-    each.__name__: each for each in (MetricClassifier, MetricRegressor)
+    "MetricClassifier": MetricClassifier,
+    "MetricRegressor": MetricRegressor,
 }
 FIELDS = {"estimator": Text(tuple(ESTIMATORS)), "decision": Field(), "notes": Plain(dict)}
 
@@ -116,20 +117,27 @@ def save_decision(
     True
     >>> folder.cleanup()
     """
-    name = next((name for name, each in ESTIMATORS.items() if isinstance(estimator, each)), None)
-    if name is None:
-        raise TypeError(
-            f"estimator is a {type(estimator).__name__}; give a fitted MetricClassifier or "
-            "MetricRegressor, and save metrics with save_metric."
-        )
+    name = _name_of(estimator)
     if not isinstance(notes, dict | None):
         raise TypeError(f"notes is a {type(notes).__name__}; give a dict of JSON values.")
-    kept = getattr(estimator, "notes_", {}) if notes is None else notes
+    if notes is None:
+        notes = getattr(estimator, "notes_", {})
     state = estimator.state()
     with fields_of_file(path):
         type(estimator).from_state(state)  # an error now rather than at loading
-    state = {"estimator": name, "decision": state, "notes": kept}
+    state = {"estimator": name, "decision": state, "notes": notes}
     write_state(path, "decision", DECISION_FORMAT, state)
+
+
+def _name_of(estimator: MetricClassifier | MetricRegressor) -> str:
+    """The name of what a file holds; a subclass is stored as the class that it is of."""
+    for name, each in ESTIMATORS.items():
+        if isinstance(estimator, each):
+            return name
+    raise TypeError(
+        f"estimator is a {type(estimator).__name__}; give a fitted MetricClassifier or "
+        "MetricRegressor, and save metrics with save_metric."
+    )
 
 
 def load_decision(path: AnyPath) -> MetricClassifier | MetricRegressor:

@@ -15,7 +15,7 @@ from ..core.arrays import to_numpy
 from ..estimators.base import MahalanobisMetric
 from ..ranking.model import RankingModel
 from ..tables import TableEncoder
-from .checked import json_value
+from .checked import json_values
 
 SKLEARN_METRICS = (NeighborhoodComponentsAnalysis, LinearDiscriminantAnalysis)
 METRICS = (MahalanobisMetric, *SKLEARN_METRICS)  # what defines a distance
@@ -25,8 +25,7 @@ def folded(estimator: Any) -> tuple[Any, dict[str, Any]]:
     """The estimator itself, the last step of a pipeline, and the parameters of a `LearnedMetric`
     that maps as the whole.
     """
-    named_steps = estimator.steps if isinstance(estimator, Pipeline) else [("", estimator)]
-    steps = [step for _, step in named_steps if step not in (None, "passthrough")]
+    steps = _steps(estimator)
     learned = steps[-1]
     model = getattr(learned, "model_", None)  # of a ranking
     if not isinstance(learned, METRICS) and not isinstance(model, RankingModel):
@@ -36,37 +35,53 @@ def folded(estimator: Any) -> tuple[Any, dict[str, Any]]:
         )
     names = getattr(steps[0], "feature_names_in_", None)
     preprocessing = [_describe(step) for step in steps[:-1]]
-    encoder = steps.pop(0) if isinstance(steps[0], TableEncoder) else None
-    if encoder is not None:
+    # neither is affine, so both are kept beside the map: first the encoder, then what fills gaps
+    encoder = None
+    if isinstance(steps[0], TableEncoder):
+        encoder = steps.pop(0)
         check_is_fitted(encoder)
         names = encoder.get_feature_names_out()
-    fill = _fill_values(steps.pop(0)) if isinstance(steps[0], SimpleImputer) else None
-    coordinates = getattr(learned, "kernel_coordinates_", None)
-    if coordinates is None:
-        components, offset = _affine_of_all(steps)
-        kernel = None
-    else:
-        kernel = coordinates._map
-        if len(steps) > 1:
-            kernel = kernel.behind(*_affine_of_all(steps[:-1]))
-        components, offset = _affine(learned._of_columns())
-    parameters = learned.get_params(deep=False)
-    return learned, {
-        "components": components,
-        "offset": offset,
+    if names is not None:
+        names = [str(name) for name in names]
+    fill = None
+    if isinstance(steps[0], SimpleImputer):
+        fill = _fill_values(steps.pop(0))
+    parameters = {
         "method": type(learned).__name__,
-        "parameters": {name: json_value(value) for name, value in parameters.items()},
+        "parameters": json_values(learned.get_params(deep=False)),
         "certificate": getattr(learned, "certificate_", None),
-        "feature_names": None if names is None else [str(name) for name in names],
+        "feature_names": names,
         "preprocessing": preprocessing,
         "fill": fill,
         "encoder": encoder,
-        "kernel": kernel,
-        **({} if model is None else _learned_sum(learned, preprocessing)),
+        **_map_of(steps),
     }
+    if model is not None:
+        parameters |= _learned_sum(learned, preprocessing)
+    return learned, parameters
 
 
-def _affine_of_all(steps):
+def _steps(estimator: Any) -> list[Any]:
+    """The estimator, or the steps of a pipeline that do something."""
+    if not isinstance(estimator, Pipeline):
+        return [estimator]
+    return [step for _, step in estimator.steps if step not in (None, "passthrough")]
+
+
+def _map_of(steps: list[Any]) -> dict[str, Any]:
+    """The affine map of these steps, of a kernel the one behind it, with the kernel."""
+    coordinates = getattr(steps[-1], "kernel_coordinates_", None)
+    if coordinates is None:
+        components, offset = _affine_of_all(steps)
+        return {"components": components, "offset": offset, "kernel": None}
+    kernel = coordinates._map
+    if len(steps) > 1:
+        kernel = kernel.behind(*_affine_of_all(steps[:-1]))
+    components, offset = _affine(steps[-1]._of_columns())
+    return {"components": components, "offset": offset, "kernel": kernel}
+
+
+def _affine_of_all(steps: list[Any]) -> tuple[np.ndarray, np.ndarray]:
     """(A, b) of these steps, one after the other."""
     matrix, offset = _affine(steps[0])
     for step in steps[1:]:
@@ -76,14 +91,18 @@ def _affine_of_all(steps):
     return matrix, offset
 
 
-def _affine(step):
+def _affine(step: Any) -> tuple[np.ndarray, np.ndarray]:
     """(A, b) with transform(x) = A x + b, in float64."""
     check_is_fitted(step)
     if hasattr(step, "for_vectors"):  # a LearnedMap, of which only the map is kept
         step.for_vectors("a step of a pipeline")
     if isinstance(step, StandardScaler):
-        scale = 1 / step.scale_ if step.with_std else np.ones(step.n_features_in_)
-        mean = step.mean_ if step.with_mean else np.zeros(step.n_features_in_)
+        scale = np.ones(step.n_features_in_)
+        if step.with_std:
+            scale = 1 / step.scale_
+        mean = np.zeros(step.n_features_in_)
+        if step.with_mean:  # otherwise it may have one all the same
+            mean = step.mean_
         return np.diag(scale), -mean * scale
     if isinstance(step, PCA):
         A = step.components_.astype(np.float64)
@@ -92,6 +111,7 @@ def _affine(step):
             A = A / np.maximum(np.sqrt(step.explained_variance_), least)[:, None]
         return A, -A @ step.mean_
     if isinstance(step, SKLEARN_METRICS):
+        # by what they do, since one keeps its map in other attributes than the other
         corners = np.concatenate([np.zeros((1, step.n_features_in_)), np.eye(step.n_features_in_)])
         offset, *columns = step.transform(corners)
         return (np.array(columns) - offset).T, offset
@@ -107,12 +127,13 @@ def _affine(step):
     return A, getattr(step, "offset", np.zeros(len(A)))  # a LearnedMetric has one
 
 
-def _fill_values(imputer):
+def _fill_values(imputer: SimpleImputer) -> np.ndarray:
     """The values by which an imputer replaces missing ones."""
     check_is_fitted(imputer)
     fill = np.asarray(imputer.statistics_, np.float64)
     missing = imputer.missing_values
-    if missing == missing or imputer.add_indicator or not np.isfinite(fill).all():
+    replaces_nan = missing != missing
+    if not replaces_nan or imputer.add_indicator or not np.isfinite(fill).all():
         raise TypeError(
             f"{imputer} cannot be kept with a metric; use one that replaces NaN, adds no "
             "indicators, and was fitted on columns that are not empty."
@@ -120,14 +141,17 @@ def _fill_values(imputer):
     return fill
 
 
-def _describe(step):
+def _describe(step: Any) -> str:
+    """The name of a step, with what matters most of it."""
     name = type(step).__name__
     if isinstance(step, PCA):
         return f"{name}({step.n_components_})"
-    return f"{name}({step.strategy})" if isinstance(step, SimpleImputer) else name
+    if isinstance(step, SimpleImputer):
+        return f"{name}({step.strategy})"
+    return name
 
 
-def _learned_sum(learned, preprocessing):
+def _learned_sum(learned: Any, preprocessing: list[str]) -> dict[str, Any]:
     """What a ranking adds up, and the map of the documents of one that is no metric."""
     state = learned.model_.state()
     if preprocessing and len(state["weights"]) > 1:
@@ -135,6 +159,8 @@ def _learned_sum(learned, preprocessing):
             "weights of scores cannot be kept behind preprocessing; transform the data first and "
             f"save the {type(learned).__name__} alone."
         )
-    _, documents = state.pop("query_map"), state.pop("document_map")
-    documents = None if isinstance(learned, METRICS) else documents
+    del state["query_map"]  # the components
+    documents = state.pop("document_map")
+    if isinstance(learned, METRICS):  # which map documents as queries
+        documents = None
     return {"scores": state, "document_components": documents}

@@ -13,7 +13,6 @@ from ..core.fields import (
     ArrayField,
     Each,
     Field,
-    FieldError,
     Number,
     Plain,
     Stored,
@@ -28,12 +27,12 @@ from ..estimators.base import CertifiedEstimator, MahalanobisMetric
 from ..estimators.checks import FIT_AND_TRANSFORM, FIT_AND_USE, because
 from ..estimators.kernel_coordinates import KernelCoordinates
 from ..estimators.validation import validate_points
-from ..evaluation.thresholds import ThresholdPromise
 from ..ranking.model import RankingModel
 from ..ranking.top_k import Ranking
 from ..tables import TableEncoder
 from ..tables.columns import positions
 from .folding import METRICS, folded
+from .parts import PARTS, check_scores, check_sizes, promise_of
 
 
 @dataclass(eq=False, repr=False)
@@ -89,6 +88,7 @@ class LearnedMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Stored, Cert
     ] = None
     kernel: Annotated[KernelMap | None, Field(optional=True)] = None
     _maps: ClassVar[str]  # what it is a map of
+    _has_none: ClassVar[dict[str, str]]  # the fields that it lacks, and what errors then expect
     _is_no_other: ClassVar[str]  # what to do instead, to whoever wants the other kind of map
     _expected_failed_checks = because(
         "it comes fitted, by its parameters: fit changes nothing, and rows have the features of the map",
@@ -130,18 +130,23 @@ class LearnedMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Stored, Cert
         -------
         LearnedMetric, or LearnedAdapter of a `QueryAdapter`
         """
-        given: dict[str, Any] = {} if notes is None else {"notes": notes}
+        given: dict[str, Any] = {}
+        if notes is not None:
+            given["notes"] = notes
         if feature_names is not None:
             given["feature_names"] = [str(name) for name in feature_names]
         is_learned = isinstance(estimator, LearnedMap)
         if is_learned:
-            learned, parameters = estimator, estimator.get_params(deep=False)
+            learned = estimator
+            parameters = estimator.get_params(deep=False)
         else:
             learned, parameters = folded(estimator)
-        kind = LearnedMetric if isinstance(learned, METRICS) else LearnedAdapter
+        kind: Any = LearnedAdapter
+        if isinstance(learned, METRICS):
+            kind = LearnedMetric
         if not issubclass(kind, cls):
             raise TypeError(kind._is_no_other)
-        if is_learned and not given:
+        if is_learned and not given:  # as it is, so that loading and saving changes nothing
             return estimator
         metric = kind(**{**parameters, **given})
         for name in ("threshold_", "threshold_promise_"):
@@ -152,10 +157,13 @@ class LearnedMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Stored, Cert
     @property
     def columns(self) -> list[str] | None:
         """The columns needed in a data frame, in order; None if features have no names."""
-        if self.encoder is None:
-            return None if self.feature_names is None else list(self.feature_names)
-        named = hasattr(self.encoder, "feature_names_in_")
-        return [column.name for column in self.encoder.columns_] if named else None
+        if self.encoder is not None:
+            if not hasattr(self.encoder, "feature_names_in_"):
+                return None
+            return [column.name for column in self.encoder.columns_]
+        if self.feature_names is None:
+            return None
+        return list(self.feature_names)
 
     def fill_missing(self, X: Any) -> Any:
         """Rows with missing values (NaN) replaced by ``fill``; unchanged if that is None.
@@ -175,7 +183,7 @@ class LearnedMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Stored, Cert
             raise ValueError(
                 f"X has shape {tuple(X.shape)}; the metric takes rows of {len(self.fill)} numbers."
             )
-        return namespace(X).where(X == X, X, like(self.fill, X))
+        return namespace(X).where(X == X, X, like(self.fill, X))  # NaN alone differs from itself
 
     def fit(self, X: Any = None, y: Any = None) -> Self:
         """Do nothing: the metric is already learned."""
@@ -196,10 +204,13 @@ class LearnedMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Stored, Cert
         """
         if self.encoder is not None:
             X = self.encoder.transform(X)
-            X = X.toarray() if issparse(X) else np.asarray(X)
+            if issparse(X):
+                X = X.toarray()
+            X = np.asarray(X)
         if hasattr(X, "columns"):
-            given, columns = list(X.columns), self.columns
-            if columns not in (None, given):
+            given = list(X.columns)
+            columns = self.columns
+            if columns not in (None, given):  # without names, columns count by their place
                 positions(given, columns, "; the metric needs all of metric.columns.")
                 X = X[columns]
             X = X.to_numpy()
@@ -235,18 +246,24 @@ class LearnedMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Stored, Cert
         """What `rank` uses; None of a metric that was not learned from judged queries."""
         if self.scores is None:
             return None
-        documents = self.components if self._maps == "rows" else self.document_components
+        documents = self.document_components
+        if self._maps == "rows":
+            documents = self.components
         return RankingModel(self.components, documents, **self.scores)
 
     @property
     def score_weights_(self) -> dict[str, float]:
         """Weights of the embedding and of columns of scores; empty if none were learned."""
-        return dict(self.scores["weights"]) if self.scores else {}
+        if not self.scores:
+            return {}
+        return dict(self.scores["weights"])
 
     @property
     def normalization_(self) -> str | None:
         """How columns of scores are scaled."""
-        return self.scores["normalization"] if self.scores else None
+        if not self.scores:
+            return None
+        return self.scores["normalization"]
 
     def replaced(self, **changed: Any) -> Self:
         """The same with other parameters."""
@@ -283,8 +300,12 @@ class LearnedMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Stored, Cert
 
     def state(self) -> dict[str, Any]:
         """The metric as a nested dict of JSON values and arrays."""
-        promise = getattr(self, "threshold_promise_", None)
         threshold = getattr(self, "threshold_", None)
+        if threshold is not None:
+            threshold = float(threshold)
+        promise = getattr(self, "threshold_promise_", None)
+        if promise is not None:
+            promise = asdict(promise)
         parameters = self.get_params(deep=False).items()
         stored = {name: _stored(value, FIELDS[name]) for name, value in parameters}
         if self.kernel is None:
@@ -293,25 +314,24 @@ class LearnedMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Stored, Cert
             "maps": self._maps,
             "parameters": self.parameters or {},
             "notes": self.notes or {},
-            "threshold": None if threshold is None else float(threshold),
-            "threshold_promise": None if promise is None else asdict(promise),
+            "threshold": threshold,
+            "threshold_promise": promise,
         }
 
     @classmethod
     def from_state(cls, state: Any, within: str = "") -> Any:
         """The metric of such a state, after checking all of it."""
-        if isinstance(state, dict):
+        if isinstance(state, dict):  # files of linear metrics have no kernel
             state = {"kernel": None, **state}
         sizes = check(state, FIELDS, within)
         given = dict(state)
         shape = sizes["rank"], sizes["columns"]
         fits = 1 <= shape[0] <= shape[1]
         expect(fits, "components.shape", shape, "at most as many rows as columns")
-        threshold, promise = given.pop("threshold"), given.pop("threshold_promise")
-        parts = {"certificate": Certificate, "encoder": TableEncoder, "kernel": KernelMap}
-        for name, stored in parts.items():
+        for name, stored in PARTS.items():
             if given[name] is not None:
                 given[name] = stored.from_state(given[name], name)
+<<<<<<< HEAD
         n_features = sizes["columns"]
         if given["kernel"] is not None:
             n_coordinates = given["kernel"].projection.shape[1]
@@ -335,21 +355,29 @@ class LearnedMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Stored, Cert
         expect(of_rows or threshold is None, "threshold", threshold, "none: it is no distance")
         expect(not of_rows or documents is None, "document_components", documents, "none")
         expect(of_rows or given["kernel"] is None, "kernel", given["kernel"], "none")
+=======
+        check_sizes(given, sizes)
+        check_scores(given["scores"])
+        kind: Any = LearnedAdapter
+        if given.pop("maps") == "rows":
+            kind = LearnedMetric
+        expect(issubclass(kind, cls), "maps", kind._maps, f"those of a {cls.__name__}")
+        for name, expected in kind._has_none.items():
+            expect(given[name] is None, name, given[name], expected)
+        threshold = given.pop("threshold")
+        promise = given.pop("threshold_promise")
+>>>>>>> main
         fits = promise is None or threshold is not None
         expect(fits, "threshold_promise", promise, "a threshold")
         metric: Any = kind(**given)
         if threshold is not None:
             metric.set_threshold(threshold)
         if promise is not None:
-            try:
-                metric.threshold_promise_ = ThresholdPromise(**promise)
-            except (TypeError, ValueError, OverflowError) as error:
-                known = f"one that can be true: {error}"
-                raise FieldError("threshold_promise", promise, known) from error
+            metric.threshold_promise_ = promise_of(promise)
         return metric
 
     def __sklearn_clone__(self):
-        return self
+        return self  # it comes fitted, and a copy would not be
 
     @property
     def _n_features_out(self) -> int:
@@ -392,6 +420,7 @@ encoder, notes, scores, document_components, kernel
     """
 
     _maps = "rows"
+    _has_none = {"document_components": "none"}
     _is_no_other = "This estimator is a distance, not a map of queries; use LearnedMetric."
 
     def _features(self, X):
@@ -431,6 +460,7 @@ encoder, notes, scores, document_components, kernel
     """
 
     _maps = "queries"
+    _has_none = {"threshold": "none: it is no distance", "kernel": "none"}
     _is_no_other = (
         "This estimator maps queries only and is not a distance: map the queries by transform and "
         "search the existing index of the documents."
@@ -444,10 +474,14 @@ FIELDS = LearnedMap.declared() | {
 }
 
 
-def _stored(value, declared):
+def _stored(value: Any, declared: Field) -> Any:
     """A parameter as files hold it: objects by their state, numbers in float64."""
-    if value is None or hasattr(value, "state"):
-        return value and value.state()
+    if value is None:
+        return None
+    if hasattr(value, "state"):
+        return value.state()
     if isinstance(declared, ArrayField):
         return np.ascontiguousarray(value, np.float64)
-    return list(value) if isinstance(declared, Each) else value
+    if isinstance(declared, Each):
+        return list(value)
+    return value

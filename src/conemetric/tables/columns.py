@@ -19,7 +19,10 @@ from ..core.wording import listed
 
 Family = Literal["number", "date", "time", "word"]
 LARGEST_WHOLE = 2.0**53  # floats up to this hold every integer
-HOUR, MINUTE, MICROSECOND = 3600.0, 60.0, 1e-6  # in seconds
+# in seconds
+HOUR = 3600.0
+MINUTE = 60.0
+MICROSECOND = 1e-6
 
 
 @dataclass(frozen=True)
@@ -47,29 +50,44 @@ class Column:
 def frame_of(X: Any) -> nw.DataFrame[Any] | None:
     """X as a frame of narwhals (pandas, polars, pyarrow, ...); None if it is not a frame."""
     frame = nw.from_native(X, eager_only=True, pass_through=True)
-    return frame if isinstance(frame, nw.DataFrame) else None
+    if isinstance(frame, nw.DataFrame):
+        return frame
+    return None
 
 
 def column_names(X: Any) -> list[str] | None:
     """The names of a frame's columns, none twice; None of an array, or if they are not all text."""
     columns = list(getattr(X, "columns", ()))
     refuse_repeated_names(columns)
-    return columns if columns and all(isinstance(name, str) for name in columns) else None
+    # scikit-learn, too, takes the names of a frame only if all are text
+    if not columns or not all(isinstance(name, str) for name in columns):
+        return None
+    return columns
 
 
 def positions(
     given: Sequence[str], wanted: Sequence[str], remedy: str = ".", what: str = "X"
 ) -> list[int]:
     """Where these columns are among those given; refuses one that is lacking, or there twice."""
-    needed, place = set(wanted), {name: i for i, name in enumerate(given)}
+    needed = set(wanted)
+    # a repeated name among the columns that nobody wants does no harm
     refuse_repeated_names(name for name in given if name in needed)
+    place = {name: i for i, name in enumerate(given)}
     lacking = [name for name in wanted if name not in place]
     if lacking:
-        others = [name for name in place if isinstance(name, str) and name not in needed]
-        close = difflib.get_close_matches(lacking[0], others, 1)
-        hint = f" Is the first one '{close[0]}'?" if close else ""
+        others = [name for name in place if name not in needed]
+        hint = _hint(lacking[0], others)
         raise ValueError(f"{what} has no column {listed(lacking)}{remedy}{hint}")
     return [place[name] for name in wanted]
+
+
+def _hint(lacking: str, others: Iterable[Any]) -> str:
+    """The question whether another name was meant, if one is alike."""
+    texts = [name for name in others if isinstance(name, str)]
+    close = difflib.get_close_matches(lacking, texts, 1)
+    if not close:
+        return ""
+    return f" Is the first one '{close[0]}'?"
 
 
 def table_columns(X: Any, wanted: Iterable[tuple[int, str, bool]]) -> list[Column]:
@@ -77,36 +95,51 @@ def table_columns(X: Any, wanted: Iterable[tuple[int, str, bool]]) -> list[Colum
     it is one of words although its values may be numbers.
     """
     frame = frame_of(X)
-    return [
-        _read(X[:, position] if frame is None else frame[:, position], name, as_words)
-        for position, name, as_words in wanted
-    ]
+    columns = []
+    for position, name, as_words in wanted:
+        if frame is None:
+            column = _from_vector(X[:, position], name, as_words)
+        else:
+            column = _from_series(frame[:, position], name, as_words)
+        columns.append(column)
+    return columns
 
 
-def _read(values: Any, name: str, as_words: bool) -> Column:
-    """A column from a series of narwhals or a vector."""
+def _from_vector(values: np.ndarray, name: str, as_words: bool) -> Column:
+    """A column from a vector of NumPy."""
+    kind = values.dtype.kind
+    if kind in "OUSb" or as_words:
+        return _words(values.tolist(), name, category=as_words)
+    second = np.timedelta64(1, "s")
+    if kind == "M":
+        return Column(name, "date", (values - np.datetime64(0, "s")) / second)
+    if kind == "m":
+        values = values / second
+    return Column(name, "number", _finite(values, name))
+
+
+def _from_series(values: Any, name: str, as_words: bool) -> Column:
+    """A column from a series of narwhals."""
     dtype = values.dtype
-    if isinstance(values, np.ndarray):
-        if dtype.kind in "OUSb" or as_words:
-            return _words(values.tolist(), name, category=as_words)
-        if dtype.kind == "M":
-            return Column(name, "date", (values - np.datetime64(0, "s")) / np.timedelta64(1, "s"))
-        numbers = values / np.timedelta64(1, "s") if dtype.kind == "m" else values
-        return Column(name, "number", _finite(numbers, name))
     if as_words:
         return _words(values.to_list(), name, category=True)
     if dtype.is_numeric():
         return Column(name, "number", _finite(_floats(values), name), dtype.is_integer())
     if dtype == nw.Duration:
+        # microseconds, since frames keep durations in different units
         return Column(name, "number", _floats(values.dt.total_microseconds()) / 1e6)
+    if dtype == nw.Date:
+        values = values.cast(nw.Datetime("us"))
     if dtype in (nw.Datetime, nw.Date):
-        stamps = values.cast(nw.Datetime("us")) if dtype == nw.Date else values
-        return Column(name, "date", _floats(stamps.dt.timestamp("us")) / 1e6)
+        return Column(name, "date", _floats(values.dt.timestamp("us")) / 1e6)
     if dtype == nw.Time:
-        return Column(name, "time", np.array([_since_midnight(each) for each in values.to_list()]))
+        seconds = map(_since_midnight, values.to_list())
+        return Column(name, "time", np.array(list(seconds)))
     if dtype.is_nested():
         raise ValueError(f"column {name!r} holds {dtype}; give one column per entry, or drop it.")
-    order = tuple(map(str, dtype.categories)) if isinstance(dtype, nw.Enum) else None
+    order = None
+    if isinstance(dtype, nw.Enum):  # the categories of which are in order, unlike a Categorical's
+        order = tuple(map(str, dtype.categories))
     return _words(values.to_list(), name, order, category=dtype == nw.Categorical)
 
 
@@ -117,11 +150,13 @@ def _since_midnight(at: time | None) -> float:
     return at.hour * HOUR + at.minute * MINUTE + at.second + at.microsecond * MICROSECOND
 
 
-def _floats(series):
+def _floats(series: Any) -> np.ndarray:
+    """A series of narwhals as float64, NaN where missing."""
     return np.asarray(series.cast(nw.Float64).to_numpy(), np.float64)
 
 
-def _finite(numbers, name):
+def _finite(numbers: np.ndarray, name: str) -> np.ndarray:
+    """The numbers as float64; refuses infinite ones."""
     numbers = np.asarray(numbers, np.float64)
     if np.isinf(numbers).any():
         row = int(np.isinf(numbers).argmax())
@@ -135,12 +170,16 @@ def _finite(numbers, name):
 # ---- words
 
 
-def _words(values, name, order=None, category=False):
+def _words(
+    values: Sequence[Any], name: str, order: tuple[str, ...] | None = None, category: bool = False
+) -> Column:
     """Python objects as words: strings without spaces around them, None for a gap."""
-    booleans, words = True, np.empty(len(values), object)
+    booleans = True
+    words = np.empty(len(values), object)
     for row, value in enumerate(values):
         if isinstance(value, str):
-            words[row], booleans = str(value).strip() or None, False
+            booleans = False
+            words[row] = str(value).strip() or None  # str(), since NumPy's strings are a subclass
         elif not _is_gap(value):
             words[row] = _word(value, name)
             booleans = booleans and isinstance(value, (bool, np.bool_))
@@ -148,6 +187,7 @@ def _words(values, name, order=None, category=False):
 
 
 def _is_gap(value: Any) -> bool:
+    """Whether a Python object stands for a missing value."""
     try:
         return value is None or bool(value != value)
     except (TypeError, ValueError):  # pandas.NA is neither true nor false; nor is an array
@@ -155,6 +195,7 @@ def _is_gap(value: Any) -> bool:
 
 
 def _word(value: Any, name: str) -> str:
+    """The word for a Python object that is no string."""
     if isinstance(value, (bool, np.bool_, np.datetime64)):
         return str(value)
     if isinstance(value, (date, time)):
@@ -162,10 +203,16 @@ def _word(value: Any, name: str) -> str:
     if isinstance(value, bytes):
         return value.decode("utf-8", "replace")
     if isinstance(value, (Real, Decimal)):
-        number = float(value)  # 3 and 3.0 are the same word
-        whole = math.isfinite(number) and number == int(number) and abs(number) < LARGEST_WHOLE
-        return str(int(number)) if whole else repr(number)
+        return _spelled_out(float(value))
     raise TypeError(
         f"argument must be a string or a number: column {name!r} holds a {type(value).__name__}; "
         "give one value for each row, or drop the column."
     )
+
+
+def _spelled_out(number: float) -> str:
+    """The word for a number: the same for 3 and 3.0."""
+    whole = math.isfinite(number) and number == int(number) and abs(number) < LARGEST_WHOLE
+    if whole:
+        return str(int(number))
+    return repr(number)

@@ -74,7 +74,9 @@ TURNED = {
     "%m-%d-%y": "%d-%m-%y",
     "%m%d%Y": "%d%m%Y",
 }
-MONTH_FIRST, DAY_FIRST = frozenset(TURNED), frozenset(TURNED.values())
+MONTH_FIRST = frozenset(TURNED)
+DAY_FIRST = frozenset(TURNED.values())
+OTHER_ORDER = TURNED | {day_first: month_first for month_first, day_first in TURNED.items()}
 LIKE_ISO = re.compile(r"\d{8}|\d{4}-?W|\d{4}-\d\d-\d\d", re.ASCII)
 COMPACT = ("%Y%m%d", "%m%d%Y", "%d%m%Y")  # of whole numbers that are dates
 # of text; eight digits in a row are a number, unless a file or `fromisoformat` says otherwise
@@ -98,7 +100,9 @@ class DateSpelling(Spelling):
         if all(word.isdigit() for word in words):
             return None  # numbers; `compact_format` is for those that are known to be dates
         formats = date_formats(words, 0.5)
-        return cls(formats) if formats else None
+        if not formats:
+            return None
+        return cls(formats)
 
     def value_of(self, word: str) -> float | None:
         return seconds_of_word(word, self.formats)
@@ -119,10 +123,10 @@ def seconds_of_word(word: str, formats: Iterable[str] = TEXT_FORMATS) -> float |
     if is_missing(word):
         return math.nan
     for form in formats:
-        if form == "iso" and LIKE_ISO.match(word):
-            with suppress(ValueError):
-                at = datetime.fromisoformat(word)
-                return (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()
+        if form == "iso":
+            seconds = _seconds_of_iso(word)
+            if seconds is not None:
+                return seconds
         found = COMPILED[form].fullmatch(word)
         if found is not None:
             seconds = _seconds(found.groupdict())
@@ -131,37 +135,78 @@ def seconds_of_word(word: str, formats: Iterable[str] = TEXT_FORMATS) -> float |
     return None
 
 
+def _seconds_of_iso(word: str) -> float | None:
+    """The seconds since 1970 of a date that Python reads as one of ISO 8601, without a zone in UTC."""
+    if not LIKE_ISO.match(word):
+        return None
+    with suppress(ValueError):
+        at = datetime.fromisoformat(word)
+        if at.tzinfo is None:
+            at = at.replace(tzinfo=UTC)
+        return at.timestamp()
+    return None
+
+
 def _seconds(parts: dict[str, str | None]) -> float | None:
     """The seconds since 1970 of the parts of a date; None if there is no such day."""
-    year = int(parts.get("year") or 0)
-    if not year:
-        short = int(parts["short"] or 0)
-        year = short + (1900 if short >= FIRST_SHORT_YEAR else 2000)
-    if parts.get("name"):
-        month = 1 + MONTHS.index(str(parts["name"])[:3].casefold())
-    elif parts.get("quarter"):
-        month = 3 * int(str(parts["quarter"])) - 2
-    else:
-        month = int(str(parts["month"]))
-    hour = int(parts["hour"] or 0)
-    half = (parts["half"] or "").casefold()[:1]
-    if half and not 1 <= hour <= 12:
+    hour = _hour(int(parts["hour"] or 0), parts["half"] or "")
+    if hour is None:
         return None
-    if half:
-        hour = hour % 12 + (12 if half == "p" else 0)
     fraction = float(f"0.{parts['fraction'] or 0}")
-    clock = (hour, int(parts["minute"] or 0), int(parts["second"] or 0))
-    with suppress(ValueError):
-        at = datetime(year, month, int(parts.get("day") or 1), *clock, tzinfo=_zone(parts["zone"]))
+    with suppress(ValueError):  # of the 30th of February, or of 25 o'clock
+        at = datetime(
+            _year(parts),
+            _month(parts),
+            int(parts.get("day") or 1),
+            hour,
+            int(parts["minute"] or 0),
+            int(parts["second"] or 0),
+            tzinfo=_zone(parts["zone"]),
+        )
         return at.timestamp() + fraction
     return None
 
 
+def _year(parts: dict[str, str | None]) -> int:
+    """The year, with its century if it has two digits."""
+    year = int(parts.get("year") or 0)
+    if year:
+        return year
+    short = int(parts["short"] or 0)
+    if short >= FIRST_SHORT_YEAR:
+        return 1900 + short
+    return 2000 + short
+
+
+def _month(parts: dict[str, str | None]) -> int:
+    """The month by its name, by its number, or the first of a quarter."""
+    if parts.get("name"):
+        return 1 + MONTHS.index(str(parts["name"])[:3].casefold())
+    if parts.get("quarter"):
+        return 3 * int(str(parts["quarter"])) - 2
+    return int(str(parts["month"]))
+
+
+def _hour(shown: int, half: str) -> int | None:
+    """The hour of the day; None if a half of the day is given and has no such hour."""
+    if not half:
+        return shown
+    if not 1 <= shown <= 12:
+        return None
+    hour = shown % 12  # 12 am is midnight
+    if half.casefold().startswith("p"):
+        hour += 12
+    return hour
+
+
 def _zone(text: str | None) -> timezone:
+    """The time zone of such a text as +01:00; UTC without digits."""
     if not text or not text[-1].isdigit():
         return UTC
-    sign = -1 if text[0] == "-" else 1
-    return timezone(sign * timedelta(hours=int(text[1:3]), minutes=int(text[-2:])))
+    offset = timedelta(hours=int(text[1:3]), minutes=int(text[-2:]))
+    if text.startswith("-"):
+        return timezone(-offset)
+    return timezone(offset)
 
 
 def date_formats(words: Iterable[str], others: float = 0.0) -> tuple[str, ...]:
@@ -173,24 +218,45 @@ def date_formats(words: Iterable[str], others: float = 0.0) -> tuple[str, ...]:
     best = max(read, key=lambda form: read[form])
     if read[best] == len(present):
         return (best,)
-    n_month_first = sum(read[form] for form in MONTH_FIRST & read.keys())
-    n_day_first = sum(read[form] for form in DAY_FIRST & read.keys())
-    tied = n_day_first == n_month_first
-    day_first = n_day_first > n_month_first or (tied and best in DAY_FIRST)
-    other_order = MONTH_FIRST if day_first else DAY_FIRST
+    other_order = _rarer_order(read, best)
     mixed = tuple(form for form in TEXT_FORMATS if read[form] and form not in other_order)
     missed = len(present) - _n_read(present, mixed)
-    return mixed if missed <= others * len(present) else ()
+    if missed > others * len(present):
+        return ()
+    return mixed
+
+
+def _rarer_order(read: dict[str, int], best: str) -> frozenset[str]:
+    """The formats with the order of day and month in which fewer words are dates; if as many are in
+    either, those with the order that the ``best`` format has not.
+    """
+    n_month_first = sum(map(read.__getitem__, MONTH_FIRST & read.keys()))
+    n_day_first = sum(map(read.__getitem__, DAY_FIRST & read.keys()))
+    if n_day_first == n_month_first:
+        day_first = best in DAY_FIRST
+    else:
+        day_first = n_day_first > n_month_first
+    if day_first:
+        return MONTH_FIRST
+    return DAY_FIRST
 
 
 def compact_format(numbers: Collection[int]) -> str | None:
     """The format in which all these whole numbers are dates, such as 20141107 or 11072014."""
     words = [f"{number:08d}" for number in numbers]
-    return next((form for form in COMPACT if _n_read(words, [form]) == len(words)), None)
+    for form in COMPACT:
+        if _n_read(words, [form]) == len(words):
+            return form
+    return None
 
 
-def _n_read(words, formats):
-    return sum(seconds_of_word(word, formats) is not None for word in words)
+def _n_read(words: Iterable[str], formats: Sequence[str]) -> int:
+    """How many of the words are dates in one of these formats."""
+    n = 0
+    for word in words:
+        if seconds_of_word(word, formats) is not None:
+            n += 1
+    return n
 
 
 def formats_of(name: str, words: Iterable[str], known: Sequence[str] = ()) -> list[str]:
@@ -211,22 +277,27 @@ def formats_of(name: str, words: Iterable[str], known: Sequence[str] = ()) -> li
     dates = f"column {name!r}: dates such as {first!r}"
     if known and either:
         raise ValueError(f"{dates} were not in fit; write them as 2021-12-31.")
-    unlike = ", unlike in fit" if known else ""
-    warn_user(f"{dates} are read with the {order} first{unlike}; write them as 2021-12-31.")
+    reading = f"are read with the {order} first"
+    if known:
+        reading += ", unlike in fit"
+    warn_user(f"{dates} {reading}; write them as 2021-12-31.")
     return formats
 
 
 def order_of(formats: Collection[str]) -> str:
     """Which of day and month is first in these formats: "day" or "month"; "" if they leave no choice."""
-    first = {"month": MONTH_FIRST.intersection(formats), "day": DAY_FIRST.intersection(formats)}
-    orders = [order for order, found in first.items() if found]
-    return orders[0] if len(orders) == 1 else ""
+    month_first = not MONTH_FIRST.isdisjoint(formats)
+    day_first = not DAY_FIRST.isdisjoint(formats)
+    if month_first and not day_first:
+        return "month"
+    if day_first and not month_first:
+        return "day"
+    return ""
 
 
 def is_ambiguous(words: Iterable[str], formats: Collection[str]) -> bool:
     """Whether dates in these formats could as well have the other order of day and month."""
     if not order_of(formats):
         return False
-    other = {**TURNED, **{day: month for month, day in TURNED.items()}}
-    turned = [other.get(form, form) for form in formats]
+    turned = [OTHER_ORDER.get(form, form) for form in formats]
     return all(seconds_of_word(word, turned) is not None for word in words)

@@ -25,15 +25,16 @@ from ..core.sklearn_private import Interval, StrOptions, get_output_config
 from ..core.warn import warn_user
 from ..core.weights import check_weights
 from ..core.wording import first_few, listed
-from .columns import column_names, frame_of, positions, table_columns
+from .columns import Column, column_names, frame_of, positions, table_columns
 from .kinds import KINDS, Kind, kind_from_state, learn_kind
 from .spelling import Spelling
 from .summaries import Summary, summarize
 
 STORED_PARAMETERS = ("min_frequency", "missing", "dates", "sparse_output")
 WORD_KINDS = [kind for kind, each in KINDS.items() if each.words]
-# share of nonzero entries below which "auto" gives a sparse matrix, and the fewest features
-MOST_DENSITY, FEWEST_SPARSE = 0.1, 256
+# "auto" gives a sparse matrix of at most this share of nonzero entries, and of so many features
+MOST_DENSITY = 0.1
+FEWEST_SPARSE = 256
 
 
 @dataclass(frozen=True)
@@ -65,11 +66,15 @@ class TableSummary:
     named: bool
 
     def __add__(self, other: "TableSummary") -> "TableSummary":
-        names, others = ([each.name for each in part.columns] for part in (self, other))
-        if names != others:
-            raise ValueError(f"parts of one table have columns {names[:9]} and {others[:9]}.")
-        columns = zip(self.columns, other.columns, strict=True)
-        return TableSummary(tuple(one + two for one, two in columns), self.named)
+        if self.names != other.names:
+            found = f"{self.names[:9]} and {other.names[:9]}"
+            raise ValueError(f"parts of one table have columns {found}.")
+        return TableSummary(tuple(map(add, self.columns, other.columns)), self.named)
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the columns."""
+        return [column.name for column in self.columns]
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -199,42 +204,52 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         kinds = self._given_kinds(names)
         wanted = [(at, name, kinds.get(name) in WORD_KINDS) for at, name in enumerate(names)]
         weights = check_weights(sample_weight, len(X), "rows of X")
-        used = weights > 0
-        columns = [replace(each, values=each.values[used]) for each in table_columns(X, wanted)]
-        found = tuple(summarize(each, weights[used]) for each in columns)
-        return TableSummary(found, given is not None)
+        used = weights > 0  # rows of weight 0 are as if they were not there, also their words
+        found = []
+        for column in table_columns(X, wanted):
+            column = replace(column, values=column.values[used])
+            found.append(summarize(column, weights[used]))
+        return TableSummary(tuple(found), given is not None)
 
     def _summarize_parts(self, X, sample_weight):
         """The sum over the partitions of a Dask collection, computed at once."""
         if sample_weight is not None:
             raise ValueError("sample_weight cannot be given with a Dask collection.")
         dask = require("dask", "cluster")
-        parts = np.ravel((X.rechunk({1: -1}) if hasattr(X, "rechunk") else X).to_delayed())
-        found = dask.compute(*(dask.delayed(_summary)(self, part) for part in parts))
+        if hasattr(X, "rechunk"):  # an array, whose parts must have all of the columns
+            X = X.rechunk({1: -1})
+        summary_of = dask.delayed(_summary)
+        promised = [summary_of(self, part) for part in np.ravel(X.to_delayed())]
+        found = dask.compute(*promised)
         return reduce(add, [summary for summary in found if summary is not None])
 
     @atomic_fit(prefer_skip_nested_validation=True)
     def fit_summary(self, summary: TableSummary) -> Self:
         """Learn from a summary, as `fit` does from the table."""
-        names = [each.name for each in summary.columns]
-        kinds = self._given_kinds(names)
+        kinds = self._given_kinds(summary.names)
         n = summary.columns[0].n_rows
         if n < 2:
             raise ValueError(f"Found {n} sample(s) in X; a minimum of 2 is required.")
         if self.missing == "error":
             _refuse_gaps([each.name for each in summary.columns if each.missing])
         settings = self.get_params()
-        learned = {
-            each.name: learn_kind(each, settings, kinds.get(each.name)) for each in summary.columns
-        }
-        columns = [kind for kind in learned.values() if isinstance(kind, Kind)]
-        ignored = {name: why for name, why in learned.items() if isinstance(why, str)}
+        columns: list[Kind] = []
+        ignored: dict[str, str] = {}
+        for column in summary.columns:
+            learned = learn_kind(column, settings, kinds.get(column.name))
+            if isinstance(learned, Kind):
+                columns.append(learned)
+            else:
+                ignored[column.name] = learned
         if not columns:
-            reasons = "; ".join(f"{name!r}: {why}" for name, why in list(ignored.items())[:9])
-            raise ValueError(f"X has no column to learn from ({reasons}).")
-        return self._store(columns, ignored, names, summary.named)
+            reasons = [f"{name!r}: {why}" for name, why in ignored.items()]
+            raise ValueError(f"X has no column to learn from ({'; '.join(reasons[:9])}).")
+        return self._store(columns, ignored, summary.names, summary.named)
 
-    def _store(self, columns, ignored, names, named):
+    def _store(
+        self, columns: list[Kind], ignored: dict[str, str], names: list[str], named: bool
+    ) -> Self:
+        """Set what is learned, and where the features of each column are."""
         self.columns_: list[Kind] = columns
         self.ignored_: dict[str, str] = ignored
         self.blocks_: list[Block] = []
@@ -253,21 +268,29 @@ class TableEncoder(TransformerMixin, BaseEstimator):
 
     def _given_kinds(self, names: Sequence[str]) -> dict[str, str | Spelling]:
         """Kinds by name: those given, and "word" for categorical features."""
-        given = self.categorical_features
-        columns = np.asarray([] if given is None or isinstance(given, str) else given)
-        if columns.dtype.kind == "b":
-            if columns.shape != (len(names),):
-                mask = f"categorical_features is a mask of shape {columns.shape}"
-                raise ValueError(f"{mask}; X has {len(names)} columns.")
-            columns = np.flatnonzero(columns)
-        words = [_name(each, names, "categorical_features") for each in columns.tolist()]
-        kinds: dict[str, str | Spelling] = dict.fromkeys(words, "word")
+        kinds: dict[str, str | Spelling] = {}
+        for column in self._given_categories(len(names)):
+            kinds[_name(column, names, "categorical_features")] = "word"
         for column, kind in (self.kinds or {}).items():
-            if not isinstance(kind, Spelling) and kind not in (*KINDS, "ignore"):
-                choices = ", ".join(map(repr, (*KINDS, "ignore")))
-                raise ValueError(f"kinds[{column!r}]={kind!r} is not one of {choices}.")
+            choices = (*KINDS, "ignore")
+            if not isinstance(kind, Spelling) and kind not in choices:
+                listed_choices = ", ".join(map(repr, choices))
+                raise ValueError(f"kinds[{column!r}]={kind!r} is not one of {listed_choices}.")
             kinds[_name(column, names, "kinds")] = kind
         return kinds
+
+    def _given_categories(self, n_columns: int) -> list[Any]:
+        """Names or positions of the columns whose numbers are declared as categories."""
+        given = self.categorical_features
+        if given is None or isinstance(given, str):
+            return []
+        columns = np.asarray(given)
+        if columns.dtype.kind != "b":
+            return columns.tolist()
+        if columns.shape != (n_columns,):
+            mask = f"categorical_features is a mask of shape {columns.shape}"
+            raise ValueError(f"{mask}; X has {n_columns} columns.")
+        return np.flatnonzero(columns).tolist()
 
     # ---- transform
 
@@ -294,12 +317,17 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         if self.missing == "error":
             _refuse_gaps([kind.name for kind, column in columns if kind.gaps(column).any()])
         if self._sparse():
-            return hstack([csr_array(kind.encode(each)[0]) for kind, each in columns], format="csr")
-        out, start = np.empty((len(columns[0][1].values), self._n_features_out)), 0
+            blocks = [csr_array(kind.encode(column)[0]) for kind, column in columns]
+            return hstack(blocks, format="csr")
+        _, first = columns[0]
+        out = np.empty((len(first.values), self._n_features_out))
+        start = 0
         for kind, column in columns:
             block, centring = kind.encode(column)
+            if issparse(block):  # without the centring, which would fill it
+                block = block.toarray()
             stop = start + len(centring)
-            out[:, start:stop] = block.toarray() if issparse(block) else block
+            out[:, start:stop] = block
             out[:, start:stop] += centring
             start = stop
         return out
@@ -311,26 +339,38 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         return self._unseen(self._read(X))
 
-    def _unseen(self, columns):
-        new = {kind.name: kind.unseen(column) for kind, column in columns}
-        told = [f"{listed(words, 3)} (column '{name}')" for name, words in new.items() if words]
-        return f"{first_few(told, 3)}; they lie at the centre of their column" if told else ""
+    def _unseen(self, columns: list[tuple[Kind, Column]]) -> str:
+        """As `unseen_words`, of columns that have been read."""
+        told = []
+        for kind, column in columns:
+            words = kind.unseen(column)
+            if words:
+                told.append(f"{listed(words, 3)} (column '{kind.name}')")
+        if not told:
+            return ""
+        return f"{first_few(told, 3)}; they lie at the centre of their column"
 
-    def _read(self, X):
+    def _read(self, X: Any) -> list[tuple[Kind, Column]]:
         """The columns that are used, each with its kind."""
-        given, names = column_names(X), [kind.name for kind in self.columns_]
+        given = column_names(X)
+        names = [kind.name for kind in self.columns_]
         if given is None or not hasattr(self, "feature_names_in_"):
-            X, places = _validated(self, X, reset=False), positions(self._names, names)
+            X = _validated(self, X, reset=False)
+            places = positions(self._names, names)
         else:
-            where = "" if self.missing == "error" else ", with missing values where it is unknown"
-            places = positions(given, names, f", which fit had; add it under this name{where}.")
+            remedy = ", which fit had; add it under this name"
+            if self.missing != "error":
+                remedy += ", with missing values where it is unknown"
+            places = positions(given, names, f"{remedy}.")
             _refuse_empty(X)
         wanted = [(at, k.name, k.words) for at, k in zip(places, self.columns_, strict=True)]
         return list(zip(self.columns_, table_columns(X, wanted), strict=True))
 
-    def _transform_parts(self, X):
+    def _transform_parts(self, X: Any) -> Any:
         """The features of a Dask collection, not yet computed."""
-        meta, k = np.empty((0, self._n_features_out)), self._n_features_out
+        k = self._n_features_out
+        meta = np.empty((0, k))
+        # parts are computed later: a copy keeps what is learned now; `meta` promises dense parts
         encoder = TableEncoder.from_state(self.state()).set_params(sparse_output=False)
         if not hasattr(X, "rechunk"):
             return X.map_partitions(encoder.transform, meta=meta)
@@ -338,10 +378,11 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         return X.map_blocks(encoder.transform, chunks=(X.chunks[0], (k,)), meta=meta)
 
     def _sparse(self) -> bool:
+        """Whether the output is sparse."""
         framed = get_output_config("transform", self)["dense"] != "default"
-        if self.sparse_output != "auto" or framed:
+        if self.sparse_output != "auto" or framed:  # frames have no sparse output
             return self.sparse_output is True
-        density = len(self.blocks_) / self._n_features_out
+        density = len(self.blocks_) / self._n_features_out  # about one nonzero entry for each block
         return self._n_features_out >= FEWEST_SPARSE and density <= MOST_DENSITY
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
@@ -386,11 +427,15 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     def from_state(cls, state: Mapping[str, Any], within: str = "encoder") -> Self:
         """The encoder of such a state, after checking all of it."""
         check(state, FIELDS, within)
-        numbered = enumerate(state["columns"])
-        columns = [kind_from_state(each, f"{within}.columns.{i}") for i, each in numbered]
-        names, ignored = list(state["names"]), dict(state["ignored"])
-        fits = Counter([*(column.name for column in columns), *ignored]) == Counter(names)
-        expect(fits, f"{within}.names", names, "each column that is used or ignored, once")
+        columns = []
+        for i, each in enumerate(state["columns"]):
+            columns.append(kind_from_state(each, f"{within}.columns.{i}"))
+        names = list(state["names"])
+        ignored = dict(state["ignored"])
+        told = Counter(column.name for column in columns)
+        told.update(ignored.keys())
+        once = told == Counter(names)
+        expect(once, f"{within}.names", names, "each column that is used or ignored, once")
         encoder = with_parameters(cls, state["parameters"], f"{within}.parameters")
         return encoder._store(columns, ignored, names, state["named"])
 
@@ -409,8 +454,8 @@ def _name(column: Any, names: Sequence[str], argument: str) -> str:
     if isinstance(column, int) and -len(names) <= column < len(names):
         return names[column]
     if column not in names:
-        listed = ", ".join(map(repr, names[:9]))
-        raise ValueError(f"{argument} names {column!r}, which X does not have ({listed}).")
+        first = ", ".join(map(repr, names[:9]))
+        raise ValueError(f"{argument} names {column!r}, which X does not have ({first}).")
     return column
 
 
@@ -430,10 +475,13 @@ def _refuse_empty(frame):
 
 def _summary(encoder, part):
     """The summary of a partition; None of one without rows."""
-    return encoder.summarize(part) if len(part) else None
+    if not len(part):
+        return None
+    return encoder.summarize(part)
 
 
-def _refuse_gaps(names):
+def _refuse_gaps(names: list[str]) -> None:
+    """Refuse the first of these columns, which have missing values."""
     if names:
         what = f"column {names[0]!r} has missing values and missing='error'"
         raise ValueError(f"Input X contains NaN: {what}.")

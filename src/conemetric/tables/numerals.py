@@ -5,7 +5,7 @@ parentheses for negative ones; and durations.
 import math
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Annotated, NamedTuple, Self
@@ -27,7 +27,10 @@ CODES = (
 NATIONAL_DOLLARS = "US|AU|CA|NZ|HK|MX|NT|A|C|R|S"  # before the dollar sign
 # longest first, so that none hides another; no lookaround, since polars reads these patterns too
 CURRENCY = rf"(?:(?:{NATIONAL_DOLLARS})[$]|[{SYMBOLS}]|(?:{CODES})|Rs\.?|kr\.?|Fr\.?|zł|Kč|Ft|lei)"
-THOUSAND, MILLION, BILLION, TRILLION = 1e3, 1e6, 1e9, 1e12
+THOUSAND = 1e3
+MILLION = 1e6
+BILLION = 1e9
+TRILLION = 1e12
 SCALES = {
     **dict.fromkeys(("k", "thousand", "thousands"), THOUSAND),
     **dict.fromkeys(("m", "mn", "mln", "mio", "mio.", "million", "millions"), MILLION),
@@ -58,8 +61,10 @@ SPELLED_ZERO = "-"  # beside a currency, in accounts
 
 def _digits(decimal: str, other: str) -> str:
     """The pattern of an unsigned number with this decimal mark; 007 is a code."""
-    grouped = rf"[1-9][0-9]{{0,2}}(?:(?:\{other}[0-9]{{2,3}})*\{other}[0-9]{{3}}"
-    grouped += "".join(rf"|(?:[{mark}][0-9]{{3}})+" for mark in (SPACES, APOSTROPHES)) + ")"
+    by_other = rf"(?:\{other}[0-9]{{2,3}})*\{other}[0-9]{{3}}"  # in India also by two digits
+    by_space = rf"(?:[{SPACES}][0-9]{{3}})+"
+    by_apostrophe = rf"(?:[{APOSTROPHES}][0-9]{{3}})+"
+    grouped = rf"[1-9][0-9]{{0,2}}(?:{by_other}|{by_space}|{by_apostrophe})"
     whole = rf"(?:{grouped}|0|[1-9][0-9]*)"
     return rf"(?:{whole}(?:\{decimal}[0-9]*)?|\{decimal}[0-9]+)(?:[eE][+-]?[0-9]+)?"
 
@@ -105,30 +110,41 @@ class NumberSpelling(Spelling):
 
     @classmethod
     def found_in(cls, words: Sequence[str], decimal: str) -> Self | None:
-        found = [parts for word in words if (parts := _parts_of(word)) is not None]
+        found = _all_parts(words)
         if len(found) < LEAST_SHARE * len(words):
             return None
         currency = _shared([parts.currency for parts in found])
+        units = [parts.unit for parts in found]
         scales = {parts.scale for parts in found}
         small = {scale for scale in scales if len(scale) == 1 and scale.islower()} - {"k"}
         # 5m may be five metres; beside 300k, or of money, it is five million
         means_scale = bool(currency) or bool(scales - small - {""})
-        if means_scale:
-            unit = _shared([parts.unit for parts in found])
-        else:
-            unit = _shared([_unit_name(p.scale) if p.scale in small else p.unit for p in found])
-        return cls(_decimal_of(found, decimal), currency, unit, bool(small) and means_scale)
+        if not means_scale:
+            for place, parts in enumerate(found):
+                if parts.scale in small:
+                    units[place] = _unit_name(parts.scale)
+        mark = _decimal_of(found, decimal)
+        return cls(mark, currency, _shared(units), bool(small) and means_scale)
 
     @property
     def pattern(self) -> str:
         """What a word of digits fully matches, without parentheses; group 1 has the sign, 2 the digits,
         3 the scale.
         """
-        currency = re.escape(self.currency)
-        before = rf"(?:{currency}\s?)?" if currency else ""
-        suffixes = [each for each in (currency, _unit_pattern(self.unit)) if each]
-        after = rf"(?:\s?(?:{'|'.join(suffixes)}))?" if suffixes else ""
-        scale = f"{SCALE}|{SMALL_SCALE}" if self.scales or currency else SCALE
+        scale = SCALE
+        if self.scales or self.currency:
+            scale += f"|{SMALL_SCALE}"
+        suffixes = []
+        before = ""
+        if self.currency:
+            currency = re.escape(self.currency)
+            before = rf"(?:{currency}\s?)?"
+            suffixes.append(currency)
+        if self.unit:
+            suffixes.append(_unit_pattern(self.unit))
+        after = ""
+        if suffixes:
+            after = rf"(?:\s?(?:{'|'.join(suffixes)}))?"
         sign = rf"{SIGN}?\s?{before}{SIGN}?"
         return rf"^({sign})({DIGITS[self.decimal]})(?:\s?({scale}))?{after}{FOOTNOTE}$"
 
@@ -139,6 +155,7 @@ class NumberSpelling(Spelling):
 
     def value_of(self, word: str) -> float | None:
         word = word.strip()
+        # most words are plain, and Python reads those faster
         if self.decimal == "." and PLAIN.fullmatch(word):
             return _finite(float(word))
         if is_missing(word):
@@ -146,13 +163,17 @@ class NumberSpelling(Spelling):
         word = _without_parentheses(word)
         found = _compiled(self).match(word)
         if found is None:
-            is_zero = self.currency and word.replace(self.currency, "").strip() == SPELLED_ZERO
-            return 0.0 if is_zero else None
+            if self.currency and word.replace(self.currency, "").strip() == SPELLED_ZERO:
+                return 0.0
+            return None
         sign, digits, scale = found.groups()
         digits = digits.translate(NOT_DECIMAL[self.decimal]).replace(",", ".")
-        value = float(digits) * (SCALES[scale.casefold()] if scale else 1.0)
-        negative = any(mark in sign for mark in MINUS)
-        return _finite(-value if negative else value)
+        value = float(digits)
+        if scale:
+            value *= SCALES[scale.casefold()]
+        if not set(MINUS).isdisjoint(sign):
+            value = -value
+        return _finite(value)
 
     @property
     def title(self) -> str:
@@ -164,7 +185,9 @@ class NumberSpelling(Spelling):
             return "Ordinal numbers"
         if self.unit:
             return f"Numbers in {self.unit}"
-        return "Numbers with decimal commas" if self.decimal == "," else "Numbers"
+        if self.decimal == ",":
+            return "Numbers with decimal commas"
+        return "Numbers"
 
 
 @lru_cache(maxsize=256)
@@ -174,20 +197,36 @@ def _compiled(spelling: NumberSpelling) -> re.Pattern[str]:
 
 def mixed_units(words: Sequence[str]) -> list[str]:
     """The different currencies or known units of words that are numbers but for these; none of others."""
-    found = [
-        parts for word in words if not is_missing(word) and (parts := _parts_of(word)) is not None
-    ]
+    if any(map(is_missing, words)):
+        return []
+    found = _all_parts(words)
     if len(found) < len(words):
         return []
-    for name in ("currency", "unit"):
-        named = Counter(getattr(parts, name) for parts in found)
-        known = name == "currency" or all(map(KNOWN_UNIT.fullmatch, named))
-        if len(named) > 1 and known and not named[""]:
-            return [unit for unit, _ in named.most_common()]
+    currencies = Counter(parts.currency for parts in found)
+    if len(currencies) > 1 and not currencies[""]:
+        return _most_common_first(currencies)
+    units = Counter(parts.unit for parts in found)
+    if len(units) > 1 and all(map(KNOWN_UNIT.fullmatch, units)):
+        return _most_common_first(units)
     return []
 
 
+def _most_common_first(units: Counter[str]) -> list[str]:
+    """The counted units by how common they are."""
+    return [unit for unit, _ in units.most_common()]
+
+
 # ---- parts of a word
+
+
+def _all_parts(words: Iterable[str]) -> list[_Parts]:
+    """The parts of those words that may be numbers."""
+    found = []
+    for word in words:
+        parts = _parts_of(word)
+        if parts is not None:
+            found.append(parts)
+    return found
 
 
 def _parts_of(word: str) -> _Parts | None:
@@ -197,13 +236,16 @@ def _parts_of(word: str) -> _Parts | None:
         return None
     rest = re.sub(rf"{FOOTNOTE}$", "", found["rest"].strip())
     after = AFTER.fullmatch(rest)
-    if after is None or not any(each.fullmatch(found["digits"]) for each in NUMBER.values()):
+    if after is None:
+        return None
+    digits = found["digits"]
+    if not any(each.fullmatch(digits) for each in NUMBER.values()):
         return None
     unit = after["unit"].strip()
     if unit and not UNIT.fullmatch(unit):
         return None
     currency = found["prefix"] or after["suffix"] or ""
-    return _Parts(currency, found["digits"], after["scale"] or "", _unit_name(unit))
+    return _Parts(currency, digits, after["scale"] or "", _unit_name(unit))
 
 
 def _without_parentheses(word: str) -> str:
@@ -213,8 +255,9 @@ def _without_parentheses(word: str) -> str:
     if word.count("(") == word.count(")") == 1:
         before, _, rest = word.partition("(")
         inside, _, behind = rest.partition(")")
-        outside = (before.strip(), behind.strip())
-        if inside[:1] not in MINUS and not any(part.isalnum() for part in outside):
+        # 5 (a) is no negative number, nor is (-5)
+        has_word_outside = before.strip().isalnum() or behind.strip().isalnum()
+        if inside[:1] not in MINUS and not has_word_outside:
             return f"{before}-{inside.strip()}{behind}"
     return word
 
@@ -223,16 +266,19 @@ def _unit_name(unit: str) -> str:
     """A unit without the s of its plural; of 1st, 2nd, ... "th"."""
     if unit in ORDINALS:
         return ORDINAL
-    return unit[:-1] if len(unit) > 2 and unit.endswith("s") else unit
+    if len(unit) > 2:  # ms are milliseconds
+        return unit.removesuffix("s")
+    return unit
 
 
 def _unit_pattern(unit: str) -> str:
+    """The pattern of a unit, in any case, with the s of its plural or without."""
     if unit == ORDINAL:
         return "|".join(ORDINALS)
-    if not unit:
-        return ""
-    plural = "s?" if len(unit) > 1 else ""
-    return f"(?i:{re.escape(unit)}{plural})"
+    pattern = re.escape(unit)
+    if len(unit) > 1:
+        pattern += "s?"
+    return f"(?i:{pattern})"
 
 
 def _shared(units: list[str]) -> str:
@@ -251,13 +297,19 @@ def _decimal_of(found: Sequence[_Parts], preferred: str) -> str:
     among numbers like 23.001 a single 3,14 turns all marks into separators of thousands.
     """
     marked = [parts.digits for parts in found if "." in parts.digits or "," in parts.digits]
-    read = {
-        mark: sum(NUMBER[mark].fullmatch(digits) is not None for digits in marked) for mark in ".,"
-    }
-    if read[preferred] >= (1 - MOST_SLIPS) * len(marked):
+    n_read = {}
+    for mark in (".", ","):
+        fits = NUMBER[mark].fullmatch
+        n_read[mark] = len(list(filter(fits, marked)))
+    if n_read[preferred] >= (1 - MOST_SLIPS) * len(marked):
         return preferred
-    return max(read, key=lambda mark: read[mark])
+    if n_read[","] > n_read["."]:
+        return ","
+    return "."
 
 
 def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
+    """The value; None of one beyond the range of floats."""
+    if math.isfinite(value):
+        return value
+    return None

@@ -1,9 +1,9 @@
 """What the words of a column spell: recognised once, from a sample first, then from all of them."""
 
-from collections.abc import Collection, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any, NamedTuple, Self
 
-from ..core.fields import expect
+from ..core.fields import named_class
 from ..core.warn import warn_user
 from ..core.wording import listed
 from .dates import DateSpelling
@@ -35,6 +35,11 @@ class Recognised(NamedTuple):
     spelling: Spelling
     values: dict[str, Value]
 
+    @classmethod
+    def by(cls, spelling: Spelling, words: Iterable[str]) -> Self:
+        """What these words spell by a spelling."""
+        return cls(spelling, {word: spelling.value_of(word) for word in words})
+
     @property
     def slips(self) -> list[str]:
         """The words that spell nothing."""
@@ -56,18 +61,21 @@ def recognise(
         return None
     sample = present[:: -(-len(present) // SAMPLED)]
     allowed = others * len(present)
+    allowed_in_sample = 0.0
+    if others:
+        allowed_in_sample = (others + SLACK) * len(sample)
     for each in classes:
         spelling = each.found_in(sample, decimal)
         if spelling is None:
             continue
-        n_unread = sum(spelling.value_of(word) is None for word in sample)
-        if n_unread > (others + SLACK if others else 0.0) * len(sample):
+        n_unread = [spelling.value_of(word) for word in sample].count(None)
+        if n_unread > allowed_in_sample:
             continue
-        found = Recognised(spelling, {word: spelling.value_of(word) for word in words})
+        found = Recognised.by(spelling, words)
         if len(found.slips) > allowed:
             # the rest may show the decimal mark, or dates in further formats
             spelling = each.found_in(present, decimal) or spelling
-            found = Recognised(spelling, {word: spelling.value_of(word) for word in words})
+            found = Recognised.by(spelling, words)
         if len(found.slips) <= allowed:
             return found
     return None
@@ -80,15 +88,7 @@ def spelling_of(name: str, words: Collection[str]) -> Spelling | None:
     found = recognise(words)
     if found is not None:
         return found.spelling
-    fault = ""
-    if len(words) >= FEWEST_VALUES:
-        nearly = recognise(words, MOST_SLIPS)
-        units = mixed_units(list(words))
-        if nearly is not None:
-            what = WHAT[nearly.spelling.kind]
-            fault = f"{nearly.slips[0][:80]!r} is not {what}, as nearly all others are; correct it, empty it"
-        elif units:
-            fault = f"its numbers are in {listed(units)}; convert them to one unit"
+    fault = _fault_of(words)
     if fault:
         warn_user(
             f"column {name!r} is read as words: {fault}, or declare the column as words "
@@ -97,12 +97,26 @@ def spelling_of(name: str, words: Collection[str]) -> Spelling | None:
     return None
 
 
+def _fault_of(words: Collection[str]) -> str:
+    """But for what words would be numbers, dates or times, and what to do; empty if they are far from
+    it, or so few that any may be a category.
+    """
+    if len(words) < FEWEST_VALUES:
+        return ""
+    nearly = recognise(words, MOST_SLIPS)
+    if nearly is not None:
+        what = WHAT[nearly.spelling.kind]
+        slip = nearly.slips[0][:80]
+        return f"{slip!r} is not {what}, as nearly all others are; correct it, empty it"
+    units = mixed_units(list(words))
+    if units:
+        return f"its numbers are in {listed(units)}; convert them to one unit"
+    return ""
+
+
 def spelling_from_state(state: Any, within: str) -> Spelling | None:
     """The spelling of a state, checked; None for None."""
     if state is None:
         return None
-    name = state.get("name") if isinstance(state, dict) else None
-    known = isinstance(name, str) and name in BY_NAME
-    expect(known, f"{within}.name", name, f"one of {', '.join(BY_NAME)}")
-    fields = {field: value for field, value in state.items() if field != "name"}
-    return BY_NAME[str(name)].from_state(fields, within)
+    spelling, fields = named_class(state, "name", BY_NAME, within)
+    return spelling.from_state(fields, within)

@@ -4,10 +4,10 @@ table add up to that of the whole: counts exactly, moments up to rounding.
 
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from operator import add
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -44,30 +44,39 @@ class Moments:
             empty = np.zeros(values.shape[1])
             return cls(0.0, 0, empty, empty, empty + np.inf, empty - np.inf)
         exponent = int(np.frexp(abs(values).max())[1])
-        scaled, weight = np.ldexp(values, -exponent), float(weights.sum())
+        scaled = np.ldexp(values, -exponent)
+        weight = float(weights.sum())
         first = scaled[0]  # so that equal values have no spread by rounding
         mean = first + weights @ (scaled - first) / weight
         squares = weights @ (scaled - mean) ** 2
         return cls(weight, exponent, mean, squares, values.min(0), values.max(0))
 
     def __add__(self, other: "Moments") -> "Moments":
-        if not self.weight or not other.weight:
-            return self if self.weight else other
+        if not self.weight:
+            return other
+        if not other.weight:
+            return self
         weight = self.weight + other.weight
         exponent = max(self.exponent, other.exponent)
-        shifts = self.exponent - exponent, other.exponent - exponent
-        share = other.weight / weight
-        start = np.ldexp(self.mean, shifts[0])
-        step = np.ldexp(other.mean, shifts[1]) - start
-        within = np.ldexp(self.squares, 2 * shifts[0]) + np.ldexp(other.squares, 2 * shifts[1])
+        one = self._in_units_of(exponent)
+        two = other._in_units_of(exponent)
+        share = two.weight / weight
+        step = two.mean - one.mean
         return Moments(
             weight,
             exponent,
-            start + share * step,
-            within + self.weight * share * step**2,
-            np.minimum(self.low, other.low),
-            np.maximum(self.high, other.high),
+            one.mean + share * step,
+            one.squares + two.squares + one.weight * share * step**2,
+            np.minimum(one.low, two.low),
+            np.maximum(one.high, two.high),
         )
+
+    def _in_units_of(self, exponent: int) -> "Moments":
+        """The same moments in units of another power of two."""
+        shift = self.exponent - exponent
+        mean = np.ldexp(self.mean, shift)
+        squares = np.ldexp(self.squares, 2 * shift)
+        return replace(self, exponent=exponent, mean=mean, squares=squares)
 
 
 @dataclass(frozen=True)
@@ -99,8 +108,14 @@ class Summary:
                 f"column {self.name!r} is one of {self.family}s in one part of the table and of "
                 f"{other.family}s in another; give it one dtype, or name its kind."
             )
+        order = None
+        if self.order == other.order:
+            order = self.order
         counts = _both(add, self.counts, other.counts)
-        counted = counts is not None and len(counts) <= MAX_WORDS
+        weights = self.weights + other.weights
+        if counts is None or len(counts) > MAX_WORDS:
+            counts = None
+            weights = Counter()
         return replace(
             self,
             n_rows=self.n_rows + other.n_rows,
@@ -109,11 +124,11 @@ class Summary:
             moments=_both(add, self.moments, other.moments),
             run=_both(_joined, self.run, other.run),
             ids=_both(np.union1d, self.ids, other.ids),
-            counts=counts if counted else None,
-            weights=self.weights + other.weights if counted else Counter(),
+            counts=counts,
+            weights=weights,
             booleans=self.booleans and other.booleans,
             category=self.category or other.category,
-            order=self.order if self.order == other.order else None,
+            order=order,
         )
 
     def as_spelled(self, spelling: Spelling) -> "Summary":
@@ -126,9 +141,9 @@ class Summary:
         if None in values:
             return self
         n_rows = list(self.counts.values())
-        shares = [self.weights[word] / n for word, n in self.counts.items()]
+        mean_weights = [self.weights[word] / n for word, n in self.counts.items()]
         spelled = Column(self.name, spelling.kind, np.repeat(np.array(values, float), n_rows))
-        found = summarize(spelled, np.repeat(np.array(shares), n_rows))
+        found = summarize(spelled, np.repeat(np.array(mean_weights), n_rows))
         return replace(
             found,
             n_rows=self.n_rows,
@@ -147,50 +162,84 @@ class Summary:
 
 def summarize(column: Column, weights: np.ndarray) -> Summary:
     """The summary of a column whose rows have these weights, all positive."""
-    values, gaps = column.values, column.gaps
-    present, known, missing = values[~gaps], weights[~gaps], float(weights[gaps].sum())
-    common = column.name, column.family, len(values), float(weights.sum()), missing
-    if column.family == "word":
-        number: dict[str, int] = {}
-        codes = np.array([number.setdefault(word, len(number)) for word in present], int)
-        counts, sums = (
-            Counter(dict(zip(number, np.bincount(codes, each).tolist(), strict=True)))
-            for each in (None, known)
-        )
-        counted = len(number) <= MAX_WORDS
-        if not counted and not column.category and column.order is None:
-            found = recognise(list(number))
-            if found is not None:
-                spelled = [np.nan if word is None else found.values[word] for word in values]
-                typed = Column(column.name, found.spelling.kind, np.array(spelled, float))
-                return replace(summarize(typed, weights), spelling=found.spelling)
-        return Summary(
-            *common,
-            counts=counts if counted else None,
-            weights=sums if counted else Counter(),
-            booleans=column.booleans,
-            category=column.category,
-            order=column.order,
-        )
-    counts_up = column.integers and len(values) and not gaps.any() and (np.diff(values) == 1).all()
-    of_moments = present[:, None] if column.family == "number" else cycles(present)
-    return Summary(
-        *common,
-        moments=Moments.of(of_moments, known),
-        run=(values[0], values[-1]) if counts_up else None,
-        ids=np.unique(present) if column.integers and ID_NAME.search(column.name) else None,
+    gaps = column.gaps
+    summary = Summary(
+        column.name,
+        column.family,
+        n_rows=len(column.values),
+        weight=float(weights.sum()),
+        missing=float(weights[gaps].sum()),
+        booleans=column.booleans,
+        category=column.category,
+        order=column.order,
     )
+    if column.family == "word":
+        return _with_words(summary, column, weights)
+    return _with_numbers(summary, column, weights)
+
+
+def _with_words(summary: Summary, column: Column, weights: np.ndarray) -> Summary:
+    """The summary with the counted words; of too many words that spell values, that of the values."""
+    known = ~column.gaps
+    number: dict[str, int] = {}
+    codes = np.array([number.setdefault(word, len(number)) for word in column.values[known]], int)
+    if len(number) <= MAX_WORDS:
+        counts = _by_word(number, np.bincount(codes))
+        return replace(
+            summary, counts=counts, weights=_by_word(number, np.bincount(codes, weights[known]))
+        )
+    if column.category or column.order is not None:
+        return summary
+    found = recognise(list(number))
+    if found is None:
+        return summary
+    value_of = {None: np.nan} | found.values
+    spelled = np.array([value_of[word] for word in column.values], float)
+    typed = Column(column.name, found.spelling.kind, spelled)
+    return replace(summarize(typed, weights), spelling=found.spelling)
+
+
+def _by_word(words: Iterable[str], sums: np.ndarray) -> Counter[Any]:
+    """Counts or sums of weights, one for each of the words."""
+    return Counter(dict(zip(words, sums.tolist(), strict=True)))
+
+
+def _with_numbers(summary: Summary, column: Column, weights: np.ndarray) -> Summary:
+    """The summary with the moments of numbers, and with what tells numbers of rows from others."""
+    known = ~column.gaps
+    present = column.values[known]
+    if column.family == "number":
+        moments = Moments.of(present[:, None], weights[known])
+    else:
+        moments = Moments.of(cycles(present), weights[known])
+    run = None
+    ids = None
+    if column.integers:
+        if len(present) == len(column.values) > 0 and (np.diff(present) == 1).all():
+            run = (present[0], present[-1])
+        if ID_NAME.search(column.name):
+            ids = np.unique(present)
+    return replace(summary, moments=moments, run=run, ids=ids)
 
 
 def cycles(seconds: np.ndarray) -> np.ndarray:
     """Elapsed seconds, and cosine and sine of each period (n, 7)."""
-    angles = [2 * np.pi * (seconds / period % 1) for period in PERIODS.values()]
-    return np.column_stack([seconds, *(wave(a) for a in angles for wave in (np.cos, np.sin))])
+    columns = [seconds]
+    for period in PERIODS.values():
+        angles = 2 * np.pi * (seconds / period % 1)
+        columns += [np.cos(angles), np.sin(angles)]
+    return np.column_stack(columns)
 
 
 def _both(merge: Callable[[T, T], T | None], one: T | None, two: T | None) -> T | None:
-    return None if one is None or two is None else merge(one, two)
+    """Both merged; None if either is not there."""
+    if one is None or two is None:
+        return None
+    return merge(one, two)
 
 
 def _joined(one: tuple[float, float], two: tuple[float, float]) -> tuple[float, float] | None:
-    return (one[0], two[1]) if two[0] - one[1] == 1 else None
+    """The run of two parts; None if the second does not go on where the first ends."""
+    if two[0] - one[1] != 1:
+        return None
+    return one[0], two[1]

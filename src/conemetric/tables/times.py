@@ -8,7 +8,10 @@ from typing import ClassVar, Self
 
 from .spelling import Spelling, is_missing
 
-HOUR, MINUTE, DAY = 3600.0, 60.0, 86400.0
+# in seconds
+MINUTE = 60.0
+HOUR = 3600.0
+DAY = 86400.0
 INCHES = 12.0  # in a foot
 HALF_OF_DAY = r"(?P<half>[ap])\.?m\.?"
 CLOCK = re.compile(
@@ -42,11 +45,15 @@ class _Fixed(Spelling):
     @classmethod
     def found_in(cls, words: Sequence[str], decimal: str) -> Self | None:
         spelling = cls()
-        n_read = sum(spelling.value_of(word) is not None for word in words)
-        return spelling if n_read > len(words) / 2 else None
+        n_unread = [spelling.value_of(word) for word in words].count(None)
+        if len(words) - n_unread > len(words) / 2:
+            return spelling
+        return None
 
     def value_of(self, word: str) -> float | None:
-        return math.nan if is_missing(word) else self.read(word.strip())
+        if is_missing(word):
+            return math.nan
+        return self.read(word.strip())
 
     def read(self, word: str) -> float | None:
         """The value of a word that is none for a missing value."""
@@ -64,12 +71,14 @@ class TimeSpelling(_Fixed):
         found = CLOCK.fullmatch(word)
         if found is None:
             return None
-        half = (found["half"] or found["side"] or "").casefold()
         hour = int(found["hour"] or found["whole"])
-        if half and hour > 12:
-            return None
+        half = (found["half"] or found["side"] or "").casefold()
         if half:
-            hour = hour % 12 + (12 if half == "p" else 0)
+            if hour > 12:
+                return None
+            hour %= 12  # 12 am is midnight
+            if half == "p":
+                hour += 12
         return hour * HOUR + int(found["minute"] or 0) * MINUTE + float(found["second"] or 0)
 
     @property
@@ -88,11 +97,13 @@ class DurationSpelling(_Fixed):
         found = STOPPED.fullmatch(word) or COUNTED.fullmatch(word)
         if found is None or not word:
             return None
-        parts = {name: text for name, text in found.groupdict().items() if text is not None}
-        seconds = float(parts.get("days", 0)) * DAY + float(parts.get("hours", 0)) * HOUR
-        minutes = parts.get("minutes", parts.get("first", 0))
-        seconds += float(minutes) * MINUTE + float(parts.get("seconds", 0))
-        return -seconds if "sign" in parts else seconds
+        parts = found.groupdict()
+        minutes = parts["minutes"] or parts.get("first")
+        seconds = _number(parts["days"]) * DAY + _number(parts["hours"]) * HOUR
+        seconds += _number(minutes) * MINUTE + _number(parts["seconds"])
+        if parts.get("sign"):
+            return -seconds
+        return seconds
 
     @property
     def title(self) -> str:
@@ -115,3 +126,8 @@ class HeightSpelling(_Fixed):
     @property
     def title(self) -> str:
         return "Heights in inches"
+
+
+def _number(digits: str | None) -> float:
+    """The number of a part of a duration, 0 of one that is not there."""
+    return float(digits or 0)

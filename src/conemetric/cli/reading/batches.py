@@ -15,7 +15,18 @@ from ...core.wording import plural
 from ...storage import LearnedMetric, atomic_path
 from .intake import check_width, is_vector, learned_names, rows_as_learned
 from .reading import Reading
-from .tables import ARRAYS, TABLES, check_numbers, ending_of, load_arrays, readable, scan, unzipped
+from .tables import (
+    ARRAYS,
+    TABLES,
+    check_numbers,
+    ending_of,
+    load_arrays,
+    readable,
+    refuse_dropping,
+    refuse_options_of_csv,
+    scan,
+    unzipped,
+)
 
 BATCH = 1 << 22  # numbers in a batch: 32 MB in double precision
 
@@ -31,7 +42,7 @@ def embedded_batches(
     n_read = 0
     for X, carried in _batches(path, metric, reading, notes):
         bad: Any = np.zeros(len(X), bool)
-        if isinstance(X, np.ndarray) and metric.encoder is None:
+        if isinstance(X, np.ndarray) and metric.encoder is None:  # which takes gaps
             bad = ~np.isfinite(X).all(axis=1)
         if bad.any() and not reading.drop_missing:
             raise ValueError(
@@ -43,22 +54,31 @@ def embedded_batches(
         emit("stage", stage=f"embedded {plural(n_read, 'row')}")
         if bad.all():
             continue
-        Z = metric.transform(X[~bad] if bad.any() else X)
+        if bad.any():
+            X = X[~bad]
+        Z = metric.transform(X)
         coordinates = pl.DataFrame(Z, schema=[f"e{i}" for i in range(Z.shape[1])])
-        yield carried.filter(~bad).hstack(coordinates) if carried.width else coordinates
+        if carried.width:
+            yield carried.filter(~bad).hstack(coordinates)
+        else:
+            yield coordinates
 
 
 def _batches(path, metric, reading, notes):
     """Features and carried-over columns of some rows at a time."""
     path = unzipped(path)
+    if metric.encoder is not None:
+        refuse_dropping(reading)
     size = max(1, BATCH // metric.n_features_in_)
     if ending_of(path, TABLES + ARRAYS) in ARRAYS:
+        refuse_options_of_csv(path, reading)
         X = load_arrays(path)["X"]
         check_numbers(path, X)
         check_width(path, X.shape[1], (metric.encoder or metric).n_features_in_)
         dtype = np.float32 if X.dtype == np.float32 else np.float64
         for start in range(0, len(X), size):
-            yield metric.fill_missing(np.asarray(X[start : start + size], dtype)), pl.DataFrame()
+            rows = np.asarray(X[start : start + size], dtype)
+            yield metric.fill_missing(rows), pl.DataFrame()
         return
     frame = scan(path, reading, notes, learned_names(metric.encoder or metric))
     with readable(path, reading):
@@ -84,7 +104,9 @@ def write_batches(path: Path, batches: Iterator[pl.DataFrame], rank: int) -> int
     def source(with_columns, predicate, n_rows, batch_size):
         for frame in itertools.chain([first], batches):
             sizes.append(len(frame))
-            yield frame if with_columns is None else frame.select(with_columns)
+            if with_columns is not None:
+                frame = frame.select(with_columns)
+            yield frame
 
     with atomic_path(path) as temporary:
         if kind == ".npy":
@@ -92,7 +114,8 @@ def write_batches(path: Path, batches: Iterator[pl.DataFrame], rank: int) -> int
             _write_npy(temporary, dtype, source(first.columns[-rank:], None, None, None), rank)
         else:
             lazy = register_io_source(source, schema=first.schema)
-            (lazy.sink_csv if kind == ".csv" else lazy.sink_parquet)(temporary)
+            write = lazy.sink_csv if kind == ".csv" else lazy.sink_parquet
+            write(temporary)
     return sum(sizes)
 
 

@@ -43,7 +43,13 @@ def read_collection(data: str | None, sources: Sources) -> tuple[Collection, lis
             raise ValueError(
                 f"got '{data}' and separate files; give one or the other, or a folder in BEIR's layout."
             )
-        return _from_npz(check_file(data))
+        path = check_file(data)
+        if sources.encode is not None:
+            raise ValueError(
+                f"--encode {sources.encode} encodes texts, and '{path}' holds vectors only; leave the "
+                "option out, or give files with texts."
+            )
+        return _from_npz(path)
     if folder:
         places = _in_folder(folder, places)
     missing = [f"--{name}" for name, place in places.items() if place is None]

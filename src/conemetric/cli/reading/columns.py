@@ -83,9 +83,15 @@ def read_words(column: pl.Series, decimal: str, asked: str | None = None) -> Spe
     sample = distinct.gather_every(-(-n_distinct // SAMPLED)).to_list()
     if asked == "number":
         found = recognise(sample, 1.0, decimal, NUMBER_CLASSES)
-        return spelled_values(column, NumberSpelling() if found is None else found.spelling)
-    others = MOST_SLIPS if n_distinct >= FEWEST_VALUES else 0.0
-    found = recognise(sample, others + SAMPLE_SLACK if others else 0.0, decimal)
+        if found is None:
+            return spelled_values(column, NumberSpelling())
+        return spelled_values(column, found.spelling)
+    others = 0.0  # of few words every one has to spell a value
+    slack = 0.0
+    if n_distinct >= FEWEST_VALUES:
+        others = MOST_SLIPS
+        slack = SAMPLE_SLACK
+    found = recognise(sample, others + slack, decimal)
     if found is not None:
         spelled = spelled_values(column, found.spelling)
         if len(spelled.slips) <= others * n_distinct:
@@ -120,7 +126,9 @@ def read_compact_dates(column: pl.Series) -> Spelled | None:
     if len(distinct) < FEWEST_COMPACT_DATES:
         return None
     form = compact_format(distinct.to_list())
-    return None if form is None else spelled_values(_eight_digits(column), DateSpelling((form,)))
+    if form is None:
+        return None
+    return spelled_values(_eight_digits(column), DateSpelling((form,)))
 
 
 def _eight_digits(column):
@@ -134,17 +142,20 @@ def _eight_digits(column):
 def spelled_values(column: pl.Series, spelling: Spelling) -> Spelled:
     """The values that a column of text spells."""
     numbers = _by_polars(column, spelling)
-    if numbers is None:
-        left = column.drop_nulls().unique(maintain_order=True)
-    else:
-        left = column.filter(numbers.is_null()).drop_nulls().unique(maintain_order=True)
+    left = column
+    if numbers is not None:
+        left = column.filter(numbers.is_null())
+    left = left.drop_nulls().unique(maintain_order=True)
     values = {word: spelling.value_of(word) for word in left.to_list()}
     known = {word: value for word, value in values.items() if _is_number(value)}
     if known or numbers is None:
         others = column.replace_strict(
             list(known), list(known.values()), default=None, return_dtype=pl.Float64
         )
-        numbers = others if numbers is None else numbers.fill_null(others)
+        if numbers is None:
+            numbers = others
+        else:
+            numbers = numbers.fill_null(others)
     typed = _typed(numbers, spelling.kind)
     unread = [word for word, value in values.items() if value is None]
     if spelling.kind == "number":  # those that Polars has read and that cannot be squared
@@ -218,14 +229,17 @@ def typed_column(column: pl.Series, kind: ColumnKind) -> pl.Series:
     if kind == "number":
         if column.dtype in (pl.Duration, pl.Time):
             column = column.cast(pl.Duration("us")).dt.total_microseconds() / MICROSECONDS
-        is_text = not (column.dtype.is_numeric() or column.dtype == pl.Boolean)
-        numbers = _plain_numbers(column.cast(pl.String)) if is_text else column.cast(pl.Float64)
-        return _typed(numbers, kind)
+        if column.dtype.is_numeric() or column.dtype == pl.Boolean:
+            return _typed(column.cast(pl.Float64), kind)
+        return _typed(_plain_numbers(column.cast(pl.String)), kind)
     if kind not in (ASKED_FOR, "indicator"):
         return column  # the encoder reads all types alike: 3 and 3.0 are one word
     words = column.cast(pl.String)
-    words = words.str.strip_suffix(".0") if column.dtype.is_float() else words
-    return words.cast(pl.Categorical) if kind == ASKED_FOR else words
+    if column.dtype.is_float():
+        words = words.str.strip_suffix(".0")
+    if kind == ASKED_FOR:
+        return words.cast(pl.Categorical)
+    return words
 
 
 def new_values(column: pl.Series, spelling: Spelling, decimal: str) -> Spelled:
@@ -240,7 +254,9 @@ def new_values(column: pl.Series, spelling: Spelling, decimal: str) -> Spelled:
         return spelled
     same_unit = own.spelling.unit == spelling.unit
     same_currency = own.spelling.currency in ("", spelling.currency) or not spelling.currency
-    return own if same_unit and same_currency else spelled
+    if same_unit and same_currency:
+        return own
+    return spelled
 
 
 # ---- notes
@@ -248,11 +264,11 @@ def new_values(column: pl.Series, spelling: Spelling, decimal: str) -> Spelled:
 
 def note_on(spelled: Spelled, remedy: str = ".") -> str:
     """How a column was read."""
-    name, spelling = spelled.values.name, spelled.spelling
-    facts = [_example(spelled)]
+    spelling = spelled.spelling
+    facts = _example(spelled)
     if spelled.missing:
-        facts.append(f"{listed(spelled.missing, MOST_MISSING_SHOWN)} as missing")
-    note = f"{spelling.title}: '{name}' ({'; '.join(fact for fact in facts if fact)})"
+        facts += f"; {listed(spelled.missing, MOST_MISSING_SHOWN)} as missing"
+    note = f"{spelling.title}: '{spelled.values.name}' ({facts})"
     if isinstance(spelling, DateSpelling):
         note += ", as elapsed time and position in the day, week and year"
         if is_ambiguous(_distinct(spelled), spelling.formats):
@@ -271,7 +287,8 @@ def _example(spelled):
     known = spelled.values.is_not_null()
     words = spelled.words.filter(known).head(SAMPLED)
     place = int(words.str.len_chars().arg_max() or 0)
-    word, value = words[place].strip(), spelled.values.filter(known)[place]
+    word = words[place].strip()
+    value = spelled.values.filter(known)[place]
     return f"'{word[:LONGEST_SHOWN]}' is {shown(value)}"
 
 
@@ -280,8 +297,9 @@ def shown(value: object) -> str:
     if isinstance(value, float):
         return f"{value:,.10g}"
     if isinstance(value, datetime):
-        is_day = value.time() == datetime.min.time()
-        return value.date().isoformat() if is_day else value.isoformat(" ", "seconds")
+        if value.time() == datetime.min.time():
+            return value.date().isoformat()
+        return value.isoformat(" ", "seconds")
     return str(value)
 
 
@@ -303,7 +321,9 @@ def tell_slips(
     """Note the entries that are no numbers (dates, times), or are too large, if any; ``missing`` are words
     that mean a missing value.
     """
-    given = column.fill_nan(None) if column.dtype.is_float() else column
+    given = column
+    if column.dtype.is_float():
+        given = column.fill_nan(None)
     found = given.filter(given.is_not_null() & typed.is_null())
     if missing:
         found = found.filter(~found.is_in(missing))

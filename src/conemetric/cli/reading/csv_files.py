@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import polars as pl
 
@@ -34,10 +34,10 @@ def scan_text(
     """A lazy frame of a CSV file, rewritten in memory if Polars cannot read it, or if it has to be; notes
     say how. ``wanted`` are names of columns, by which the header is found.
     """
-    own = list(given.missing or ())  # markers of missing values that only this file has
     dialect = sniff(path, given, wanted)
     header = read_header(path, dialect, (given.label, given.id_column))
     names = header.names
+    own = list(given.missing or ())  # markers of missing values that only this file has
     frame = partial(
         pl.scan_csv,
         glob=False,  # the path is that of one file, whatever its characters
@@ -46,14 +46,11 @@ def scan_text(
         null_values=[*MISSING, *own],
     )
     direct = partial(frame, path, separator=dialect.separator, skip_lines=dialect.layout.data)
-    tidy = dialect.tidy and not rewrite
-    if dialect.quotes:
-        n = refuse_broken(path, dialect, names, strict=True) - dialect.header
-        tidy = tidy and _n_rows(direct(infer_schema=False)) == n
-    elif tidy:
-        tidy = _most_separators(path, dialect) < len(names)
-    # from all rows: what looks like whole numbers may have fractions further down
-    kinds = _kinds(direct) if tidy else []
+    tidy = _is_tidy(path, dialect, names, direct) and not rewrite
+    kinds: list[Any] = []
+    if tidy:
+        # from all rows: what looks like whole numbers may have fractions further down
+        kinds = _kinds(direct)
     # a header may have more fields than all rows
     if not tidy or 0 < len(kinds) < len(names) or _may_repeat_header(direct, names, kinds):
         text, n_headers = _rewritten(path, dialect, names)
@@ -62,30 +59,52 @@ def scan_text(
         header = header.with_repeats(n_headers)
     kinds += [pl.String] * (len(names) - len(kinds))  # of a table without rows
     schema = dict(zip(names, kinds, strict=False))
-    as_words = partial(direct, schema=dict.fromkeys(schema, pl.String))
-    read = direct(schema=schema)
-    # names of its own, since Polars confuses those of the file with them
-    column, entry = (_distinct(name, set(names)) for name in ("column", "entry"))
-    entries = as_words(null_values=None).unpivot(variable_name=column, value_name=entry)
-    gaps = entries.filter(pl.col(entry).is_in([*MISSING[1:], *own]))
-    found = gaps.unique(maintain_order=True).collect(engine="streaming").rows()  # (column, word)
-    label = names[0] if len(names) == 1 else given.label or ""  # labels may have their own file
-    for entry in own:
-        if not any(word == entry for _, word in found):
-            notes.append(f"'{path.name}' has no entry '{entry}' (--missing).")
-    if schema.get(label) == pl.String and (label, "None") in found and "None" not in own:
-        labels = as_words(null_values=[*MISSING_LABELS, *own]).select(label)
-        read = pl.concat([read.drop(label), labels], how="horizontal").select(names)
-        found.remove((label, "None"))
-    if found:
-        columns, words = (listed([*dict.fromkeys(each)]) for each in zip(*found, strict=True))
-        notes.append(f"'{path.name}' read with {words} as missing, in {columns}.")
+    read = _with_gaps_told(path, given, direct, schema, notes)
     read = _without_empty(read, header, notes)
     unusual = [*_in_words(path, dialect, names), *header.remarks]
     if unusual:
         change = [f"--{name}" for name in DIALECT if given.offers(name)]
         remedy = f" ({', '.join(change)} change that)" if change else ""
         notes.append(f"'{path.name}' read with {', '.join(unusual)}{remedy}.")
+    return read
+
+
+def _is_tidy(path, dialect, names, direct):
+    """Whether Polars reads this file as it is; refuses one with quotation marks that is broken."""
+    if dialect.quotes:
+        n = refuse_broken(path, dialect, names, strict=True) - dialect.header
+        # where Polars pairs the marks in another way, it finds another number of rows
+        return dialect.tidy and _n_rows(direct(infer_schema=False)) == n
+    return dialect.tidy and _most_separators(path, dialect) < len(names)
+
+
+def _with_gaps_told(path, given, direct, schema, notes):
+    """The frame with these types, and notes on the entries of the file that mean a missing value."""
+    names = list(schema)
+    own = list(given.missing or ())
+    as_words = partial(direct, schema=dict.fromkeys(schema, pl.String))
+    read = direct(schema=schema)
+    # names of its own, since Polars confuses those of the file with them
+    column = _distinct("column", set(names))
+    entry = _distinct("entry", set(names))
+    entries = as_words(null_values=None).unpivot(variable_name=column, value_name=entry)
+    gaps = entries.filter(pl.col(entry).is_in([*MISSING[1:], *own]))
+    found = gaps.unique(maintain_order=True).collect(engine="streaming").rows()  # (column, word)
+    words = [word for _, word in found]
+    for marker in own:
+        if marker not in words:
+            notes.append(f"'{path.name}' has no entry '{marker}' (--missing).")
+    # labels may have a file of their own, of one column
+    label = names[0] if len(names) == 1 else given.label
+    if schema.get(label) == pl.String and (label, "None") in found and "None" not in own:
+        labels = as_words(null_values=[*MISSING_LABELS, *own]).select(label)
+        read = pl.concat([read.drop(label), labels], how="horizontal").select(names)
+        found.remove((label, "None"))
+    if found:
+        places, words = map(dict.fromkeys, zip(*found, strict=True))
+        notes.append(
+            f"'{path.name}' read with {listed([*words])} as missing, in {listed([*places])}."
+        )
     return read
 
 
@@ -173,7 +192,9 @@ def is_text(path: Path) -> bool:
 def decimal_mark(path: str | Path, given: Reading) -> str:
     """The decimal mark of the numbers of a file, where words leave it open."""
     path = Path(path)
-    return sniff(path, given).decimal if is_text(path) else "."
+    if not is_text(path):
+        return "."
+    return sniff(path, given).decimal
 
 
 def refuse_broken(path: Path, dialect: Dialect, names: list[str], strict: bool = False) -> int:
@@ -206,8 +227,10 @@ class Header(NamedTuple):
 
     def with_repeats(self, n: int) -> "Header":
         """The header, and that it came again, so many times."""
+        if not n:
+            return self
         again = f"the header left out where it comes again ({n} times)"
-        return self._replace(remarks=[*self.remarks, again]) if n else self
+        return self._replace(remarks=[*self.remarks, again])
 
 
 def read_header(path: Path, dialect: Dialect, single: Sequence[str | None] = ()) -> Header:
@@ -221,13 +244,13 @@ def read_header(path: Path, dialect: Dialect, single: Sequence[str | None] = ())
         raise ValueError(f"'{path}' is empty.")
     if not dialect.header:
         return Header([f"column_{i}" for i in range(len(first))], [], [])
-    fields = [name_of(field) for field in first]
+    fields = list(map(name_of, first))
     if layout.row_names:
         fields = ["", *fields]
     counts = Counter(fields)
     for name in single:
         if name and counts[name] > 1:
-            places = ", ".join(str(i + 1) for i, field in enumerate(fields) if field == name)
+            places = ", ".join(str(i) for i, field in enumerate(fields, 1) if field == name)
             raise ValueError(
                 f"'{path}', line {begins}: the header has '{name}' {counts[name]} times (fields "
                 f"{places}); give every column a name of its own."
@@ -235,40 +258,56 @@ def read_header(path: Path, dialect: Dialect, single: Sequence[str | None] = ())
     names: list[str] = []
     unnamed: list[str] = []
     renamed: list[str] = []
-    for place, field in enumerate(fields):
-        name = field
-        group = layout.groups[place] if place < len(layout.groups) else ""
-        if not field:
-            name = (
-                f"column_{place}"
-                if place
-                else next((n for n in INDEX if n not in fields), INDEX[0])
-            )
-        elif counts[field] > 1 and group:
-            name = f"{group} {field}"
-        others = set(names) if name == field else {*names, *fields}
-        name = _distinct(name, others)
+    for place, (field, group) in enumerate(itertools.zip_longest(fields, layout.groups)):
+        if field is None:  # groups may be wider than the names below them
+            break
+        name = _full_name(place, fields, counts, group)
+        taken = set(names)
+        if name != field:
+            taken.update(fields)  # a name made up is not one that another column has
+        name = _distinct(name, taken)
+        names.append(name)
         if not field:
             unnamed.append(name)
         elif name != field:
             renamed.append(f"'{name}'")
-        names.append(name)
-    twice = f"names that occur twice as {first_few(renamed, MOST_NAMED)}"
-    return Header(names, unnamed, [twice] if renamed else [])
+    remarks = []
+    if renamed:
+        remarks.append(f"names that occur twice as {first_few(renamed, MOST_NAMED)}")
+    return Header(names, unnamed, remarks)
+
+
+def _full_name(place, fields, counts, group):
+    """The name of the column at a place: made up if it has none, that of its group in front if it is
+    not the only one of this name.
+    """
+    field = fields[place]
+    if field:
+        return f"{group} {field}" if counts[field] > 1 and group else field
+    if place:
+        return f"column_{place}"
+    return next((name for name in INDEX if name not in fields), INDEX[0])
 
 
 def _distinct(name, taken):
     """The name, with a number behind it if it is taken."""
-    numbered = (f"{name}.{number}" for number in itertools.count(1))
-    return next(each for each in itertools.chain([name], numbered) if each not in taken)
+    distinct = name
+    number = 0
+    while distinct in taken:
+        number += 1
+        distinct = f"{name}.{number}"
+    return distinct
 
 
 def _rewritten(path, dialect, names):
     """The rows in the dialect that Polars reads, in memory, and how often the header came again."""
-    text, n_headers = io.StringIO(newline=""), 0
+    text = io.StringIO(newline="")
+    n_headers = 0
     writer = csv.writer(text, delimiter="\t", lineterminator="\n")
     rows = dialect.records(path)
-    header: list[str] | None = next(rows, (0, []))[1] if dialect.header else None
+    header: list[str] | None = None
+    if dialect.header:
+        _, header = next(rows, (0, []))
     width = len(names)
     for begins, row in rows:
         if len(row) > width:
@@ -277,7 +316,7 @@ def _rewritten(path, dialect, names):
             n_headers += 1
         elif row or width == 1:  # an empty line is a missing value of a single column
             missing = [""] * (width - len(row))
-            writer.writerow([*(_plain(field) for field in row[:width]), *missing])
+            writer.writerow([*map(_plain, row[:width]), *missing])
     return io.BytesIO(text.getvalue().encode()), n_headers
 
 
@@ -287,7 +326,9 @@ def _plain(field):
     """
     field = field.strip()
     is_formula = len(field) > len(FORMULA) and field.startswith(FORMULA) and field.endswith('"')
-    return field[len(FORMULA) : -1] if is_formula else field
+    if is_formula:
+        return field[len(FORMULA) : -1]
+    return field
 
 
 def first_lines(path: str | Path, given: Reading) -> str:
@@ -296,15 +337,18 @@ def first_lines(path: str | Path, given: Reading) -> str:
     if not is_text(path):
         return ""
     dialect = sniff(path, given)
+    shown: list[str] = []
     with dialect.lines(path) as lines:
-        found = (line.strip() for line in itertools.islice(lines, 10 * MOST_SHOWN))
-        shown = [line[:LONGEST_SHOWN] for line in found if line][:MOST_SHOWN]
+        for line in itertools.islice(lines, 10 * MOST_SHOWN):
+            if line.strip() and len(shown) < MOST_SHOWN:
+                shown.append(line.strip()[:LONGEST_SHOWN])
     return f" (the file begins {' / '.join(map(repr, shown))})"
 
 
 def _in_words(path, dialect, names):
     """What is unusual about a dialect."""
-    mark, usual = dialect.separator, "\t" if path.suffix.lower() == ".tsv" else ","
+    mark = dialect.separator
+    usual = "\t" if path.suffix.lower() == ".tsv" else ","
     layout = dialect.layout
     said = {
         f"{NAMED_SEPARATORS.get(mark, mark)} as separator": mark != usual,

@@ -108,22 +108,27 @@ class Dialect:
         """All records from the header on, each with the number of its first line."""
         above = self.layout.above
         with self.lines(path) as lines:
-            rows, begins = self.reader(itertools.islice(lines, above, self.end), strict), above + 1
+            rows = self.reader(itertools.islice(lines, above, self.end), strict)
+            begins = above + 1
             try:
                 for row in rows:
                     yield begins, row
                     begins = above + rows.line_num + 1
             except csv.Error as error:
-                fault = "text follows a closing quotation mark"
-                if "end of data" in str(error):
-                    fault = "a quotation mark is never closed"
-                with self.lines(path) as again:
-                    line = next(itertools.islice(again, begins - 1, None))
-                quoted = line[line.rfind('"') :].strip()[:60]
-                raise ValueError(
-                    f"'{path}', line {begins}: {fault} ({quoted}); correct it "
-                    "(within quotes, double the quotation mark)."
-                ) from error
+                raise self._fault_of_quoting(path, begins, error) from error
+
+    def _fault_of_quoting(self, path, begins, error):
+        """An error that names the line, and what is wrong with its quotation marks."""
+        fault = "text follows a closing quotation mark"
+        if "end of data" in str(error):
+            fault = "a quotation mark is never closed"
+        with self.lines(path) as lines:
+            line = next(itertools.islice(lines, begins - 1, None))
+        quoted = line[line.rfind('"') :].strip()[:60]
+        return ValueError(
+            f"'{path}', line {begins}: {fault} ({quoted}); correct it "
+            "(within quotes, double the quotation mark)."
+        )
 
 
 def sniff(path: Path, given: Reading, wanted: Sequence[str] = ()) -> Dialect:
@@ -132,15 +137,14 @@ def sniff(path: Path, given: Reading, wanted: Sequence[str] = ()) -> Dialect:
     """
     if given.decimal not in (None, ".", ","):
         raise ValueError(f"--decimal '{given.decimal}' is not known; use . or a comma.")
-    wanted = tuple(wanted) or tuple(name for name in (given.label, given.id_column) if name)
+    wanted = tuple(wanted) or tuple(filter(None, (given.label, given.id_column)))
     about = path.stat()
     choices = tuple(getattr(given, name) for name in DIALECT)
     key = (path, about.st_mtime_ns, about.st_size, choices, wanted)
-    if not wanted:  # any will do
-        same = (dialect for known, dialect in _sniffed.items() if known[:-1] == key[:-1])
-        known = next(same, None)
-        if known is not None:
-            return known
+    if not wanted:  # then a dialect found by any names will do
+        for known, dialect in _sniffed.items():
+            if known[:-1] == key[:-1]:
+                return dialect
     if key not in _sniffed:
         _sniffed.clear()
         _sniffed[key] = _detected(path, given, wanted)
@@ -162,10 +166,8 @@ def _detected(path, given, wanted):
     )
     with dialect.lines(path) as lines:
         head = list(itertools.islice(lines, 0, min(SAMPLE, facts.page_begins or SAMPLE)))
-    excel = EXCEL_SEPARATOR.fullmatch(head[0].strip()) if head else None
-    separator = (
-        _named_separator(given.separator) or (excel and excel[1]) or _separator_in(head, wanted)
-    )
+    excel = _separator_for_excel(head)
+    separator = _named_separator(given.separator) or excel or _separator_in(head, wanted)
     dialect = replace(dialect, separator=separator)
     records = _first_records(head, dialect, 1 if excel else 0)
     layout = find_layout(records, given.header, _has_header, wanted)
@@ -173,25 +175,45 @@ def _detected(path, given, wanted):
     dialect = replace(dialect, layout=layout)
     if records and not layout.on_side:
         dialect = _without_notes_below(path, dialect, facts, *typical(records))
-    cells = [field for record in records for field in record.fields]
+    cells: list[str] = []
+    for record in records:
+        cells += record.fields
     width = max((len(record.fields) for record in records), default=0)
-    tidy = dialect.tidy and dialect.end is None and not layout.on_side
-    tidy = tidy and not any(cell.startswith(FORMULA) for cell in cells)
     return replace(
         dialect,
         decimal=given.decimal or _decimal(cells, separator),
-        tidy=tidy and not _untidy(path, dialect, width),
+        tidy=_is_tidy(path, dialect, cells, width),
     )
+
+
+def _separator_for_excel(head):
+    """The separator that the first line names for Excel, which is no line of the table; else None."""
+    if not head:
+        return None
+    found = EXCEL_SEPARATOR.fullmatch(head[0].strip())
+    return found and found[1]
+
+
+def _is_tidy(path, dialect, cells, width):
+    """Whether Polars can read the file, by all that is known of it."""
+    if not dialect.tidy or dialect.end is not None or dialect.layout.on_side:
+        return False
+    if any(cell.startswith(FORMULA) for cell in cells):
+        return False
+    return not _untidy(path, dialect, width)
 
 
 def _first_records(head, dialect, skipped):
     """The records of the first lines that hold anything, but for an unfinished last one."""
-    reader, found, begins = dialect.reader(head[skipped:]), [], skipped + 1
+    found = []
+    reader = dialect.reader(head[skipped:])
+    begins = skipped + 1
     with suppress(csv.Error):
         for row in reader:
             ends = skipped + reader.line_num
-            if any(field.strip() for field in row):
-                found.append(Record(begins, ends, [field.strip() for field in row]))
+            fields = [field.strip() for field in row]
+            if any(fields):
+                found.append(Record(begins, ends, fields))
             begins = ends + 1
     return found
 
@@ -211,12 +233,14 @@ def _without_notes_below(path, dialect, facts, width, n_filled):
     if lines is None:
         return dialect
     count = n_below(lines, dialect.separator, width, n_filled)
-    below = lines[len(lines) - count :]
+    if not count and dialect.end is None:
+        return dialect
     if not count:
-        return dialect if dialect.end is None else replace(dialect, below=PAGE)
+        return replace(dialect, below=PAGE)
     end = (facts.page_begins or facts.n_lines) - count
-    text = (line.strip() for line in below if line.strip(f" \t{dialect.separator}"))
-    return replace(dialect, end=end, below=next(text, ""))
+    below = lines[len(lines) - count :]
+    texts = (line.strip() for line in below if line.strip(f" \t{dialect.separator}"))
+    return replace(dialect, end=end, below=next(texts, ""))
 
 
 def _last_lines(path, dialect, facts):
@@ -224,11 +248,10 @@ def _last_lines(path, dialect, facts):
     if dialect.encoding == "utf-16" or not facts.newlines:
         return None
     if facts.page_begins is not None:
+        ahead = max(0, facts.page_begins - 2 * MOST_BELOW)
         with dialect.lines(path) as lines:
-            ahead = max(0, facts.page_begins - 2 * MOST_BELOW)
-            return [
-                line.rstrip("\r\n") for line in itertools.islice(lines, ahead, facts.page_begins)
-            ]
+            last = itertools.islice(lines, ahead, facts.page_begins)
+            return [line.rstrip("\r\n") for line in last]
     with path.open("rb") as file:
         size = file.seek(0, io.SEEK_END)
         file.seek(max(0, size - LAST_BYTES))
@@ -261,7 +284,10 @@ def _facts(path, given):
         start = file.read(4)  # the longest byte order mark
     marked = (name for mark, name in BYTE_ORDER_MARKS.items() if start.startswith(mark))
     wanted = given.encoding or next(marked, None)
-    for encoding in (wanted,) if wanted else DETECTED:
+    tried = DETECTED
+    if wanted:
+        tried = (wanted,)
+    for encoding in tried:
         try:
             return _scanned(path, encoding)
         except LookupError:
@@ -275,14 +301,16 @@ def _facts(path, given):
 
 
 def _scanned(path, encoding):
-    n_quotes = n_lines = 0
-    page_begins, last = None, ""
+    n_quotes = 0
+    n_lines = 0
+    page_begins = None
+    last = ""  # character of the file
     with path.open(encoding=encoding, newline="") as file:
         for text in iter(partial(file.read, BLOCK), ""):
-            for page in PAGE_BEGINS.finditer(text) if "\n<" in text else ():
-                within_quotes = (n_quotes + text.count('"', 0, page.start())) % 2
-                if page_begins is None and not within_quotes:
-                    page_begins = n_lines + text.count("\n", 0, page.start()) + 1
+            if page_begins is None and "\n<" in text:  # a quick test: few files have one
+                start = _page_in(text, n_quotes)
+                if start is not None:
+                    page_begins = n_lines + text.count("\n", 0, start) + 1
             n_quotes += text.count('"')
             n_lines += text.count("\n")
             last = text[-1]
@@ -290,11 +318,22 @@ def _scanned(path, encoding):
     return _Facts(encoding, n_quotes > 0, n_lines > 0, n_lines + unfinished, page_begins)
 
 
+def _page_in(text, n_quotes):
+    """Where a web page begins in a part of the text, with so many quotation marks before it; None: nowhere."""
+    for page in PAGE_BEGINS.finditer(text):
+        start = page.start()
+        is_within_quotes = (n_quotes + text.count('"', 0, start)) % 2
+        if not is_within_quotes:
+            return start
+    return None
+
+
 def _untidy(path, dialect, width):
     """Whether there are spaces at separators, quotation marks within words, or empty lines."""
     mark = dialect.separator.encode()
     faults = [mark + b" ", b" " + mark, b" \n", b" \r\n"]
-    faults += [b"\n\n", b"\n\r\n"] if width > 1 else []
+    if width > 1:  # an empty line is a missing value of a single column
+        faults += [b"\n\n", b"\n\r\n"]
     among = re.escape(mark)
     within = re.compile(b'[^\\s"%b]"[^"\\s%b]' % (among, among))
     with path.open("rb") as file:
@@ -324,13 +363,23 @@ def _separator_in(lines, wanted):
     found = separator_of(text, default=None, wanted=wanted)
     if found is not None:
         return found
-    rows = [row for row in _sample(text, Dialect(" ")) if row]
-    widths = Counter(map(len, rows)).most_common(1)
-    width, count = widths[0] if widths else (1, 0)
-    cells = [field for row in rows if len(row) == width for field in row][width:]  # not the names
-    numbers = sum(bool(NUMBER.fullmatch(field)) for field in cells)
-    in_columns = width > 1 and count >= MOSTLY * len(rows) and 2 * numbers >= len(cells) > 0
-    return " " if in_columns else ","
+    return " " if _is_in_columns(list(filter(None, _sample(text, Dialect(" "))))) else ","
+
+
+def _is_in_columns(rows):
+    """Whether most of these rows have equally many fields, mostly numbers below the first of them."""
+    if not rows:
+        return False
+    width, count = Counter(map(len, rows)).most_common(1)[0]
+    if width == 1 or count < MOSTLY * len(rows):
+        return False
+    _, *below = (row for row in rows if len(row) == width)
+    n_numbers = sum(map(_count_numbers, below))
+    return 2 * n_numbers >= width * len(below) > 0
+
+
+def _count_numbers(fields):
+    return sum(bool(NUMBER.fullmatch(field)) for field in fields)
 
 
 def _sample(text, dialect):
@@ -344,7 +393,9 @@ def separator_of(text: str, default: str | None = ",", wanted: Sequence[str] = (
     """
     scores = {mark: _score(_sample(text, Dialect(mark)), mark, wanted) for mark in SEPARATORS}
     best = max(scores, key=lambda mark: scores[mark] or NO_SCORE)
-    return default if scores[best] is None else best
+    if scores[best] is None:
+        return default
+    return best
 
 
 class _Score(NamedTuple):
@@ -363,40 +414,52 @@ NO_SCORE = _Score(False, False, -(10**9), 0.0, 0.0, 0)
 
 def _score(records, mark, wanted):
     """The score of a mark; None if it does not divide most records into equally many fields."""
-    rows = [row for row in records if row]
+    rows = list(filter(None, records))
     counts = Counter(map(len, rows))
     width = max(counts, key=lambda each: each * counts[each], default=1)  # titles have one field
     alike = [row for row in rows if len(row) == width]
     if width == 1 or len(alike) < 0.5 * len(rows):
         return None
-    cells = [field.strip() for row in alike for field in row]
-    names = set(wanted)
-    has_names = any(2 * len(names.intersection(map(name_of, row))) >= len(names) for row in rows)
+    n_numbers = sum(_count_numbers(map(str.strip, row)) for row in alike)
+    others = (other for other in SEPARATORS if other != mark)
     return _Score(
-        bool(names) and has_names,
-        not any(_divides_too(alike, other) for other in SEPARATORS if other != mark),
-        -next(place for place, row in enumerate(rows) if len(row) == width),
-        sum(bool(NUMBER.fullmatch(cell)) for cell in cells) / len(cells),
-        len(alike) / len(rows),
-        width,
+        has_names=_has_names(rows, set(wanted)),
+        is_pure=not any(_divides_too(alike, other) for other in others),
+        begins=-rows.index(alike[0]),
+        numbers=n_numbers / (width * len(alike)),
+        share=len(alike) / len(rows),
+        width=width,
     )
+
+
+def _has_names(rows, names):
+    """Whether a row has at least half of these names, if there are any."""
+    if not names:
+        return False
+    return any(2 * len(names.intersection(map(name_of, row))) >= len(names) for row in rows)
 
 
 def _divides_too(rows, mark):
     """Whether another mark comes as often in nearly all records, but for commas within numbers and prose."""
     pattern = COMMA if mark == "," else re.compile(re.escape(mark))
-    counts = Counter(sum(len(pattern.findall(field)) for field in row) for row in rows)
-    usual, n_rows = counts.most_common(1)[0]
+
+    def count_in(row):
+        return sum(len(pattern.findall(field)) for field in row)
+
+    usual, n_rows = Counter(map(count_in, rows)).most_common(1)[0]
     return usual > 0 and n_rows >= DIVIDED * len(rows)
 
 
 def _decimal(cells, separator):
     """A comma if more numbers have one than have a point; 1,234 counts only between semicolons."""
-    numbers = [cell for cell in cells if NUMBER.fullmatch(cell)]
-    commas = [cell for cell in numbers if "," in cell]
-    if separator != ";":
-        commas = [cell for cell in commas if not GROUPED.fullmatch(cell)]
-    return "," if len(commas) > sum("." in cell for cell in numbers) else "."
+    n_commas = 0
+    n_points = 0
+    for cell in filter(NUMBER.fullmatch, cells):
+        if "." in cell:
+            n_points += 1
+        elif "," in cell and (separator == ";" or not GROUPED.fullmatch(cell)):
+            n_commas += 1
+    return "," if n_commas > n_points else "."
 
 
 def _has_header(sample):
@@ -407,14 +470,24 @@ def _has_header(sample):
     """
     if len(sample) < 2:
         return True
-    first, below = sample[0], sample[1:]
-    columns = [[row[i] for row in below if i < len(row)] for i in range(len(first))]
-    known = list(zip(first, columns, strict=True))
-    is_number = NUMBER.fullmatch
-    again = [word in below for word, below in known if word not in MISSING and not is_number(word)]
-    numbers = [text for text, below in known if is_number(text) and any(map(is_number, below))]
+    first, *below = sample
+    numbers = []  # the fields of the first record above numbers that are numbers
+    again = []  # whether each of its words comes again
+    for place, name in enumerate(first):
+        column = [row[place] for row in below if place < len(row)]
+        if not NUMBER.fullmatch(name):
+            if name not in MISSING:
+                again.append(name in column)
+        elif any(map(NUMBER.fullmatch, column)):
+            numbers.append(name)
     if not numbers:
         return not (again and all(again))
-    whole = [int(field) for field in numbers if field.isdigit()]
-    counting = len(whole) == len(numbers) > 1 and whole == [*range(whole[0], whole[0] + len(whole))]
-    return counting and not any(again)
+    return _count_on(numbers) and not any(again)
+
+
+def _count_on(numbers):
+    """Whether these are several whole numbers that count on from the first."""
+    if len(numbers) < 2 or not all(map(str.isdigit, numbers)):
+        return False
+    first, *others = map(int, numbers)
+    return others == list(range(first + 1, first + len(numbers)))

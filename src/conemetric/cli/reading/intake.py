@@ -52,12 +52,16 @@ class Table:
     @property
     def row_numbers(self) -> np.ndarray:
         """The numbers of the rows in the file, from 0; rows that were left out count."""
-        return np.arange(len(self.X)) if self.file_rows is None else self.file_rows
+        if self.file_rows is None:
+            return np.arange(len(self.X))
+        return self.file_rows
 
     @property
     def row_names(self) -> np.ndarray:
         """The ids, or the numbers in the file."""
-        return self.row_numbers if self.ids is None else self.ids
+        if self.ids is None:
+            return self.row_numbers
+        return self.ids
 
     def row_columns(self, rows: np.ndarray) -> dict[str, list]:
         """The columns of an output file that tell which rows these are."""
@@ -66,15 +70,16 @@ class Table:
     def only(self, kept: np.ndarray, note: str) -> "Table":
         """The rows where the mask is true, and a note about the others."""
         rows = np.flatnonzero(kept)
-        labels, ids, groups = (
-            None if part is None else part[rows] for part in (self.labels, self.ids, self.groups)
-        )
+
+        def of_rows(part):
+            return part if part is None else part[rows]
+
         return replace(
             self,
             X=self.X[rows],
-            labels=labels,
-            ids=ids,
-            groups=groups,
+            labels=of_rows(self.labels),
+            ids=of_rows(self.ids),
+            groups=of_rows(self.groups),
             file_rows=self.row_numbers[rows],
             notes=[*self.notes, note],
         )
@@ -82,16 +87,39 @@ class Table:
 
 def check_columns(path: str | Path, schema: pl.Schema, reading: Reading) -> None:
     """Refuse options that name columns the file does not have."""
-    several = {"ignore": reading.ignore, "words": reading.words, "numbers": reading.numbers}
-    named = [("label", reading.label), ("id", reading.id_column), ("groups", reading.groups)]
-    named += [(option, name) for option, names in several.items() for name in names or ()]
+    named = _named_columns(reading)
     for option, name in named:
-        if name is not None and name not in schema:
+        if name not in schema:
+            hint = f"the columns are {listed(schema.names())}."
             close = difflib.get_close_matches(name, schema.names(), 1)
-            columns = f"the columns are {listed(schema.names())}."
-            hint = f"did you mean '{close[0]}'?" if close else columns
+            if close:
+                hint = f"did you mean '{close[0]}'?"
             begins = first_lines(path, reading)
             raise ValueError(f"--{option}: '{path}' has no column '{name}'; {hint}{begins}")
+    _check_roles(named)
+
+
+def _named_columns(reading):
+    """The columns that options name: (option, column), once for each."""
+    single = {"label": reading.label, "id": reading.id_column, "groups": reading.groups}
+    several = {"ignore": reading.ignore, "words": reading.words, "numbers": reading.numbers}
+    named = [(option, name) for option, name in single.items() if name is not None]
+    for option, names in several.items():
+        for name in names or ():
+            named.append((option, name))
+    return named
+
+
+def _check_roles(named):
+    """Refuse --words or --numbers for a column that another option keeps from being read so."""
+    option_of: dict[str, str] = {}
+    for option, name in named:
+        other = option_of.setdefault(name, option)
+        if other != option and option in ("words", "numbers"):
+            raise ValueError(
+                f"--{other} and --{option} both name the column '{name}', which can be only one of "
+                "them; leave one out."
+            )
 
 
 # ---- columns to learn from
@@ -113,9 +141,8 @@ def learnable(
     path: str | Path, frame: pl.DataFrame, reading: Reading, notes: list[str]
 ) -> Learnable:
     """Read the columns to learn from; notes tell how each was read, and which are left out."""
-    asked = dict.fromkeys(reading.words or (), "word") | dict.fromkeys(
-        reading.numbers or (), "number"
-    )
+    asked = dict.fromkeys(reading.words or (), "word")
+    asked |= dict.fromkeys(reading.numbers or (), "number")
     decimal = decimal_mark(path, reading)
     chosen: dict[str | int, str | Spelling] = dict(asked.items())
     typed: list[pl.Series] = []
@@ -133,25 +160,34 @@ def learnable(
             own_line.add(column.name)
             notes.append(columns.note_on(spelled, columns.as_words(column.name)))
     frame = pl.DataFrame(typed)
-    try:
-        with collected_warnings() as collected:
-            encoder = TableEncoder(kinds=chosen).fit(frame)
-    except ValueError as error:
-        rows = [
-            name for name in frame.columns if f"{name!r}: looks like a row number" in str(error)
-        ]
-        remedy = f" --numbers {argument(rows[-1])} learns from that column." if rows else ""
-        raise ValueError(f"'{path}' has no column to learn from: {error}{remedy}") from error
-    notes += [f"Note: {warning}" for warning in collected]
+    encoder = _fitted_encoder(path, frame, chosen, notes)
     shown = {each.name: each.kind for each in encoder.columns_ if each.name not in own_line}
     _tell(shown, len(encoder.columns_), encoder.ignored_, asked, notes)
     kinds: Kinds = {}
     for each in encoder.columns_:
         kind = chosen.get(each.name)
-        kinds[each.name] = kind if isinstance(kind, Spelling) else each.kind
         if kind == "word":
             kinds[each.name] = ASKED_FOR
+        elif isinstance(kind, Spelling):
+            kinds[each.name] = kind
+        else:
+            kinds[each.name] = each.kind
     return Learnable(frame, kinds)
+
+
+def _fitted_encoder(path, frame, chosen, notes):
+    """An encoder of the columns, which tells their kinds; its warnings become notes."""
+    try:
+        with collected_warnings() as collected:
+            encoder = TableEncoder(kinds=chosen).fit(frame)
+    except ValueError as error:
+        remedy = ""
+        for name in frame.columns:
+            if f"{name!r}: looks like a row number" in str(error):
+                remedy = f" --numbers {argument(name)} learns from that column."
+        raise ValueError(f"'{path}' has no column to learn from: {error}{remedy}") from error
+    notes += [f"Note: {warning}" for warning in collected]
+    return encoder
 
 
 def _read(column, asked, decimal):
@@ -165,7 +201,9 @@ def _read(column, asked, decimal):
         spelled = columns.read_compact_dates(column)
     elif column.dtype.is_float():
         return typed_column(column, "number"), None
-    return (column, None) if spelled is None else (spelled.values, spelled)
+    if spelled is None:
+        return column, None
+    return spelled.values, spelled
 
 
 def rows_of(table: Learnable) -> Any:
@@ -202,16 +240,28 @@ def column_matrix(
     frame: pl.DataFrame, columns: Sequence[str], path: str | Path
 ) -> tuple[np.ndarray, list[str]]:
     """Columns of numbers and vectors as one array, and a name for each of its columns."""
-    kinds: list[Any] = [frame[name].dtype for name in columns]
-    small = all((kind.inner if kind.is_nested() else kind) in SMALL for kind in kinds)
-    blocks, names = [], []
-    for name, kind in zip(columns, kinds, strict=True):
-        vectors = is_vector(kind)
-        numbers = frame[name] if vectors else frame[name].cast(pl.Float64)
-        block = _vectors(numbers, path) if vectors else numbers.to_numpy()[:, None]
-        names += [f"{name}_{i}" for i in range(block.shape[1])] if vectors else [name]
-        blocks.append(block.astype(np.float32 if small else np.float64, copy=False))
-    return np.ascontiguousarray(blocks[0] if len(blocks) == 1 else np.hstack(blocks)), names
+    small = all(_number_type(frame[name]) in SMALL for name in columns)
+    dtype = np.float32 if small else np.float64
+    blocks = []
+    names = []
+    for name in columns:
+        column = frame[name]
+        if is_vector(column.dtype):
+            block = _vectors(column, path)
+            names += [f"{name}_{i}" for i in range(block.shape[1])]
+        else:
+            block = column.cast(pl.Float64).to_numpy()[:, None]
+            names.append(name)
+        blocks.append(block.astype(dtype, copy=False))
+    if len(blocks) == 1:  # without a copy
+        return np.ascontiguousarray(blocks[0]), names
+    return np.ascontiguousarray(np.hstack(blocks)), names
+
+
+def _number_type(column):
+    """The type of the numbers of a column, or of those in its vectors."""
+    kind: Any = column.dtype
+    return kind.inner if kind.is_nested() else kind
 
 
 def _vectors(series, path):
@@ -228,7 +278,9 @@ def _tell(kinds, n_columns, ignored, asked, notes):
     """A line each about numbers, words, dates and columns left out."""
     by_kind = defaultdict(list)
     for name, kind in kinds.items():
-        by_kind["word" if kind in ("boolean", "ordered") else kind].append(name)
+        if kind in ("boolean", "ordered"):
+            kind = "word"
+        by_kind[kind].append(name)
     told = {
         "number": "Numbers: {}.",
         "word": "Words: {}, as categories; --numbers COLUMN or --ignore COLUMN changes that.",
@@ -243,16 +295,19 @@ def _tell(kinds, n_columns, ignored, asked, notes):
     for name, why in ignored.items():
         reasons[why].append(name)
     for why, names in reasons.items():
-        kind = "numbers" if "row number" in why else "words"
-        useful = why not in ("no values", "one value only") and names[0] not in asked
-        hint = f"; --{kind} {argument(names[0])} learns from it" if useful else ""
+        hint = ""
+        if why not in ("no values", "one value only") and names[0] not in asked:
+            option = "--numbers" if "row number" in why else "--words"
+            hint = f"; {option} {argument(names[0])} learns from it"
         notes.append(f"Ignored: {listed(names, LISTED)}: {why}{hint}.")
 
 
 def tell_gaps(X: Any, notes: list[str]) -> None:
     """Note which columns have gaps: those of a frame, since an array of `rows_of` has none."""
-    gaps = {} if isinstance(X, np.ndarray) else X.null_count().row(0, named=True)
-    missing = sorted((name for name in gaps if gaps[name]), key=lambda name: -gaps[name])
+    if isinstance(X, np.ndarray):
+        return
+    gaps = X.null_count().row(0, named=True)
+    missing = sorted(filter(gaps.get, gaps), key=gaps.get, reverse=True)
     if missing:
         shares = first_few([f"'{name}' {gaps[name] / len(X):.1%}" for name in missing], LISTED)
         notes.append(

@@ -76,25 +76,34 @@ def find_layout(
         return Layout(on_side=True)
     first = _first_full(records)
     place = first
-    named = None if header is False else _with_names(records, first, wanted)
-    if named is not None:
-        place, header = named, True
+    if header is not False:
+        named = _with_names(records, first, wanted)
+        if named is not None:
+            place = named
+            header = True
     found = records[place]
     if header is None:
         header = has_header([record.fields for record in records[place:]])
     if not header:
         return Layout(found.begins - 1, found.begins - 1, header=False)
-    width = typical(records)[0]
+    width, _ = typical(records)
     below = [record for record in records[place + 1 :] if len(record.fields) >= width - 1]
     n_more = _n_more_header_lines(found, below)
-    data = below[n_more - 1].ends if n_more else found.ends
-    below = below[n_more:]
-    groups = _groups(records[place - 1].fields) if place > 0 else ()
-    wider = [len(record.fields) == len(found.fields) + 1 for record in below]
-    row_names = bool(wider) and sum(wider) >= MOSTLY * len(wider)
-    if row_names and not any(record.fields[-1] for record in below if record.fields):
-        row_names = False  # lines that end in a separator
-    return Layout(found.begins - 1, data, True, groups, row_names)
+    header_ends = [found, *below][n_more].ends
+    groups: tuple[str, ...] = ()
+    if place > 0:
+        groups = _groups(records[place - 1].fields)
+    row_names = _has_row_names(found, below[n_more:])
+    return Layout(found.begins - 1, header_ends, True, groups, row_names)
+
+
+def _has_row_names(header, rows):
+    """Whether most rows have one field more than the header, which is in front of them."""
+    n_wider = sum(len(row.fields) == len(header.fields) + 1 for row in rows)
+    if not rows or n_wider < MOSTLY * len(rows):
+        return False
+    # if all end in an empty field, the lines end in a separator
+    return any(row.fields[-1] for row in rows if row.fields)
 
 
 def typical(records: Sequence[Record]) -> tuple[int, float]:
@@ -120,11 +129,9 @@ def _with_names(records, first, wanted):
     if not names:
         return None
     last = min(first + MOST_HEADER_LINES, len(records) - 1)
-    for place in (
-        first,
-        *range(first + 1, last + 1),
-        *range(first),
-    ):  # a title may have the name too
+    from_first = range(first, last + 1)
+    above = range(first)  # looked at last, since a title may have the name too
+    for place in (*from_first, *above):
         found = names.intersection(map(name_of, records[place].fields))
         if 2 * len(found) < len(names):
             continue
@@ -137,12 +144,17 @@ def _with_names(records, first, wanted):
 def _are_data(upper, below):
     """Whether some records hold the same as those below them: numbers, or else the same words."""
     numbers = _number_columns(below)
-    fields = [(i, field) for record in upper for i, field in enumerate(record.fields) if field]
-    if numbers:
-        among = [bool(NUMBER.fullmatch(field)) for i, field in fields if i in numbers]
-        return bool(among) and 2 * sum(among) > len(among)
-    known = {(i, field) for record in below for i, field in enumerate(record.fields)}
-    return any(each in known for each in fields)
+    fields = [(i, field) for i, field in _placed(upper) if field]
+    if not numbers:
+        return not set(_placed(below)).isdisjoint(fields)
+    are_numbers = [bool(NUMBER.fullmatch(field)) for i, field in fields if i in numbers]
+    return 2 * sum(are_numbers) > len(are_numbers)
+
+
+def _placed(records):
+    """All fields of the records, each with the number of its column."""
+    for record in records:
+        yield from enumerate(record.fields)
 
 
 def _number_columns(records):
@@ -150,8 +162,8 @@ def _number_columns(records):
     found = set()
     width = max((len(record.fields) for record in records), default=0)
     for i in range(width):
-        fields = [r.fields[i] for r in records if len(r.fields) > i and r.fields[i]]
-        fields = [field for field in fields if not is_missing(field)]
+        filled = [r.fields[i] for r in records if len(r.fields) > i and r.fields[i]]
+        fields = [field for field in filled if not is_missing(field)]
         n_numbers = sum(bool(NUMBER.fullmatch(field)) for field in fields)
         if len(fields) > 1 and n_numbers >= MOSTLY_NUMBERS * len(fields):
             found.add(i)
@@ -173,8 +185,8 @@ def _n_more_header_lines(header, below):
         texts = [field for field in in_numbers if not is_missing(field)]
         if not texts or not all(map(LIKE_A_NAME.match, texts)):
             return count
-        known = {(i, field) for other in rest for i, field in enumerate(other.fields)}
-        if any((i, field) in known for i, field in enumerate(record.fields) if field):
+        filled = [(i, field) for i, field in enumerate(record.fields) if field]
+        if not set(_placed(rest)).isdisjoint(filled):
             return count
     return 0
 
@@ -182,8 +194,10 @@ def _n_more_header_lines(header, below):
 def _groups(fields):
     """The names above columns, each as wide as its columns: empty fields go on."""
     names: list[str] = []
-    for field in map(name_of, fields):
-        names.append(field or (names[-1] if names else ""))
+    name = ""
+    for field in fields:
+        name = name_of(field) or name
+        names.append(name)
     return tuple(names)
 
 

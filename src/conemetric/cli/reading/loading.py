@@ -13,11 +13,13 @@ from ...studies.constrained import Paired, Ranked
 from ...studies.giveaway import find_giveaway
 from ...studies.supervision import Labelled, Measured, Task
 from .intake import Learned, Table, row_numbers
-from .reading import Reading, argument, check_file
+from .reading import DIALECT, OPTION_NAMES, Reading, argument, as_given, check_file
 from .tables import read_frame, read_table
 
 # different whole numbers among the labels; fewer are hardly a quantity, and nothing is said
 MIN_VALUES_OF_A_QUANTITY = 5
+# fields of `Reading` that bundled data sets, which have labels and names of columns, leave no use for
+ABOUT_FILES = ("label", "labels", "id_column", "ignore", "words", "numbers", *DIALECT, "missing")
 SAME = {
     **dict.fromkeys(["1", "1.0", "true", "yes", "same"], True),
     **dict.fromkeys(["0", "0.0", "-1", "false", "no", "different"], False),
@@ -37,11 +39,24 @@ def load_rows(
             raise ValueError(
                 f"--groups names a column of a file; the data set '{name}' has no groups."
             )
+        _refuse_options_of_files(name, reading)
         bunch = load_bundled(name)
         classes = bunch.target_names.astype(str)[bunch.target]
         return Table(np.ascontiguousarray(bunch.data), list(bunch.feature_names), classes), name
     path = check_file(data)
     return read_table(path, reading, learned), path.stem
+
+
+def _refuse_options_of_files(name, reading):
+    """Refuse what only a file has use for: most likely the file was forgotten."""
+    for field in ABOUT_FILES:
+        value = getattr(reading, field)
+        if value is not None:
+            option = as_given(OPTION_NAMES.get(field, field), value)
+            raise ValueError(
+                f"{option} is about a file, and the data are the bundled data set '{name}'; name the "
+                "file, or leave the option out."
+            )
 
 
 def load_task(data: str | None, reading: Reading) -> tuple[Table, Task, str]:
@@ -55,7 +70,9 @@ def load_task(data: str | None, reading: Reading) -> tuple[Table, Task, str]:
         indices, _ = _read_constraints(check_file(reading.triplets), 3, table)
         return table, Ranked(table.X, indices, **known), name
     if table.labels is None:
-        columns = f" (the columns are {listed(table.names)})" if table.names else ""
+        columns = ""
+        if table.names:
+            columns = f" (the columns are {listed(table.names)})"
         raise ValueError(
             "no labels, pairs or triplets given: use --label COLUMN, or --labels, --pairs or "
             f"--triplets FILE{columns}."
@@ -63,8 +80,11 @@ def load_task(data: str | None, reading: Reading) -> tuple[Table, Task, str]:
     if reading.target == "auto":
         table.notes.extend(_choice_of_task(table.labels))
     quantity = is_continuous(table.labels, reading.target)
-    labels = table.labels.astype(float) if quantity else table.labels
-    kind = Measured if quantity else Labelled
+    labels = table.labels
+    kind: type[Labelled] = Labelled
+    if quantity:
+        labels = labels.astype(float)
+        kind = Measured
     task = kind(
         table.X,
         labels,
@@ -81,7 +101,9 @@ def giveaway_in_words(
     X: Any, names: list[str] | None, labels: np.ndarray, label: str | None, quantity: bool
 ) -> str:
     """A sentence about columns that give the label away; empty if there are none."""
-    found = None if names is None else find_giveaway(X, names, labels, quantity)
+    if names is None:
+        return ""
+    found = find_giveaway(X, names, labels, quantity)
     if found is None:
         return ""
     options = " ".join(f"--ignore {argument(name)}" for name in found.columns)
@@ -131,10 +153,13 @@ def read_pairs(path: Path, table: Table) -> tuple[np.ndarray, np.ndarray]:
         )
     similar = same.to_numpy()
     pairs = np.sort(rows, axis=1)
-    alike, unlike = ({*map(tuple, pairs[which].tolist())} for which in (similar, ~similar))
-    if alike & unlike:
-        both = plural(len(alike & unlike), "pair")
-        table.notes.append(f"{both} in '{path.name}' marked both same and different.")
+    alike = set(map(tuple, pairs[similar].tolist()))
+    unlike = set(map(tuple, pairs[~similar].tolist()))
+    both = alike & unlike
+    if both:
+        table.notes.append(
+            f"{plural(len(both), 'pair')} in '{path.name}' marked both same and different."
+        )
     return rows, similar
 
 

@@ -21,7 +21,7 @@ from ...tables.spelling import Spelling
 from . import intake
 from .columns import typed_column
 from .loading import giveaway_in_words
-from .reading import DIALECT, Reading
+from .reading import DIALECT, OPTION_NAMES, Reading
 
 FIRST_ROWS = 100_000  # of the first file, read to choose the columns
 # of a partition's numbers: 64 MB, so that there are few and a worker can hold several
@@ -51,11 +51,15 @@ class Part(NamedTuple):
     @property
     def size(self) -> int:
         """Rows with a label."""
-        return self.length if self.labelled is None else len(self.labelled)
+        if self.labelled is None:
+            return self.length
+        return len(self.labelled)
 
     def row_in_file(self, row: int) -> int:
         """The number in the file, from 0, of a row of the partition."""
-        return self.start + (row if self.labelled is None else int(self.labelled[row]))
+        if self.labelled is not None:
+            row = int(self.labelled[row])
+        return self.start + row
 
 
 class Partitions(NamedTuple):
@@ -91,8 +95,8 @@ def load_partitions(
 ) -> tuple[Partitions, Partitioned, str]:
     """The partitions, the task they make, and a name for it; refuses options that need one file."""
     for name in ONE_FILE:
-        if getattr(given, name) != getattr(type(given), name):
-            option = {"id_column": "id"}.get(name, name).replace("_", "-")
+        if given.is_chosen(name):
+            option = OPTION_NAMES.get(name, name).replace("_", "-")
             raise ValueError(
                 f"--{option} cannot be used with many files; leave it out, or give one file without "
                 "--workers and --scheduler."
@@ -134,25 +138,31 @@ def find_partitions(pattern: str | None, reading: Reading) -> Partitions:
     most = max(1, PARTITION_BYTES // (X.shape[1] * 8))
     parts: list[Part] = []
     for path in paths:
-        lazy = pl.scan_parquet(path, glob=False)
-        found = lazy.collect_schema()
-        for name in (*kinds, label):
-            if found.get(name) != schema[name]:
-                raise ValueError(
-                    f"'{path}': column '{name}' holds {found.get(name, 'nothing')}, in '{paths[0]}' "
-                    f"{schema[name]}; give files with the same columns."
-                )
+        _check_alike(path, paths[0], schema, (*kinds, label))
         parts += _parts_of(path, label, most)
     n_left_out = sum(part.length - part.size for part in parts)
     parts = [part for part in parts if part.size]
     if not parts:
-        fault = f"has no row with a label in column '{label}'" if n_left_out else "has no rows"
+        fault = "has no rows"
+        if n_left_out:
+            fault = f"has no row with a label in column '{label}'"
         raise ValueError(f"'{pattern}' ({plural(len(paths), 'file')}) {fault}.")
     if n_left_out:
         notes.append(f"Left out: {plural(n_left_out, 'row')} without a label.")
     readers: list[Callable] = [partial(read_partition, part, kinds, label) for part in parts]
     spellings = {name: kind for name, kind in kinds.items() if isinstance(kind, Spelling)}
     return Partitions(readers, parts, names, notes, spellings)
+
+
+def _check_alike(path, first_path, schema, names):
+    """Refuse a file whose columns of these names are missing, or not of the types of the first file."""
+    found = pl.scan_parquet(path, glob=False).collect_schema()
+    for name in names:
+        if found.get(name) != schema[name]:
+            raise ValueError(
+                f"'{path}': column '{name}' holds {found.get(name, 'nothing')}, in '{first_path}' "
+                f"{schema[name]}; give files with the same columns."
+            )
 
 
 def _parts_of(path, label, most):
@@ -163,7 +173,9 @@ def _parts_of(path, label, most):
     cuts = np.linspace(0, len(labels), -(-len(labels) // most) + 1).astype(int).tolist()
     for start, stop in itertools.pairwise(cuts):
         known = labels[start:stop].is_not_null()
-        numbers = None if known.all() else known.arg_true().to_numpy()
+        numbers = None
+        if not known.all():
+            numbers = known.arg_true().to_numpy()
         yield Part(path, start, stop - start, numbers)
 
 
@@ -182,8 +194,10 @@ def _paths(pattern):
     if "://" in pattern:
         files, path = require("fsspec.core", "cluster").url_to_fs(pattern)
         paths = [files.unstrip_protocol(found) for found in sorted(files.glob(path))]
+    elif Path(pattern).exists():
+        paths = [pattern]
     else:
-        paths = [pattern] if Path(pattern).exists() else sorted(glob.glob(pattern, recursive=True))
+        paths = sorted(glob.glob(pattern, recursive=True))
     if not paths:
         raise FileNotFoundError(f"there is no file '{pattern}'.")
     other = [path for path in paths if not path.lower().endswith((".parquet", ".pq"))]
@@ -218,17 +232,23 @@ def computing(
         return
     distributed = require("distributed", "cluster")
     with ExitStack() as opened:
+        cluster: Any = scheduler
         if workers is not None:
-            # Ctrl-C ends the fit, which still needs the workers for its last certificate
-            before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-            try:
-                local = distributed.LocalCluster(
-                    n_workers=workers, threads_per_worker=1, dashboard_address=":0"
-                )
-            finally:
-                signal.signal(signal.SIGINT, before)
-            opened.enter_context(local)
-        client = opened.enter_context(distributed.Client(scheduler or local))
+            cluster = opened.enter_context(_local_cluster(distributed, workers))
+        client = opened.enter_context(distributed.Client(cluster))
         count = len(client.scheduler_info(n_workers=-1)["workers"])
         say(f"computing on {plural(count, 'worker')}; dashboard: {client.dashboard_link}")
         yield
+
+
+def _local_cluster(distributed, n_workers):
+    """Worker processes of this machine that Ctrl-C does not reach: it ends the fit, which still needs
+    them for its last certificate.
+    """
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        return distributed.LocalCluster(
+            n_workers=n_workers, threads_per_worker=1, dashboard_address=":0"
+        )
+    finally:
+        signal.signal(signal.SIGINT, before)

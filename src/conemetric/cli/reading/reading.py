@@ -6,9 +6,11 @@ which make an option of some of the fields.
 
 import re
 import shlex
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any, Self
 
+OPTION_NAMES = {"id_column": "id"}  # of fields whose option is not called as they are
 DIALECT = ("separator", "decimal", "encoding", "header")  # fields of `Reading` about CSV files
 
 
@@ -37,6 +39,14 @@ class Reading:
         """Whether a user can set this field: messages advise no other."""
         return False
 
+    def is_chosen(self, name: str) -> bool:
+        """Whether this field has another value than where its option is not given."""
+        return getattr(self, name) != getattr(type(self), name)
+
+    def without_dialect(self) -> Self:
+        """The same for a file that is not CSV, beside one that is."""
+        return replace(self, missing=None, **dict.fromkeys(DIALECT))
+
     def remedies(self, joint: str = ", or ", **advice: str) -> str:
         """Other remedies: the advice whose option this command offers."""
         return "".join(f"{joint}{text}" for name, text in advice.items() if self.offers(name))
@@ -64,6 +74,15 @@ def check_file(path: str | Path, kind: str = "") -> Path:
     if path.is_dir():
         raise IsADirectoryError(f"'{path}' is a folder; specify a file.")
     return path
+
+
+def as_given(name: str, value: Any) -> str:
+    """An option with its value, as on the command line."""
+    if isinstance(value, bool):
+        return f"--{name}" if value else f"--no-{name}"
+    if isinstance(value, list):
+        value = value[0]
+    return f"--{name} {argument(str(value))}"
 
 
 def argument(name: str) -> str:

@@ -32,24 +32,30 @@ def read_scores(
                 "--lexical needs the texts of queries and documents, and the collection has only "
                 "vectors; give files with texts, or BM25 of another system as --scores FILE."
             )
-        texts = collection.query_texts, collection.document_texts
-        if target == "pgvector":
-            language = postgres_language(chosen.language)
-            with postgres_connection(chosen.server) as connection:
-                columns[WORDS] = postgres_scores(*texts, connection, language=language)
-        elif target is None or ENGINES[target].words == "bm25 vectors":
-            columns[BM25] = BM25Vectors(texts[1], chosen.language).listed(texts[0])
-        else:
-            raise ValueError(
-                f"--lexical: {target} scores words in a way of its own; give what it lists for "
-                "every query by --scores FILE (a TREC run)."
-            )
+        name, column = _scores_of_words(collection, chosen, target)
+        columns[name] = column
     for path in chosen.scores or ():
         name = Path(path).stem
         if name in columns:
             raise ValueError(f"--scores '{path}': there is a column '{name}' already; rename it.")
         columns[name] = read_run(path, collection, notes)
     return columns or None, notes
+
+
+def _scores_of_words(collection, chosen, target):
+    """The name and the column of the scores of words, as the target computes them."""
+    queries = collection.query_texts
+    documents = collection.document_texts
+    if target == "pgvector":
+        language = postgres_language(chosen.language)
+        with postgres_connection(chosen.server) as connection:
+            return WORDS, postgres_scores(queries, documents, connection, language=language)
+    if target is None or ENGINES[target].words == "bm25 vectors":
+        return BM25, BM25Vectors(documents, chosen.language).listed(queries)
+    raise ValueError(
+        f"--lexical: {target} scores words in a way of its own; give what it lists for "
+        "every query by --scores FILE (a TREC run)."
+    )
 
 
 def postgres_language(language: str) -> str:
@@ -67,14 +73,14 @@ def read_run(path: Path, collection: Collection, notes: list[str]) -> sparse.csr
                 f"'{path}', entry {number} is not of a TREC run; each line holds query, Q0, "
                 "document, rank, score and tag."
             )
-    shape = len(collection.queries), len(collection.documents)
-    names = collection.query_names, collection.document_names
-    query, document = (
-        row_numbers(named or map(str, range(n)), (row[field] for row in rows))
-        for named, n, field in zip(names, shape, (0, 2), strict=True)
-    )
+    shape = (len(collection.queries), len(collection.documents))
+    query_names = collection.query_names or map(str, range(shape[0]))
+    document_names = collection.document_names or map(str, range(shape[1]))
+    query = row_numbers(query_names, (row[0] for row in rows))
+    document = row_numbers(document_names, (row[2] for row in rows))
     kept = known_lines(path, query, document, "line", notes)
-    query, document = query[kept], document[kept]
+    query = query[kept]
+    document = document[kept]
     if len(np.unique(query * shape[1] + document)) < len(query):
         raise ValueError(f"'{path}' lists a document twice for a query; keep one line of each.")
     values = np.array([float(row[4]) for row in rows])[kept]

@@ -15,11 +15,12 @@ import polars as pl
 
 from ...core.wording import plural
 from ...storage import LearnedMetric
+from ...tables import TableEncoder
 from . import intake
 from .csv_files import explain, is_text, scan_text
 from .dialects import decoded
 from .intake import Learned, Table
-from .reading import Reading, check_file
+from .reading import DIALECT, Reading, as_given, check_file
 
 TABLES = (".csv", ".tsv", ".parquet", ".pq")
 ARRAYS = (".npy", ".npz")
@@ -33,15 +34,30 @@ def read_table(path: str | Path, reading: Reading, learned: Learned | None = Non
     path = unzipped(check_file(path))
     if isinstance(learned, LearnedMetric) and learned.encoder is not None:
         learned = learned.encoder
-    read = _read_array if ending_of(path, TABLES + ARRAYS) in ARRAYS else _read_frame
-    table = read(path, reading, learned)
+    if isinstance(learned, TableEncoder):
+        refuse_dropping(reading)
+    if ending_of(path, TABLES + ARRAYS) in ARRAYS:
+        table = _read_array(path, reading, learned)
+    else:
+        table = _read_frame(path, reading, learned)
     if reading.labels is not None:
         table = _with_labels(table, reading)
     if table.ids is not None:
         intake.check_ids(table.ids, path, reading.id_column)
     if learned is None:
         return intake.with_labels_only(table, reading.label)
-    return without_missing(table, path, reading) if isinstance(learned, LearnedMetric) else table
+    if isinstance(learned, LearnedMetric):
+        return without_missing(table, path, reading)
+    return table
+
+
+def refuse_dropping(reading: Reading) -> None:
+    """Refuse to leave out rows with gaps where what was learned takes gaps as they are."""
+    if reading.drop_missing:
+        raise ValueError(
+            "--drop-missing leaves out rows with missing values, and what was learned reads them as in "
+            "training; leave the option out, or such rows out of the file."
+        )
 
 
 def unzipped(path: Path) -> Path:
@@ -67,11 +83,14 @@ def without_missing(table: Table, path: Path, reading: Reading) -> Table:
     rows = bad.any(axis=1)
     if not rows.any():
         return table
-    first, column = (int(i) for i in np.argwhere(bad)[0])
+    first, column = np.argwhere(bad)[0].tolist()
+    if table.names:
+        column = table.names[column]
+    n_bad = int(rows.sum())
+    have = "has" if n_bad == 1 else "have"
     fault = (
-        f"{int(rows.sum()):,} of {plural(len(rows), 'row')} "
-        f"{'has' if rows.sum() == 1 else 'have'} missing, infinite or huge values (first: row "
-        f"{first}, column '{table.names[column] if table.names else column}')"
+        f"{n_bad:,} of {plural(len(rows), 'row')} {have} missing, infinite or huge values (first: row "
+        f"{first}, column '{column}')"
     )
     if not reading.drop_missing:
         remedy = reading.remedies(drop_missing="use --drop-missing to leave those rows out")
@@ -85,9 +104,11 @@ def without_missing(table: Table, path: Path, reading: Reading) -> Table:
 
 def ending_of(path: Path, kinds: tuple[str, ...]) -> str:
     """The ending of a file's name, refused unless it is one of these."""
-    kind, known = path.suffix.lower(), ", ".join(kinds)
+    kind = path.suffix.lower()
     if kind not in kinds:
-        raise ValueError(f"'{path}' is not a file this command reads; give one of {known}.")
+        raise ValueError(
+            f"'{path}' is not a file this command reads; give one of {', '.join(kinds)}."
+        )
     return kind
 
 
@@ -98,7 +119,7 @@ def scan(
     that are ``wanted`` the header of a CSV file is found.
     """
     if not is_text(path):
-        _refuse_marker(path, reading)
+        refuse_options_of_csv(path, reading)
     with readable(path, reading):
         if is_text(path):
             frame = scan_text(path, reading, notes, wanted)
@@ -111,11 +132,19 @@ def scan(
     return frame
 
 
-def _refuse_marker(path, reading):
+def refuse_options_of_csv(path: Path, reading: Reading) -> None:
+    """Refuse what says how a CSV file is written, where the file is of another kind."""
     if reading.missing:
         raise ValueError(
             f"--missing names an entry of a CSV file; '{path}' is none: leave values out there (null, NaN)."
         )
+    for name in DIALECT:
+        value = getattr(reading, name)
+        if value is not None:
+            raise ValueError(
+                f"{as_given(name, value)} says how a CSV file is written; '{path}' is none: leave the "
+                "option out."
+            )
 
 
 @contextmanager
@@ -141,32 +170,9 @@ def read_frame(path: Path, notes: list[str]) -> pl.DataFrame:
 
 
 def _read_array(path, reading, learned):
-    _refuse_marker(path, reading)
-    if reading.id_column is not None:
-        raise ValueError(f"--id names a column of a CSV or Parquet file; '{path}' has none.")
-    if reading.label is not None and path.suffix.lower() == ".npy":
-        raise ValueError(
-            f"--label names a column, but '{path}' has none; give the labels with --labels FILE."
-        )
+    _refuse_columns_of_arrays(path, reading)
     arrays = load_arrays(path)
-    tables = (name for name, array in arrays.items() if array.ndim == 2)
-    key = "X" if "X" in arrays else next(tables, None)
-    labelled = "y" in arrays and reading.pairs is None and reading.triplets is None
-    label = reading.label or ("y" if labelled else None)
-    if key is None:
-        raise ValueError(
-            f"'{path}' holds no two-dimensional array (it has {', '.join(arrays)}); name it X."
-        )
-    if label is not None and label not in arrays:
-        raise ValueError(f"'{path}' has no array '{label}' (it has {', '.join(arrays)}).")
-    X, labels = arrays[key], None if label is None else arrays[label]
-    check_numbers(path, X)
-    if labels is not None and labels.shape != (len(X),):
-        raise ValueError(
-            f"'{path}' has labels of shape {labels.shape} for {len(X)} rows; give one for each row."
-        )
-    if X.dtype not in (np.float32, np.float64):
-        X = X.astype(np.float32 if X.dtype.itemsize <= 2 else np.float64)
+    X, labels = _rows_and_labels(path, arrays, reading)
     notes: list[str] = []
     groups = None
     if reading.groups is not None:
@@ -180,6 +186,50 @@ def _read_array(path, reading, learned):
         share = np.isnan(X).mean()
         notes.append(f"Gaps: {share:.1%} of the entries, set to the centre of their column.")
     return Table(np.ascontiguousarray(X), labels=labels, notes=notes, groups=groups)
+
+
+def _refuse_columns_of_arrays(path, reading):
+    """Refuse options that name columns, which arrays do not have."""
+    refuse_options_of_csv(path, reading)
+    if reading.id_column is not None:
+        raise ValueError(f"--id names a column of a CSV or Parquet file; '{path}' has none.")
+    for option in ("ignore", "words", "numbers"):
+        value = getattr(reading, option)
+        if value:
+            raise ValueError(
+                f"{as_given(option, value)} names a column of a CSV or Parquet file; '{path}' has none: "
+                "leave the option out."
+            )
+    if reading.label is not None and path.suffix.lower() == ".npy":
+        raise ValueError(
+            f"--label names a column, but '{path}' has none; give the labels with --labels FILE."
+        )
+
+
+def _rows_and_labels(path, arrays, reading):
+    """The rows of a file of arrays as floats, and their labels if it has them."""
+    known = ", ".join(arrays)
+    if "X" in arrays:
+        X = arrays["X"]
+    else:
+        X = next((array for array in arrays.values() if array.ndim == 2), None)
+    if X is None:
+        raise ValueError(f"'{path}' holds no two-dimensional array (it has {known}); name it X.")
+    label = reading.label or None
+    if label is not None and label not in arrays:
+        raise ValueError(f"'{path}' has no array '{label}' (it has {known}).")
+    if label is None and reading.pairs is None and reading.triplets is None:
+        label = "y"  # is taken for the labels where nothing else is learned from
+    check_numbers(path, X)
+    labels = arrays.get(label)
+    if labels is not None and labels.shape != (len(X),):
+        raise ValueError(
+            f"'{path}' has labels of shape {labels.shape} for {len(X)} rows; give one for each row."
+        )
+    if X.dtype not in (np.float32, np.float64):
+        # whole numbers of two bytes are exact in float32
+        X = X.astype(np.float32 if X.dtype.itemsize <= 2 else np.float64)
+    return X, labels
 
 
 def _groups_of_array(path, arrays, name, n, notes):
@@ -218,7 +268,9 @@ def load_arrays(path: Path) -> dict[str, np.ndarray]:
 
 def _read_frame(path, reading, learned):
     notes: list[str] = []
-    wanted = () if learned is None else intake.learned_names(learned)
+    wanted: Sequence[str] = ()
+    if learned is not None:
+        wanted = intake.learned_names(learned)
     with readable(path, reading):
         frame = scan(path, reading, notes, wanted).collect(engine="streaming")
     intake.check_columns(path, frame.schema, reading)
@@ -227,11 +279,15 @@ def _read_frame(path, reading, learned):
     labels = None
     if reading.label is not None:
         labels = intake.read_labels(frame[reading.label], path, reading, notes)
-    ids = None if reading.id_column is None else frame[reading.id_column].to_numpy()
+    ids = None
+    if reading.id_column is not None:
+        ids = frame[reading.id_column].to_numpy()
     if learned is not None:
         X = intake.rows_as_learned(path, frame, learned, reading, notes)
-        names = learned.feature_names if isinstance(learned, LearnedMetric) else None
-        return Table(X, None if names is None else list(names), labels, ids, notes)
+        names = None
+        if isinstance(learned, LearnedMetric) and learned.feature_names is not None:
+            names = list(learned.feature_names)
+        return Table(X, names, labels, ids, notes)
     groups = None
     if reading.groups is not None:
         groups = intake.group_numbers(frame[reading.groups], notes)
@@ -247,7 +303,8 @@ def _read_frame(path, reading, learned):
 
 def _with_labels(table, reading):
     """The table with labels from a separate file, whose dialect is its own."""
-    path, n = check_file(reading.labels), len(table.X)
+    path = check_file(reading.labels)
+    n = len(table.X)
     if path.suffix.lower() in (*TABLES, ".npy"):
         frame = read_frame(path, table.notes)
         if frame.width != 1:

@@ -12,12 +12,12 @@ from sklearn.utils.validation import check_is_fitted
 from ...constraints.constraints import Constraints
 from ...constraints.in_memory import ConstraintsInMemory, triplets_from_neighbours
 from ...core import spectral
-from ...core.arrays import float64, like, to_numpy
+from ...core.arrays import Array, float64, like, to_numpy
 from ...core.sklearn_private import Interval, StrOptions
 from ...core.vectors import total
 from ...engine.certificate import Status, relative_gap
 from ...engine.losses import Logistic, LogSumExp, weighted_sum
-from ...engine.operators import from_triplets
+from ...engine.operators import Operator, from_triplets
 from ...engine.operators.span import Coordinates, Matrix
 from ...engine.solver import Solver, SolveResult
 from ...estimators.supervised import TripletMetric
@@ -26,7 +26,7 @@ from .linear_column_generation import LinearColumnGeneration
 from .program import TraceProgram
 from .soft_margin import SoftMarginProgram
 
-PROGRAMS: dict[str, Callable] = {
+PROGRAMS: dict[str, Callable[..., Any]] = {
     "exponential": partial(TraceProgram, loss=LogSumExp()),
     "logistic": partial(TraceProgram, loss=Logistic()),
     "hinge": SoftMarginProgram,
@@ -149,53 +149,71 @@ class BoostMetric(TripletMetric):
                 f"n_passes={self.n_passes} finds new triplets from labels; give y alone, with "
                 "classes, or n_passes=1 with triplets or neighbors."
             )
-        coordinates, self._passes = given.coordinates(spanned=True), []
-        stops, self._fixed_trace = (self.tol, self.max_iter), self.loss == "hinge"
-        solver: Solver = ColumnGeneration(*stops, corrective=self.solver == "corrective")
+        self._passes = []
+        self._fixed_trace = self.loss == "hinge"
+        coordinates = given.coordinates(spanned=True)
         if self._fixed_trace:  # one more direction, for any trace better left unused
-            coordinates, solver = coordinates.with_spare(), LinearColumnGeneration(*stops)
+            coordinates = coordinates.with_spare()
+        solver = self._solver()
         results: list[SolveResult] = []
         while len(results) < self.n_passes:
             if results:
-                assert isinstance(given, ConstraintsInMemory)  # blocks have no labels
-                neighbours = self._neighbours(coordinates.points, given.labels)
-                index, weights = triplets_from_neighbours(*neighbours), given.point_weights
-                old, new = (np.unique(to_numpy(each), axis=0) for each in (given.index, index))
-                if weights is not None:  # a triplet weighs as much as its first point
-                    weights = weights[index[:, 0]]
-                given = replace(given, index=index, weights=weights)
-                if np.array_equal(old, new):
+                earlier = given.index
+                given = self._with_new_triplets(given, coordinates.points)
+                if _same_rows(earlier, given.index):
                     break
             operator = given.operator(from_triplets, coordinates).astype(given.dtype)
-            v = self._scaled_v(operator, given.weights) if self.v == "scale" else self.v
-            self.v_ = float(v)
+            self.v_ = self._v(operator, given.weights)
             problem = PROGRAMS[self.loss](operator, self.v_, weights=given.weights)
             result = self._run(solver, problem, keep=self._keep(operator.reference, coordinates))
             self._passes.append((coordinates.without_points(), result.state))
             results.append(result)
-            solved, L = coordinates, result.kept
-            mapped = solved.points @ like(result.primal_point, solved.points)
-            coordinates = Coordinates(mapped, (Matrix(float64(L)),))
-            stopped = L.shape[1] == 0 or result.status is Status.INTERRUPTED
-            values = [each.certificate.primal for each in results[-2:]]
-            if stopped or (len(values) > 1 and abs(relative_gap(*values)) <= self.tol):
+            solved = coordinates
+            # a metric of rank zero maps all rows to one point, among which there is no neighbour
+            if result.kept.shape[1] == 0 or result.status is Status.INTERRUPTED:
                 break
+            if len(results) > 1 and self._same_objective(*results[-2:]):
+                break
+            mapped = solved.points @ like(result.primal_point, solved.points)
+            coordinates = Coordinates(mapped, (Matrix(float64(result.kept)),))
         if given.row_numbers is not None:
             self.triplets_ = given.row_numbers
         self.n_passes_ = len(results)
         return self._store(problem, _concatenated(results), solved)
 
-    def _scaled_v(self, operator, weights):
-        """`SCALE_FREE_V` times the v from which M = 0 is optimal, lambda_max(A*(u)) at M = 0."""
+    def _solver(self) -> Solver:
+        """Return the column generation for the loss."""
+        if self._fixed_trace:
+            return LinearColumnGeneration(self.tol, self.max_iter)
+        return ColumnGeneration(self.tol, self.max_iter, corrective=self.solver == "corrective")
+
+    def _with_new_triplets(self, given: Constraints, points: Array) -> Constraints:
+        """Return the constraints with the triplets that the labels give among the mapped points."""
+        assert isinstance(given, ConstraintsInMemory)  # blocks have no labels
+        index = triplets_from_neighbours(*self._neighbours(points, given.labels))
+        weights = given.point_weights
+        if weights is not None:  # a triplet weighs as much as its first point
+            weights = weights[index[:, 0]]
+        return replace(given, index=index, weights=weights)
+
+    def _same_objective(self, last: SolveResult, result: SolveResult) -> bool:
+        change = relative_gap(last.certificate.primal, result.certificate.primal)
+        return abs(change) <= self.tol
+
+    def _v(self, operator: Operator, weights: Array | None) -> float:
+        """Return ``v``; for "scale", `SCALE_FREE_V` times the v from which M = 0 is optimal."""
+        if not isinstance(self.v, str):
+            return float(self.v)
         if self.loss == "hinge":
-            m = operator.n_constraints if weights is None else float(float64(weights).sum())
-            return max(1.0, min(m, 1 / SHARE_OF_MARGINS)) / m
+            return _hinge_v(operator, weights)
         program = PROGRAMS[self.loss](operator, 1.0, weights=weights)
+        # M = 0 is optimal if its own multipliers are dual feasible: lambda_max(A*(u)) <= v
         _, u, _ = program.evaluate(operator.empty_constraint_vector())
         adjoint, (size,) = operator.adjoint_and(u, total(weighted_sum, u, operator.row_sizes))
         leading = spectral.largest_eigenvalue(adjoint)
-        # otherwise M = 0 is optimal for every v, up to rounding
-        return SCALE_FREE_V * leading if leading > ROUNDING * operator.eps * size else 1.0
+        if leading > ROUNDING * operator.eps * size:
+            return float(SCALE_FREE_V * leading)
+        return 1.0  # M = 0 is optimal for every v, up to rounding
 
     def staged_metrics(self) -> Iterator[Any]:
         """Yield the metric after each iteration of each pass, as an array C (learners,
@@ -216,11 +234,26 @@ class BoostMetric(TripletMetric):
                 yield coordinates.lift(ensemble.factor(stage)).T
 
 
-def _concatenated(results):
-    """The last pass's result, with the history of all passes."""
-    histories = [
-        {**result.history, "pass": np.full(len(result.history["iteration"]), number)}
-        for number, result in enumerate(results)
-    ]
+def _hinge_v(operator: Operator, weights: Array | None) -> float:
+    """Return the price of slack that averages the smallest `SHARE_OF_MARGINS` of the margins."""
+    if weights is None:
+        m = float(operator.n_constraints)
+    else:
+        m = float(float64(weights).sum())
+    return max(1.0, min(m, 1 / SHARE_OF_MARGINS)) / m
+
+
+def _same_rows(old: Array, new: Array) -> bool:
+    """Return whether both arrays have the same rows, in any order."""
+    return np.array_equal(np.unique(to_numpy(old), axis=0), np.unique(to_numpy(new), axis=0))
+
+
+def _concatenated(results: list[SolveResult]) -> SolveResult:
+    """Return the last pass's result, with the history of all passes."""
+    histories = []
+    for number, result in enumerate(results):
+        n_iterations = len(result.history["iteration"])
+        histories.append({**result.history, "pass": np.full(n_iterations, number)})
     history = {name: np.concatenate([each[name] for each in histories]) for name in histories[-1]}
-    return replace(results[-1], n_iter=sum(each.n_iter for each in results), history=history)
+    n_iter = sum(result.n_iter for result in results)
+    return replace(results[-1], n_iter=n_iter, history=history)

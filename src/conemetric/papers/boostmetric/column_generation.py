@@ -20,12 +20,15 @@ import copy
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import count
+from typing import NamedTuple
 
 import numpy as np
 
 from ...core import spectral
 from ...core.arrays import Array
 from ...core.vectors import magnitude
+from ...engine.certificate import Bounds
+from ...engine.operators.base import Operator
 from ...engine.solver import SAVE_EVERY, Iterate, Solver, Steps
 from .ensemble import Ensemble, LearnerMargins
 from .program import MARGIN_LIMIT, TraceProgram
@@ -37,6 +40,17 @@ NEAR = 100.0
 INNER_TOL = 0.1  # accuracy of corrective weights, relative to lambda_max - v
 CLOSE = 10.0  # lambda_max / v below which weights are corrected if they keep the gap above tol
 LONGEST = 8.0  # times the last weight, the next trial while the root is not bracketed
+
+
+class Fit(NamedTuple):
+    """A metric's loss, its multipliers u, u'A(M), and the leading eigenpair of A*(u)."""
+
+    loss: float
+    u: Array
+    captured: float
+    leading: float
+    z: Array
+    bounds: Bounds
 
 
 @dataclass(frozen=True)
@@ -53,49 +67,80 @@ class ColumnGeneration(Solver):
     )
 
     def steps(self, problem: TraceProgram, start: Ensemble | None) -> Steps:
-        operator, v = problem.operator, problem.v
-        resumed = operator.space.resume(operator, *Ensemble.ARRAYS)
-        if resumed is not None:
-            start = Ensemble.from_arrays(operator, resumed)
-        ensemble = Ensemble(operator) if start is None else copy.deepcopy(start)
+        operator = problem.operator
+        ensemble = _begin(operator, start)
         margins = operator.forward_factor(ensemble.factor())
-        rows, z, lowest, evaluations, corrected = None, None, np.inf, 0, False
+        rows: LearnerMargins | None = None  # of the learners in use, while weights are corrected
+        z: Array | None = None
+        lowest = np.inf
+        evaluations = 0
+        corrected = False
         for number in count():
             if number and operator.space.saves_state and number % SAVE_EVERY == 0:
                 operator.space.save_state(**ensemble.as_arrays())
-                margins, rows = operator.forward_factor(ensemble.factor()), None
-            loss, u, captured = problem.evaluate(margins)
-            leading, z = spectral.leading_eigenpair(operator.adjoint(u), start=z)
-            bounds = problem.bounds(loss, captured, ensemble.trace, leading)
-            misfit = v * ensemble.trace - captured
-            extra = {"frank_wolfe_gap": bounds.primal - bounds.dual, "excess": bounds.violation}
-            extra |= {"learners": len(ensemble.weights), "stage": ensemble.n_stages}
-            extra["evaluations"] = evaluations
-            if problem.additive:
-                dual, multipliers = problem.chord_bound(loss, captured, leading), u
-                if bounds.primal - dual <= NEAR * self.tol * abs(bounds.primal):
-                    dual = problem.lower_bound(u, leading)
-            else:
-                dual, multipliers = bounds.dual if bounds.violation <= self.tol else -np.inf, None
-            found = bounds.primal, dual, ensemble.factor(), multipliers
-            yield Iterate(*found, extra=extra, state=ensemble)
-            if corrected and not bounds.primal < lowest:
+                # as a process that resumes would: sums of margins carry their own rounding
+                margins = operator.forward_factor(ensemble.factor())
+                rows = None
+            fit = self._fit(problem, margins, ensemble, z)
+            z = fit.z
+            extra = {
+                "frank_wolfe_gap": fit.bounds.primal - fit.bounds.dual,
+                "excess": fit.bounds.violation,
+                "learners": len(ensemble.weights),
+                "stage": ensemble.n_stages,
+                "evaluations": evaluations,
+            }
+            primal = fit.bounds.primal
+            dual, multipliers = self._certain_bound(problem, fit)
+            yield Iterate(primal, dual, ensemble.factor(), multipliers, extra=extra, state=ensemble)
+            if corrected and not primal < lowest:
                 return
-            lowest = min(lowest, bounds.primal)
-            # v Tr M - u'A(M) is the part of the gap that better weights could close; within tol
-            # it is left alone, so that a small v does not change the metric
-            worthwhile = leading < CLOSE * v and misfit > self.tol * abs(bounds.primal)
-            corrected = self.corrective or worthwhile
-            if not corrected:
-                h, rows = operator.forward_factor(z[:, None]), None
+            lowest = min(lowest, primal)
+            corrected = self.corrective or self._weights_lag(problem, fit, ensemble)
+            if corrected:
+                if rows is None:
+                    rows = LearnerMargins(operator, ensemble)
+                if fit.bounds.violation > 0:
+                    rows.add(z)
+                margins = rows.correct(problem, self._inner_tol(problem, fit))
+            else:
+                rows = None
+                h = operator.forward_factor(z[:, None])
                 weight, evaluations = self._weight(problem, margins, h)
                 ensemble.extend(z, weight)
                 margins = margins + h * weight
-            else:
-                rows = LearnerMargins(operator, ensemble) if rows is None else rows
-                if bounds.violation > 0:
-                    rows.add(z)
-                margins = rows.correct(problem, INNER_TOL * max(leading - v, self.tol * v))
+
+    def _fit(
+        self, problem: TraceProgram, margins: Array, ensemble: Ensemble, z: Array | None
+    ) -> Fit:
+        """Return the loss of the metric and its next weak learner, sought from the last, ``z``."""
+        loss, u, captured = problem.evaluate(margins)
+        leading, z = spectral.leading_eigenpair(problem.operator.adjoint(u), start=z)
+        bounds = problem.bounds(loss, captured, ensemble.trace, leading)
+        return Fit(loss, u, captured, leading, z, bounds)
+
+    def _certain_bound(self, problem: TraceProgram, fit: Fit) -> tuple[float, Array | None]:
+        """Return a bound on the optimum, and its multipliers if they are dual feasible once scaled."""
+        if not problem.additive:
+            # with u beyond its constraint, the Frank-Wolfe bound is no bound for larger metrics
+            if fit.bounds.violation <= self.tol:
+                return fit.bounds.dual, None
+            return -np.inf, None
+        dual = problem.chord_bound(fit.loss, fit.captured, fit.leading)
+        if fit.bounds.primal - dual <= NEAR * self.tol * abs(fit.bounds.primal):
+            dual = problem.lower_bound(fit.u, fit.leading)
+        return dual, fit.u
+
+    def _weights_lag(self, problem: TraceProgram, fit: Fit, ensemble: Ensemble) -> bool:
+        """Return whether the weights alone keep the gap above tol, near the end."""
+        # v Tr M - u'A(M) is the part of the gap that better weights could close; within tol
+        # it is left alone, so that a small v does not change the metric
+        misfit = problem.v * ensemble.trace - fit.captured
+        return fit.leading < CLOSE * problem.v and misfit > self.tol * abs(fit.bounds.primal)
+
+    def _inner_tol(self, problem: TraceProgram, fit: Fit) -> float:
+        """Return how small slopes of corrected weights must be: small against lambda_max - v."""
+        return INNER_TOL * max(fit.leading - problem.v, self.tol * problem.v)
 
     def _weight(self, problem: TraceProgram, margins: Array, h: Array) -> tuple[float, int]:
         """The optimal weight of a learner with margins ``h``, and the number of evaluations."""
@@ -118,18 +163,39 @@ def positive_root(
     value, derivative = slope(0.0)
     if not value < 0:
         return 0.0, 1
-    goal, low, high, w, n_evaluations = -tol * value, 0.0, np.inf, 0.0, 1
-    # an infinite derivative has overflowed in single precision
-    first = min(-value / derivative, limit) if 0 < derivative < np.inf else limit
+    goal = -tol * value
+    low = 0.0
+    high = np.inf
+    w = 0.0
+    n_evaluations = 1
     while high - low > 4 * np.finfo(float).eps * low:
-        newton = w - value / derivative if 0 < derivative < np.inf else np.inf
-        if high == np.inf:
-            w = min(newton, LONGEST * low, limit) if low > 0 else first
+        newton = np.inf
+        if 0 < derivative < np.inf:  # an infinite one has overflowed in single precision
+            newton = w - value / derivative
+        if low < newton < high < np.inf:
+            w = newton
+        elif high < np.inf:
+            w = 0.5 * (low + high)
+        elif low > 0:
+            w = min(newton, LONGEST * low, limit)
         else:
-            w = newton if low < newton < high else 0.5 * (low + high)
+            w = min(newton, limit)
         value, derivative = slope(w)
         n_evaluations += 1
         if abs(value) <= goal or (value < 0 and w == limit):
             break
-        low, high = (w, high) if value < 0 else (low, w)
+        if value < 0:
+            low = w
+        else:
+            high = w
     return w, n_evaluations
+
+
+def _begin(operator: Operator, start: Ensemble | None) -> Ensemble:
+    """Return the ensemble of an earlier process, else a copy of ``start``, else an empty one."""
+    resumed = operator.space.resume(operator, *Ensemble.ARRAYS)
+    if resumed is not None:
+        return Ensemble.from_arrays(operator, resumed)
+    if start is not None:
+        return copy.deepcopy(start)
+    return Ensemble(operator)

@@ -31,30 +31,28 @@ class Ensemble:
 
     def as_arrays(self) -> dict[str, np.ndarray]:
         """All of it, for a checkpoint."""
-        learners = to_numpy(self._buffer[:, : self._n_learners])
-        lists = np.array(self._numbers, np.int64), np.array(self._weights, np.float64)
-        stages = np.array(self._stages, np.int64).T.copy()
-        return dict(zip(self.ARRAYS, (learners, *lists, *stages), strict=True))
+        begins, counts = np.array(self._stages, np.int64).T.copy()
+        arrays = (
+            to_numpy(self._buffer[:, : self._n_learners]),
+            np.array(self._numbers, np.int64),
+            np.array(self._weights, np.float64),
+            begins,
+            counts,
+        )
+        return dict(zip(self.ARRAYS, arrays, strict=True))
 
     @classmethod
     def from_arrays(cls, operator: Operator, arrays: Mapping[str, np.ndarray]) -> "Ensemble":
         """The ensemble that `as_arrays` describes."""
         learners, numbers, weights, begins, counts = (arrays[name] for name in cls.ARRAYS)
-        if not (
-            len(numbers) == len(weights)
-            and ((numbers >= 0) & (numbers < learners.shape[1])).all()
-            and len(begins) == len(counts) > 0
-            and (begins >= 0).all()
-            and (np.diff(begins) >= 0).all()
-            and (counts >= 0).all()
-            and (begins + counts <= len(numbers)).all()
-            and begins[-1] + counts[-1] == len(numbers)
-        ):
+        known = len(numbers) == len(weights) and _within(numbers, learners.shape[1])
+        if not (known and _are_stages(begins, counts, len(numbers))):
             raise ValueError(f"The learners of the checkpoint do not fit its stages; {REMEDY}")
         ensemble = cls(operator)
         for z in learners.T:
             ensemble.learn(like(z, ensemble._buffer))
-        ensemble._numbers, ensemble._weights = numbers.tolist(), weights.tolist()
+        ensemble._numbers = numbers.tolist()
+        ensemble._weights = weights.tolist()
         ensemble._stages = list(zip(begins.tolist(), counts.tolist(), strict=True))
         return ensemble
 
@@ -74,6 +72,7 @@ class Ensemble:
 
     @property
     def trace(self) -> float:
+        """Tr M, the sum of the weights, since learners have unit length."""
         return float(sum(self.weights))
 
     @property
@@ -83,8 +82,9 @@ class Ensemble:
 
     def learn(self, z: Array) -> int:
         """Store the direction ``z`` and return its number."""
-        number, room = self._n_learners, self._buffer.shape[1]
-        if number == room:
+        number = self._n_learners
+        room = self._buffer.shape[1]
+        if number == room:  # twice the room, so that copies cost as much as what they store
             larger = zeros((self._buffer.shape[0], 2 * room), self._buffer)
             larger[:, :room] = self._buffer
             self._buffer = larger
@@ -131,16 +131,20 @@ class LearnerMargins:
 
     def _load_eigenvectors(self) -> None:
         """Replace the learners by the eigenvectors of the metric."""
-        self._rows, self.numbers, self.weights = None, [], []
+        self._rows = None
+        self.numbers = []
+        self.weights = []
         for column in spectral.canonical_factor(self.ensemble.factor()).T:
             weight = float((column * column).sum())
             z = column / weight**0.5
             self._append(self.ensemble.learn(z), weight, z)
 
     def _append(self, number: int, weight: float, z: Array) -> None:
-        row, space = self.operator.forward_factor(z[:, None]), self.operator.space
-        earlier = () if self._rows is None else (self._rows,)
-        self._rows = space.map(_stacked, row, *earlier)
+        row = self.operator.forward_factor(z[:, None])
+        earlier = []
+        if self._rows is not None:
+            earlier.append(self._rows)
+        self._rows = self.operator.space.map(_stacked, row, *earlier)
         self.numbers.append(number)
         self.weights.append(weight)
 
@@ -157,13 +161,29 @@ class LearnerMargins:
         used = np.flatnonzero(weights)
         if len(used) < len(weights):
             self._rows = space.map(take, self._rows, rows=used)
-        self.numbers, self.weights = [self.numbers[j] for j in used], weights[used].tolist()
+        self.numbers = [self.numbers[j] for j in used]
+        self.weights = weights[used].tolist()
         self.ensemble.use(self.numbers, self.weights)
         return space.map(combined_rows, self._rows, weights=weights[used])
+
+
+def _within(values: np.ndarray, end: int) -> bool:
+    """Return whether all values are from 0 to below ``end``."""
+    return bool(((values >= 0) & (values < end)).all())
+
+
+def _are_stages(begins: np.ndarray, counts: np.ndarray, length: int) -> bool:
+    """Return whether these are ranges of a list of this length, in order, up to its end."""
+    if not len(begins) == len(counts) > 0:
+        return False
+    ends = begins + counts
+    ordered = (begins >= 0).all() and (np.diff(begins) >= 0).all() and (counts >= 0).all()
+    return bool(ordered and (ends <= length).all() and ends[-1] == length)
 
 
 # ---- functions mapped over blocks of margins
 
 
 def _stacked(row: Array, *rows: Array) -> Array:
+    """Return the margins of earlier learners, if there are any, with one more row."""
     return namespace(row).concat([*rows, row[None]])

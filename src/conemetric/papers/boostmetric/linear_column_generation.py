@@ -12,6 +12,7 @@ falls, because linear programs are solved to an accuracy relative to the largest
 """
 
 from dataclasses import dataclass
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -22,7 +23,8 @@ from .ensemble import Ensemble
 from .soft_margin import SoftMarginProgram
 
 PATIENCE = 10  # iterations that a column without weight is kept: it may come back
-STALL_WINDOW, STALL_RATIO = 20, 0.99  # iterations in which the gap must fall to this share
+STALL_WINDOW = 20  # iterations in which the gap must fall
+STALL_RATIO = 0.99  # to this share
 
 
 @dataclass(frozen=True)
@@ -35,17 +37,13 @@ class LinearColumnGeneration(Solver):
     def steps(self, problem: SoftMarginProgram, start: None) -> Steps:
         operator = problem.operator
         ensemble = Ensemble(operator)
-        first = (problem.start(),)
-        directions, bound, best = self._separate(operator, first, np.inf, -np.inf, None)
-        least, gaps = np.inf, []
-        numbers, idle, H = np.zeros(0, int), np.zeros(0, int), np.zeros((0, operator.n_constraints))
-        while directions:
-            keep = idle < PATIENCE
-            rows = [to_numpy(operator.forward_factor(z[:, None])) for z in directions]
-            H = np.concatenate([H[keep], rows])
-            numbers = np.append(numbers[keep], [ensemble.learn(z) for z in directions])
-            idle = np.append(idle[keep], np.zeros(len(directions), int))
-            solution = problem.restricted(H)
+        cuts = _separated(operator, (problem.start(),), np.inf, Cuts([], -np.inf, None))
+        columns = Columns.none(operator.n_constraints)
+        least = np.inf
+        gaps: list[float] = []
+        while cuts.directions:
+            columns = columns.extended(operator, ensemble, cuts.directions)
+            solution = problem.restricted(columns.margins)
             if solution is None:
                 if ensemble.n_stages:
                     return
@@ -54,30 +52,78 @@ class LinearColumnGeneration(Solver):
                     "use another loss."
                 )
             weights, u, ceiling = solution
-            idle = np.where(weights > 0, 0, idle + 1)
-            used, u = np.flatnonzero(weights), like(u, best)
-            ensemble.use(numbers[used], weights[used])
-            points = u, 0.5 * (u + best)
-            directions, bound, best = self._separate(operator, points, ceiling, bound, best)
-            primal = problem.value(weights[used] @ H[used])
-            extra = {"learners": len(used), "columns": len(H), "stage": ensemble.n_stages}
-            yield Iterate(primal, bound, ensemble.factor(), best, extra=extra, state=ensemble)
+            columns = columns.used_by(weights)
+            used = np.flatnonzero(weights)
+            ensemble.use(columns.numbers[used], weights[used])
+            u = like(u, cuts.best)
+            cuts = _separated(operator, (u, 0.5 * (u + cuts.best)), ceiling, cuts)
+            primal = problem.value(weights[used] @ columns.margins[used])
+            extra = {
+                "learners": len(used),
+                "columns": len(columns.margins),
+                "stage": ensemble.n_stages,
+            }
+            yield Iterate(
+                primal, cuts.bound, ensemble.factor(), cuts.best, extra=extra, state=ensemble
+            )
             least = min(least, primal)
-            gaps.append(least - bound)
+            gaps.append(least - cuts.bound)
             if len(gaps) > STALL_WINDOW and gaps[-1] > STALL_RATIO * gaps[-1 - STALL_WINDOW]:
                 return  # what is left is below the accuracy of the linear programs
 
-    def _separate(
-        self, operator: Operator, points: Arrays, ceiling: float, bound: float, best: Array | None
-    ) -> tuple[list[Array], float, Array]:
-        """Eigenvectors of A*(u) above -``ceiling`` (or the leading one), best bound and its u."""
-        directions = []
-        for u in points:
-            values, vectors = operator.xp.linalg.eigh(operator.adjoint(u))
-            leading = float(values[-1])
-            if -leading > bound:
-                bound, best = -leading, u
-            above = np.flatnonzero(to_numpy(values) > -ceiling)
-            above = above if ceiling < np.inf else above[-1:]
-            directions += list(vectors[:, like(above, values, operator.xp.int64)].T)
-        return directions, bound, best
+
+class Cuts(NamedTuple):
+    """Directions to add, and the best bound so far with its multipliers."""
+
+    directions: list[Array]
+    bound: float
+    best: Any
+
+
+def _separated(operator: Operator, points: Arrays, ceiling: float, last: Cuts) -> Cuts:
+    """Return the eigenvectors of A*(u) above -``ceiling`` (or the leading one) at each of the
+    points u, and the best bound known after them.
+    """
+    directions: list[Array] = []
+    bound = last.bound
+    best = last.best
+    for u in points:
+        values, vectors = operator.xp.linalg.eigh(operator.adjoint(u))
+        leading = float(values[-1])
+        if -leading > bound:
+            bound = -leading
+            best = u
+        above = np.flatnonzero(to_numpy(values) > -ceiling)
+        if ceiling == np.inf:  # before the first linear program every eigenvector is above
+            above = above[-1:]
+        directions += list(vectors[:, like(above, values, operator.xp.int64)].T)
+    return Cuts(directions, bound, best)
+
+
+class Columns(NamedTuple):
+    """The columns of the linear program: numbers of learners, iterations that each has had no
+    weight, and their margins H, a row each.
+    """
+
+    numbers: np.ndarray
+    idle: np.ndarray
+    margins: np.ndarray
+
+    @classmethod
+    def none(cls, n_constraints: int) -> Self:
+        return cls(np.zeros(0, int), np.zeros(0, int), np.zeros((0, n_constraints)))
+
+    def extended(self, operator: Operator, ensemble: Ensemble, directions: list[Array]) -> Self:
+        """Return the columns that were in use lately, and those of new directions."""
+        keep = self.idle < PATIENCE
+        rows = [to_numpy(operator.forward_factor(z[:, None])) for z in directions]
+        new = [ensemble.learn(z) for z in directions]
+        return self._replace(
+            numbers=np.append(self.numbers[keep], new),
+            idle=np.append(self.idle[keep], np.zeros(len(directions), int)),
+            margins=np.concatenate([self.margins[keep], rows]),
+        )
+
+    def used_by(self, weights: np.ndarray) -> Self:
+        """Return the columns after one more iteration, with these weights."""
+        return self._replace(idle=np.where(weights > 0, 0, self.idle + 1))

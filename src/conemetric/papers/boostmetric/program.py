@@ -34,8 +34,12 @@ class TraceProgram(Problem):
     def __init__(
         self, operator: Operator, v: float, loss: Loss | LogSumExp, weights: Array | None = None
     ):
-        self.operator, self.v, self.loss = operator, float(v), loss
-        self.weights = 1.0 if weights is None else operator.constraint_vector(weights)
+        self.operator = operator
+        self.v = float(v)
+        self.loss = loss
+        self.weights: Values = 1.0
+        if weights is not None:
+            self.weights = operator.constraint_vector(weights)
 
     def evaluate(self, margins: Array) -> tuple[float, Array, float]:
         """(loss, u, u'margins) at given margins, without overflow at any scale."""
@@ -47,7 +51,9 @@ class TraceProgram(Problem):
 
     def bounds(self, loss: float, captured: float, trace: float, leading: float) -> Bounds:
         """`Bounds` from the loss, captured = u'A(M), trace = Tr M and leading = lambda_max(A*(u))."""
-        primal, excess = loss + self.v * trace, max(0.0, leading - self.v)
+        primal = loss + self.v * trace
+        excess = max(0.0, leading - self.v)
+        # the Frank-Wolfe gap over metrics of no larger trace, v Tr M - u'A(M) + Tr M max(0, lambda_max - v)
         dual = primal - (self.v * trace - captured) - trace * excess
         return Bounds(primal, dual, excess / self.v)
 
@@ -58,8 +64,8 @@ class TraceProgram(Problem):
 
     def lower_bound(self, u: Array, leading: float) -> float:
         """D of u, scaled until lambda_max(A*(u)) = ``leading`` is at most v."""
-        space, scale = self.operator.space, self._feasible_scale(leading)
-        return space.sum(_scaled_gain, u, self.weights, loss=self.loss, scale=scale)
+        scale = self._feasible_scale(leading)
+        return self.operator.space.sum(_scaled_gain, u, self.weights, loss=self.loss, scale=scale)
 
     def chord_bound(self, loss: float, captured: float, leading: float) -> float:
         """A bound below `lower_bound` at the multipliers of the margins, without another visit to
@@ -68,11 +74,13 @@ class TraceProgram(Problem):
         return self._feasible_scale(leading) * (loss + captured)
 
     def _feasible_scale(self, leading: float) -> float:
+        """The largest factor up to 1 that makes u feasible, given lambda_max(A*(u))."""
         return self.v / leading if leading > self.v else 1.0
 
     def certify(self, primal_point: Array, dual_point: Point = None) -> Bounds:
         """Bounds at M = L L', L = ``primal_point``, and at given multipliers or at those of M."""
-        exact, L = self.exact, float64(primal_point)
+        exact = self.exact
+        L = float64(primal_point)
         loss, u, captured = exact.evaluate(exact.operator.forward_factor(L))
         if dual_point is not None and self.additive:
             u = exact.operator.space.map(float64, dual_point)
@@ -80,13 +88,17 @@ class TraceProgram(Problem):
         bounds = self.bounds(loss, captured, float((L * L).sum()), leading)
         if self.additive:
             return Bounds(bounds.primal, exact.lower_bound(u, leading))
-        return bounds._replace(dual=-np.inf) if bounds.violation > MAX_EXCESS else bounds
+        if bounds.violation > MAX_EXCESS:
+            return bounds._replace(dual=-np.inf)
+        return bounds
 
     def unbounded(self, primal_point: Array) -> str:
         if self.additive:
             return ""
-        exact, L = self.exact, float64(primal_point)
+        exact = self.exact
+        L = float64(primal_point)
         smallest = -exact.operator.space.max(minus_least, exact.operator.forward_factor(L))
+        # log sum exp(-t rho) <= log m - t min rho, so that t M has no minimum over t
         if not smallest > self.v * float((L * L).sum()) > 0:
             return ""
         return (
@@ -98,12 +110,15 @@ class TraceProgram(Problem):
         """Weights w >= 0 that minimise the program over M = sum_j w_j z_j z_j', given the margins
         H[j] of each z_j z_j', one row each: L-BFGS-B from ``weights`` to slopes of ``tol``.
         """
-        operator, space = self.operator, self.operator.space
+        operator = self.operator
+        space = operator.space
         squares, most = space.totals(total(_row_squares, H), greatest(_row_largest, H))
+        # weights in units that give every learner margins of size one
         unit = (squares / operator.n_constraints) ** -0.5
         largest = MARGIN_LIMIT / (most * unit)
 
         def evaluate(w: np.ndarray) -> tuple[float, np.ndarray, float]:
+            """Return the loss at weights w, the products of u with the margins, and the sum of u."""
             loss, u, _ = self.evaluate(space.map(combined_rows, H, weights=w))
             slopes, sum_ = space.sum(_row_products, H, u)
             return loss, slopes, sum_
@@ -113,19 +128,27 @@ class TraceProgram(Problem):
         size = evaluate(start * unit)[2]
 
         def program(x: np.ndarray) -> tuple[float, np.ndarray]:
+            """Return the program and its gradient at weights x * unit, over the sum of u."""
             w = x * unit
             loss, slopes, _ = evaluate(w)
             return (loss + self.v * w.sum()) / size, (self.v - slopes) * unit / size
 
-        options = {**INNER, "ftol": operator.eps, "gtol": tol * unit.min() / size}
-        how = {"jac": True, "bounds": optimize.Bounds(0.0, largest), "options": options}
-        return optimize.minimize(program, start, method="L-BFGS-B", **how).x * unit
+        found = optimize.minimize(
+            program,
+            start,
+            method="L-BFGS-B",
+            jac=True,
+            bounds=optimize.Bounds(0.0, largest),
+            options={**INNER, "ftol": operator.eps, "gtol": tol * unit.min() / size},
+        )
+        return found.x * unit
 
 
 # ---- functions mapped and summed over blocks of margins
 
 
 def _scaled_gain(u: Array, weights: Values, loss: Loss, scale: float) -> Array:
+    """sum_r w_r g(v_r), with v = scale u / w: the dual value of scaled multipliers."""
     v = namespace(u).clip(scale * u / weights, 0.0, loss.largest)
     return weighted_sum(loss.gain(v), weights)
 
@@ -140,7 +163,9 @@ def _row_squares(H: Array) -> Array:
 
 
 def _row_largest(H: Array) -> Array:
-    return abs(H).max(1) if isinstance(H, np.ndarray) else H.abs().amax(1)
+    if isinstance(H, np.ndarray):
+        return abs(H).max(1)
+    return H.abs().amax(1)
 
 
 def _row_products(H: Array, u: Array) -> Pair:

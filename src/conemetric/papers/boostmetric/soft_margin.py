@@ -32,18 +32,24 @@ class SoftMarginProgram(Problem):
     """
 
     def __init__(self, operator: Operator, v: float, weights: Array | None = None):
-        m = operator.n_constraints if weights is None else float(float64(weights).sum())
+        if weights is None:
+            m = float(operator.n_constraints)
+        else:
+            m = float(float64(weights).sum())
         if v * m < 1:
             raise ValueError(
                 f"v={v:g} is below 1/m for m={m:g} triplets, counted by their weight: the hinge "
                 f"program has no maximum; give v >= {1 / m:.3g}."
             )
-        self.operator, self.v = operator, float(v)
-        unit = operator.empty_constraint_vector() + 1 if weights is None else weights
-        self.weights = operator.constraint_vector(unit)
+        self.operator = operator
+        self.v = float(v)
+        if weights is None:
+            weights = operator.empty_constraint_vector() + 1
+        self.weights = operator.constraint_vector(weights)
 
     @cached_property
     def slack_penalty(self) -> Array:
+        """The bounds v_r on the multipliers."""
         return self.v * self.weights  # in `exact`, by v as given: not rounded
 
     def start(self) -> Array:
@@ -52,11 +58,12 @@ class SoftMarginProgram(Problem):
 
     def value(self, margins: Array) -> float:
         """P at a metric of trace one with these margins."""
-        both = margins, self.slack_penalty
-        margins, slack_penalty = (to_numpy(values).astype(np.float64) for values in both)
+        margins = to_numpy(margins).astype(np.float64)
+        slack_penalty = to_numpy(self.slack_penalty).astype(np.float64)
         order = np.argsort(margins, kind="stable")
-        enough = min(int(np.searchsorted(np.cumsum(slack_penalty[order]), 1.0)), len(order) - 1)
-        rho = margins[order[enough]]
+        # P is concave in rho, with slope 1 - (sum of v_r over margins below it)
+        enough = int(np.searchsorted(np.cumsum(slack_penalty[order]), 1.0))
+        rho = margins[order[min(enough, len(order) - 1)]]
         return float(slack_penalty @ np.maximum(rho - margins, 0) - rho)
 
     def restricted(self, H: Array) -> tuple[np.ndarray, np.ndarray, float] | None:
@@ -68,6 +75,9 @@ class SoftMarginProgram(Problem):
         J, m = H.shape
         size = float(abs(H).max()) or 1.0  # HiGHS has absolute tolerances
         penalties = to_numpy(self.slack_penalty).tolist()
+        box = [(0.0, penalty) for penalty in penalties]
+        free = (None, None)
+        # over (u, t):  min t  s.t.  H[j]'u <= t,  sum u = 1,  0 <= u <= v; the weights are its multipliers
         for method in ("highs", "highs-ipm"):
             result = optimize.linprog(
                 np.append(np.zeros(m), 1.0),
@@ -75,7 +85,7 @@ class SoftMarginProgram(Problem):
                 b_ub=np.zeros(J),
                 A_eq=np.append(np.ones(m), 0.0)[None],
                 b_eq=[1.0],
-                bounds=[*((0.0, penalty) for penalty in penalties), (None, None)],
+                bounds=[*box, free],
                 method=method,
                 options=ACCURACY,
             )
@@ -87,16 +97,26 @@ class SoftMarginProgram(Problem):
     def feasible(self, u: Array) -> Array:
         """``u`` clipped to the box of the dual, then scaled down or filled up to sum one."""
         u = self.operator.xp.clip(u, u * 0, self.slack_penalty)
-        missing, room = 1 - float(u.sum()), self.slack_penalty - u
-        return u / (1 - missing) if missing < 0 else u + missing * room / float(room.sum() or 1.0)
+        missing = 1 - float(u.sum())
+        if missing < 0:
+            return u / (1 - missing)
+        room = self.slack_penalty - u
+        return u + missing * room / float(room.sum() or 1.0)
 
     def certify(self, primal_point: Array, dual_point: Point) -> Bounds:
-        exact, L = self.exact, float64(primal_point)
+        exact = self.exact
+        L = float64(primal_point)
         adjoint = exact.operator.precise_adjoint(exact.feasible(float64(dual_point)))
         leading, _ = spectral.leading_eigenpair(adjoint)
         value = exact.value(exact.operator.forward_factor(L))
         # if no metric meets the triplets the optimum is zero, and both values are its rounding
         size = float((adjoint * adjoint).sum()) ** 0.5
         rounding = EIGH_ERROR * len(adjoint) * exact.operator.eps * size
-        primal, dual = (0.0 if abs(bound) <= rounding else bound for bound in (value, -leading))
+        primal = _rounded_off(value, rounding)
+        dual = _rounded_off(-leading, rounding)
         return Bounds(primal, dual, missed_trace(L))
+
+
+def _rounded_off(value: float, rounding: float) -> float:
+    """Return the value, or zero if it is no larger than its rounding."""
+    return 0.0 if abs(value) <= rounding else value

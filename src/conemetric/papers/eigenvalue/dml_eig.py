@@ -4,17 +4,20 @@ from dataclasses import KW_ONLY, dataclass, replace
 from numbers import Real
 from typing import Any, ClassVar, Self
 
-from ...core.arrays import is_dask, like
+from ...constraints.constraints import Constraints
+from ...core.arrays import Array, DType, is_dask, like
 from ...core.atomic import atomic_fit
 from ...core.sklearn_private import Interval
 from ...core.warn import warn_user
 from ...engine.certificate import Bounds, Certificate
 from ...engine.losses import weighted_sum
 from ...engine.operators import from_pairs
+from ...engine.operators.span import Coordinates
+from ...engine.solver import SolveResult
 from ...estimators.supervised import SupervisedMetric, Supervision
 from ...estimators.tuples import check_calibration
 from ...evaluation.thresholds import PROMISES
-from .program import DMLEigProgram
+from .program import DMLEigProgram, EigenvalueProgram
 from .proximal_point import ProximalPoint
 
 
@@ -33,7 +36,8 @@ class EigenvalueMetric(SupervisedMetric):
     _takes_dask = True
     _depends_on_scales = False  # X is whitened
 
-    def _from_labels(self, given):
+    def _from_labels(self, given: Supervision) -> Constraints:
+        """Return the constraints that the labels give, with a warning that they seldom suit."""
         found = super()._from_labels(given)
         # no setting was found that does no harm where classes overlap
         if given.neighbors is not None or found.labels is not None or is_dask(given.X):
@@ -44,9 +48,13 @@ class EigenvalueMetric(SupervisedMetric):
             )
         return found
 
-    def _solve(self, problem, whitened, dtype):
-        solver, solved = ProximalPoint(self.tol, self.max_iter), problem.operator.reference
-        return self._run(solver, problem, keep=self._keep(like(solved, solved, dtype), whitened))
+    def _solve(
+        self, problem: EigenvalueProgram, whitened: Coordinates, dtype: DType
+    ) -> SolveResult:
+        """Return the solution, certified as it is stored in ``dtype``."""
+        solved = problem.operator.reference
+        keep = self._keep(like(solved, solved, dtype), whitened)
+        return self._run(ProximalPoint(self.tol, self.max_iter), problem, keep=keep)
 
 
 @dataclass(eq=False, repr=False)
@@ -140,7 +148,7 @@ class DMLEig(EigenvalueMetric):
         similar: Any = None,
         neighbors: Any = None,
         sample_weight: Any = None,
-        calibration_params: dict | None = None,
+        calibration_params: dict[str, Any] | None = None,
         checkpoint: str | None = None,
         target: str = "auto",
     ) -> Self:
@@ -173,52 +181,29 @@ class DMLEig(EigenvalueMetric):
         self
         """
         calibration = calibration_params or {}
-        check_calibration(**calibration)
-        if calibration.get("strategy") in PROMISES:
-            raise ValueError(
-                f"strategy={calibration['strategy']!r} needs pairs that the metric was not learned "
-                "from; call calibrate_threshold with held-out pairs after fit."
-            )
+        _check_calibration_by_given_pairs(calibration)
         supervision = Supervision(X, y, pairs, similar, neighbors, sample_weight, target)
         given = self._constraints(supervision, checkpoint)
         dissimilar = given.narrowed(_dissimilar)
         if dissimilar is None:
             raise ValueError("there are no dissimilar pairs; give pairs of both kinds.")
-        coincide, n_pairs = dissimilar.over(_coincide), dissimilar.n_constraints
+        coincide = dissimilar.over(_coincide)
         n_coinciding = int(dissimilar.space.sum(weighted_sum, coincide))
-        if n_coinciding == n_pairs:
+        if n_coinciding == dissimilar.n_constraints:
             raise ValueError(
-                f"all {n_pairs} dissimilar pairs join coinciding points; give pairs of different rows."
+                f"all {n_coinciding} dissimilar pairs join coinciding points; give pairs of "
+                "different rows."
             )
         whitened, self.similar_scatter_ = given.whitened(_similar_pairs, self.ridge)
         problem = DMLEigProgram(dissimilar.operator(from_pairs, whitened), given.dtype)
-        near: Any = problem.nearly_coinciding()
-        n_near = int(dissimilar.space.sum(weighted_sum, near))
-        apart = dissimilar.without(near) if 0 < n_near < n_pairs else None
-        if apart is None:
-            result = self._solve(problem, whitened, given.dtype)
-        else:
-            rest = DMLEigProgram(apart.operator(from_pairs, whitened), given.dtype)
-            result = self._solve(rest, whitened, given.dtype)
+        result, n_left_out = self._solve_apart(problem, dissimilar, whitened, given.dtype)
         if n_coinciding:
-            warn_user(
-                f"{n_coinciding} of the {n_pairs} dissimilar pairs join coinciding points, so the "
-                "optimum is 0 for any metric; the one returned is that of the other pairs. Drop "
-                "contradicting duplicates from X to certify it."
-            )
-            zero = Certificate.from_bounds(Bounds(0.0, 0.0), result.status)
-            result = replace(result, dual_point=coincide, certificate=zero)
-        elif apart is not None:
-            warn_user(
-                f"{n_near} of the {n_pairs} dissimilar pairs coincide up to rounding, so the optimum "
-                "is that of the closest of them, nearly 0; the metric returned is that of the other "
-                "pairs. Drop such pairs, or rows that are nearly copies, to certify it."
-            )
-            bounds, closest = problem.certify_by_closest(result.primal_point)
-            certificate = Certificate.from_bounds(bounds, result.status).judged(self.tol)
-            result = replace(result, dual_point=closest, certificate=certificate)
+            result = _certified_by_zero(result, coincide, n_coinciding, dissimilar.n_constraints)
+        elif n_left_out:
+            result = self._certified_by_closest(result, problem, n_left_out)
         if given.row_numbers is not None:
-            self.pairs_, self.similar_ = given.row_numbers, given.similar
+            self.pairs_ = given.row_numbers
+            self.similar_ = given.similar
             self.multipliers_ = result.dual_point
         self._store(problem, result, whitened)
         self.objective_ = -self.certificate_.primal
@@ -226,8 +211,39 @@ class DMLEig(EigenvalueMetric):
             self._set_threshold_of_fit(supervision, given, calibration)
         return self
 
-    def _set_threshold_of_fit(self, supervision, given, calibration):
-        """The threshold that is best for the pairs that were given; labels have none."""
+    def _solve_apart(
+        self, problem: DMLEigProgram, dissimilar: Constraints, whitened: Coordinates, dtype: DType
+    ) -> tuple[SolveResult, int]:
+        """Return the solution without pairs that coincide up to rounding, and how many those are.
+
+        They are kept, and none are counted, if all pairs coincide so.
+        """
+        near: Any = problem.nearly_coinciding()
+        n_near = int(dissimilar.space.sum(weighted_sum, near))
+        if not 0 < n_near < dissimilar.n_constraints:
+            return self._solve(problem, whitened, dtype), 0
+        apart = dissimilar.without(near)
+        rest = DMLEigProgram(apart.operator(from_pairs, whitened), dtype)
+        return self._solve(rest, whitened, dtype), n_near
+
+    def _certified_by_closest(
+        self, result: SolveResult, problem: DMLEigProgram, n_left_out: int
+    ) -> SolveResult:
+        """Return the result with the bounds that the closest pair gives, and warn."""
+        warn_user(
+            f"{n_left_out} of the {problem.operator.n_constraints} dissimilar pairs coincide up to "
+            "rounding, so the optimum is that of the closest of them, nearly 0; the metric "
+            "returned is that of the other pairs. Drop such pairs, or rows that are nearly "
+            "copies, to certify it."
+        )
+        bounds, closest = problem.certify_by_closest(result.primal_point)
+        certificate = Certificate.from_bounds(bounds, result.status).judged(self.tol)
+        return replace(result, dual_point=closest, certificate=certificate)
+
+    def _set_threshold_of_fit(
+        self, supervision: Supervision, given: Any, calibration: dict[str, Any]
+    ) -> None:
+        """Set the threshold that is best for the pairs that were given; labels have none."""
         if self._n_in_tuple is not None:
             self.calibrate_threshold(supervision.X, supervision.y, **calibration)
         elif supervision.index is not None:
@@ -235,18 +251,46 @@ class DMLEig(EigenvalueMetric):
             self._calibrate(distance, given.similar, **calibration)
 
 
+def _check_calibration_by_given_pairs(calibration: dict[str, Any]) -> None:
+    """Raise if the threshold cannot be set by the pairs that the metric is learned from."""
+    check_calibration(**calibration)
+    if calibration.get("strategy") in PROMISES:
+        raise ValueError(
+            f"strategy={calibration['strategy']!r} needs pairs that the metric was not learned "
+            "from; call calibrate_threshold with held-out pairs after fit."
+        )
+
+
+def _certified_by_zero(
+    result: SolveResult, coincide: Array, n_coinciding: int, n_pairs: int
+) -> SolveResult:
+    """Return the result as the optimum, 0 where dissimilar pairs ``coincide``, and warn."""
+    warn_user(
+        f"{n_coinciding} of the {n_pairs} dissimilar pairs join coinciding points, so the "
+        "optimum is 0 for any metric; the one returned is that of the other pairs. Drop "
+        "contradicting duplicates from X to certify it."
+    )
+    zero = Certificate.from_bounds(Bounds(0.0, 0.0), result.status)
+    return replace(result, dual_point=coincide, certificate=zero)
+
+
 # ---- functions of all pairs, or of those of a block
 
 
-def _similar_pairs(index, similar, weights):
-    return index[similar], None if weights is None else weights[similar]
+def _similar_pairs(
+    index: Array, similar: Array, weights: Array | None
+) -> tuple[Array, Array | None]:
+    """Return the similar pairs and their weights, if there are any."""
+    if weights is None:
+        return index[similar], None
+    return index[similar], weights[similar]
 
 
-def _dissimilar(points, index, similar):
+def _dissimilar(points: Array, index: Array, similar: Array) -> Array:
     return index[~similar]
 
 
-def _coincide(points, index, similar):
-    """1 for each pair of coinciding points, else 0."""
+def _coincide(points: Array, index: Array, similar: Array) -> Array:
+    """Return 1 for each pair of coinciding points, else 0."""
     operator = from_pairs(points, index)
     return like(operator.combine(operator.pair_lengths) == 0, operator.reference)

@@ -27,17 +27,21 @@ class EntryOperator(Operator):
         self, rows: np.ndarray, columns: np.ndarray, signs: np.ndarray, shape: tuple[int, int]
     ):
         self.signs = np.asarray(signs, dtype=float)
-        self.n_constraints, self.n_features = len(rows), sum(shape)
+        self.n_constraints = len(rows)
+        self.n_features = sum(shape)
         self.is_dense = self.n_features <= MOST_DENSE
+        # entries observed more than once, by several thresholds, are read and written once
         keys = np.asarray(rows, dtype=np.int64) * shape[1] + columns
         keys, self._entry = np.unique(keys, return_inverse=True)
-        self._a, self._b = keys // shape[1], shape[0] + keys % shape[1]
+        self._a = keys // shape[1]
+        self._b = shape[0] + keys % shape[1]
         # positions of each entry and its mirror image in the compressed rows of the bordered matrix
         order = np.tile(np.arange(len(keys)), 2)
         ends = np.append(self._a, self._b), np.append(self._b, self._a)
         pattern = sparse.csr_array((order + 1.0, ends), shape=(self.n_features, self.n_features))
         self._place = pattern.data.astype(np.int64) - 1
-        self._indices, self._row_start = pattern.indices, pattern.indptr
+        self._indices = pattern.indices
+        self._row_start = pattern.indptr
 
     def forward(self, M: Any) -> np.ndarray:
         return self.signs * M[self._a, self._b][self._entry]

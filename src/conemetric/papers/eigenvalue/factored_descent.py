@@ -32,7 +32,8 @@ MU = 0.3  # curvature of the multiplier term, for constraints b - A(M) of order 
 DESCENT = 30  # quasi-Newton steps of the first descent
 SLOW = 0.7  # descents double in length when the gap falls by less than this factor
 ESCAPES = 10  # eigenvectors that may join in one iteration
-FIRST_SIZE, LATER_SIZE = 0.3, 0.05  # of new columns; later ones relative to the largest
+FIRST_SIZE = 0.3  # of new columns
+LATER_SIZE = 0.05  # of those that join others, relative to the largest
 DEAD = 1e-6  # squared length of a column, relative to the largest, below which it is dropped
 ABOVE = 0.1  # share of tol by which an eigenvalue must exceed w to add a column
 FTOL = 1e-12  # relative fall of F_k that ends a descent early: rounding
@@ -46,24 +47,29 @@ class FactoredDescent(Solver):
     solves = EigenvalueProgram
 
     def steps(self, problem: EigenvalueProgram, start: None) -> Steps:
-        operator, w, c = problem.operator, problem.trace_weight, problem.loss_weight
-        u = operator.empty_constraint_vector() + c
+        operator = problem.operator
+        c = problem.loss_weight
+        u = operator.empty_constraint_vector() + c  # as of constraints that are all missed
         L = np.zeros((operator.n_features, 0))
-        evaluations, steps, least_gap = 0, DESCENT, np.inf
+        evaluations = 0
+        steps = DESCENT
+        least_gap = np.inf
         while True:
             bounds = problem.bounds(L, u)
             extra = {"rank": L.shape[1], "evaluations": evaluations}
             yield Iterate(bounds.primal, bounds.dual, L, u, extra=extra)
             gap = relative_gap(bounds.primal, bounds.dual)
-            steps = 2 * steps if gap > SLOW * least_gap else steps
+            if gap > SLOW * least_gap:
+                steps *= 2
             least_gap = min(gap, least_gap)
-            L = self._with_escapes(L, operator.adjoint(u), w)
-            if L.shape[1] == 0:
+            L = self._with_escapes(L, operator.adjoint(u), problem.trace_weight)
+            if L.shape[1] == 0:  # no direction of descent from zero, which is the optimum
                 return
             options = {"maxiter": steps, "maxfun": 2 * steps, "ftol": FTOL, "gtol": 0}
             args = problem, u, L.shape
             descent = minimize(_augmented, L.ravel(), args, "L-BFGS-B", jac=True, options=options)
-            L, evaluations = descent.x.reshape(L.shape), evaluations + descent.nfev
+            L = descent.x.reshape(L.shape)
+            evaluations += descent.nfev
             u = np.clip(u + (problem.target - operator.forward_factor(L)) / MU, 0, c)
 
     def _with_escapes(self, L: Array, K: Array, w: float) -> Array:

@@ -6,7 +6,7 @@ from numbers import Real
 from typing import Self
 
 from ...constraints.constraints import Constraints
-from ...core.arrays import like, namespace, zeros
+from ...core.arrays import Array, like, namespace, zeros
 from ...core.sklearn_private import Interval
 from ...engine.operators import from_triplets
 from ...estimators.supervised import TripletMetric
@@ -84,17 +84,23 @@ random_state, verbose
         problem = LMNNEigProgram(operator, self.gamma, given.dtype, given.weights)
         result = self._solve(problem, whitened, given.dtype)
         if given.row_numbers is not None:
-            self.triplets_, self.multipliers_ = given.row_numbers, result.dual_point
+            self.triplets_ = given.row_numbers
+            self.multipliers_ = result.dual_point
         return self._store(problem, result, whitened)
 
 
-def _near_pairs(index, similar, weights, weighted):
-    """The distinct (i, j) of triplets (i, j, k); from labels they weigh as much as their
+def _near_pairs(
+    index: Array, similar: Array | None, weights: Array | None, weighted: bool
+) -> tuple[Array, Array | None]:
+    """Return the distinct (i, j) of triplets (i, j, k); from labels they weigh as much as their
     triplets, which weigh as much as i.
     """
-    xp, i, j = namespace(index), index[:, 0], index[:, 1]
-    n = int(index.max()) + 1 if len(index) else 1
-    keys, place = xp.unique(like(i, index, xp.int64) * n + j, return_inverse=True)
+    xp = namespace(index)
+    n = 1
+    if len(index):
+        n += int(index.max())
+    i = like(index[:, 0], index, xp.int64)  # the product with n may exceed 32 bits
+    keys, place = xp.unique(i * n + index[:, 1], return_inverse=True)
     pairs = xp.stack([keys // n, keys % n], 1)
     if not weighted or weights is None:
         return pairs, None

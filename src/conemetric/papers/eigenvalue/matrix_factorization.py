@@ -4,7 +4,7 @@ Ying & Li 2012, appendix A).
 
 from dataclasses import KW_ONLY, dataclass
 from numbers import Real
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from scipy import sparse
@@ -152,10 +152,12 @@ class MaxMarginMatrixFactorization(CertifiedEstimator):
         solver: Solver = method(tol=self.tol, max_iter=self.max_iter)
         result = self._run(solver, problem, keep=lambda L: (None, balanced(L, shape[0])))
         self.row_factors_, self.column_factors_ = np.vsplit(result.primal_point, [shape[0]])
-        self.multipliers_, self.n_features_in_ = result.dual_point, shape[1]
+        self.multipliers_ = result.dual_point
+        self.n_features_in_ = shape[1]
         return self._store_result(result)
 
-    def _check_levels(self, levels):
+    def _check_levels(self, levels: np.ndarray) -> np.ndarray:
+        """Return the thresholds between the levels; raise if there are too few or many of either."""
         if not 2 <= len(levels) <= MAX_LEVELS:
             raise ValueError(
                 f"Y has {len(levels)} distinct value(s); give 2 to {MAX_LEVELS}, round or bin others."
@@ -171,7 +173,7 @@ class MaxMarginMatrixFactorization(CertifiedEstimator):
             )
         return thresholds
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         tags.input_tags.allow_nan = True  # where nothing is observed
@@ -197,7 +199,8 @@ class MaxMarginMatrixFactorization(CertifiedEstimator):
         if entries.size and (entries.min() < 0 or np.any(entries.max(axis=0) >= shape)):
             ends = f"from {entries.min(axis=0)} to {entries.max(axis=0)}"
             raise ValueError(f"entries go {ends}; the matrix is {shape[0]} x {shape[1]}.")
-        rows, columns = self.row_factors_[entries[:, 0]], self.column_factors_[entries[:, 1]]
+        rows = self.row_factors_[entries[:, 0]]
+        columns = self.column_factors_[entries[:, 1]]
         return np.einsum("kr,kr->k", rows, columns)
 
     def predict(self, entries: Any) -> np.ndarray:
@@ -219,26 +222,50 @@ def balanced(L: np.ndarray, n: int) -> np.ndarray:
     """The factors U = L[:n] and V = L[n:] of the same X = U V' whose squares are least:
     ||U||^2 + ||V||^2 = 2 ||X||_*.
     """
-    (Q, R), (S, T) = (np.linalg.qr(part) for part in np.vsplit(L, [n]))
+    # X = Q (R T') S', so its singular value decomposition is one of the small R T'
+    upper, lower = np.vsplit(L, [n])
+    Q, R = np.linalg.qr(upper)
+    S, T = np.linalg.qr(lower)
     left, values, right = np.linalg.svd(R @ T.T, full_matrices=False)
     return np.vstack([Q @ left, S @ right.T]) * values**0.5
 
 
-def _observations(Y):
+class Observations(NamedTuple):
+    """The observed entries of a matrix of this shape."""
+
+    rows: np.ndarray
+    columns: np.ndarray
+    values: np.ndarray
+    shape: tuple[int, int]
+
+
+def _observations(Y: Any) -> Observations:
+    """Return the observed entries of Y, checked."""
     if sparse.issparse(Y):
-        if np.iscomplexobj(Y):
-            raise ValueError("Complex data not supported: pass levels of Y that can be ordered.")
-        Y = sparse.coo_array(Y)
-        Y.sum_duplicates()
-        (rows, columns), values, shape = Y.coords, Y.data, Y.shape
+        found = _stored_entries(Y)
     else:
-        if isinstance(Y, np.ma.MaskedArray):
-            Y = np.ma.filled(Y.astype(float), np.nan)
-        Y = check_array(Y, dtype=np.float64, ensure_all_finite="allow-nan", input_name="Y")
-        rows, columns = np.nonzero(~np.isnan(Y))
-        values, shape = Y[rows, columns], Y.shape
-    if len(values) == 0:
-        raise ValueError(f"Y, {shape[0]} x {shape[1]}, has no observed entry.")
-    if not np.all(np.isfinite(values)):
+        found = _known_entries(Y)
+    if len(found.values) == 0:
+        raise ValueError(f"Y, {found.shape[0]} x {found.shape[1]}, has no observed entry.")
+    if not np.all(np.isfinite(found.values)):
         raise ValueError("Y stores NaN or infinity; leave unobserved entries out.")
-    return rows, columns, values, shape
+    return found
+
+
+def _stored_entries(Y: Any) -> Observations:
+    """Return the entries that a sparse matrix stores; repeated ones are added up."""
+    if np.iscomplexobj(Y):
+        raise ValueError("Complex data not supported: pass levels of Y that can be ordered.")
+    Y = sparse.coo_array(Y)
+    Y.sum_duplicates()
+    rows, columns = Y.coords
+    return Observations(rows, columns, Y.data, Y.shape)
+
+
+def _known_entries(Y: Any) -> Observations:
+    """Return the entries of a dense matrix that are neither NaN nor masked."""
+    if isinstance(Y, np.ma.MaskedArray):
+        Y = np.ma.filled(Y.astype(float), np.nan)
+    Y = check_array(Y, dtype=np.float64, ensure_all_finite="allow-nan", input_name="Y")
+    rows, columns = np.nonzero(~np.isnan(Y))
+    return Observations(rows, columns, Y[rows, columns], Y.shape)

@@ -46,11 +46,16 @@ class EigenvalueProgram(Problem):
         target: Array | None = None,
     ):
         self.exact_operator = operator
-        self.operator = operator if dtype is None else operator.astype(dtype)
+        if dtype is not None:
+            operator = operator.astype(dtype)
+        self.operator = operator
         self.trace_weight = float(trace_weight)
-        one = isinstance(loss_weight, float)
-        self.loss_weight = loss_weight if one else self.operator.constraint_vector(loss_weight)
-        self.target = 1.0 if target is None else self.operator.constraint_vector(target)
+        if not isinstance(loss_weight, float):
+            loss_weight = operator.constraint_vector(loss_weight)
+        self.loss_weight = loss_weight
+        self.target: Values = 1.0
+        if target is not None:
+            self.target = operator.constraint_vector(target)
 
     @property
     def hard(self) -> bool:
@@ -93,7 +98,9 @@ class EigenvalueProgram(Problem):
         return Bounds(self.objective(L, terms), self._scale(adjoint, most) * gain)
 
     def _of_multipliers(self, u: Array) -> tuple[Reduction, Reduction]:
-        return greatest(largest_ratio, u, self.slack_penalty), total(weighted_sum, u, self.target)
+        """The largest u_r / c_r and b'u, as pending reductions."""
+        most = greatest(largest_ratio, u, self.slack_penalty)
+        return most, total(weighted_sum, u, self.target)
 
     def _scale(self, adjoint: Array, most: float) -> float:
         """The factor that makes u feasible, given A*(u) and ``most``, the largest u_r / c_r."""
@@ -114,30 +121,39 @@ class EigenvalueProgram(Problem):
 
     def start(self) -> tuple[Array, Array, float]:
         """Feasible multipliers, a factor of the zero matrix, and a first sigma."""
-        operator, unit = self.operator, self.unit
-        most, size = greatest(largest_ratio, unit, self.slack_penalty), total(weighted_sum, unit)
-        adjoint, (most, size) = operator.adjoint_and(unit, most, size)
+        operator = self.operator
+        ratio = greatest(largest_ratio, self.unit, self.slack_penalty)
+        adjoint, (most, size) = operator.adjoint_and(
+            self.unit, ratio, total(weighted_sum, self.unit)
+        )
         scale = self._scale(adjoint, most)
         center = zeros((operator.n_features, 0), operator.reference)
-        return scale * unit, center, scale * size / self.trace_weight**2
+        # sigma has the units of S / K: S of a trace about sum(u) / w, and K of w
+        return scale * self.unit, center, scale * size / self.trace_weight**2
 
     @cached_property
     def unit(self) -> Array:
         """Natural size of each multiplier, up to scale."""
         ones = self.operator.empty_constraint_vector() + 1
-        return ones if isinstance(self.loss_weight, float) else ones * self.loss_weight
+        if isinstance(self.loss_weight, float):
+            return ones
+        return ones * self.loss_weight
 
 
 class ProximalDual(SpectralDual):
     """Dual of min P(S) + ||S - S_k||_F^2 / (2 sigma), where ``center`` is a factor of S_k."""
 
     def __init__(self, program: EigenvalueProgram, center: Array, sigma: float):
-        self.program, self.center, self.sigma = program, center, sigma
-        self.operator, self.linear = program.operator, program.target
+        self.program = program
+        self.center = center
+        self.sigma = sigma
+        self.operator = program.operator
+        self.linear = program.target
+        self.lower = 0.0 * program.slack_penalty  # zeros where c is an array: a box is of one kind
         self.upper = program.loss_weight
-        self.lower = 0.0 if isinstance(self.upper, float) else 0.0 * self.upper
-        one = identity(program.operator.n_features, center)
         self.unit = program.unit
+        one = identity(program.operator.n_features, center)
+        # K(u) = offset + A*(u)
         self.offset = center @ center.T / sigma - program.trace_weight * one
         self.constant = float((float64(center.T @ center) ** 2).sum()) / (2 * sigma)
 
@@ -145,10 +161,13 @@ class ProximalDual(SpectralDual):
         return self.program.terms(margins)
 
     def primal_value(self, terms: float, squared_norm: float, factor: Array) -> Primal:
-        if self.program.hard and not terms < 0:  # no multiple of it meets the constraints
-            return math.inf, 0.0
-        scale = -1 / terms if self.program.hard else 1.0
+        scale = 1.0
+        if self.program.hard:
+            if not terms < 0:  # no multiple of it meets the constraints
+                return math.inf, 0.0
+            scale = -1 / terms
         overlap = float((float64(self.center.T @ factor) ** 2).sum())
+        # ||S - S_k||^2 / (2 sigma) with S = scale L L', less that of S_k, which is `constant`
         change = (scale**2 * squared_norm - 2 * scale * overlap) / (2 * self.sigma)
         return self.program.objective(factor, terms) + (self.constant + change), 0.0
 
@@ -172,6 +191,7 @@ class DMLEigProgram(EigenvalueProgram):
             self.operator = operator  # its closest pair is lost in ``dtype``
 
     def _squared_lengths(self) -> Array:
+        """The squared lengths of the whitened pairs: A(I)."""
         A = self.operator
         return A.forward_factor(identity(A.n_features, A.reference))
 
@@ -182,7 +202,8 @@ class DMLEigProgram(EigenvalueProgram):
 
     def bounds(self, L: Array, u: Array, precise: bool = False) -> Bounds:
         cost, lower, _ = super().bounds(L, u, precise)
-        return Bounds(-1 / cost if cost > 0 else 0.0, -1 / lower if lower > 0 else 0.0)
+        # a point of trace `cost` whose smallest margin is 1 has value 1 / cost here
+        return Bounds(_value_of_cost(cost), _value_of_cost(lower))
 
     def scaled(self, primal_point: Array) -> Array:
         return primal_point / (primal_point * primal_point).sum() ** 0.5
@@ -220,8 +241,14 @@ class DMLEigProgram(EigenvalueProgram):
     def certify(self, primal_point: Array, dual_point: Point) -> Bounds:
         """Of the point as it is, whose trace t may be rounded: a, not a / t."""
         L = float64(primal_point)
-        (value, dual, _), trace = super().certify(L, dual_point), float((L * L).sum())
+        value, dual, _ = super().certify(L, dual_point)
+        trace = float((L * L).sum())
         return Bounds(value * trace, dual, missed_trace(L))
+
+
+def _value_of_cost(cost: float) -> float:
+    """DML-eig's value, negated for a minimisation, of a trace that gives margins of at least 1."""
+    return -1 / cost if cost > 0 else 0.0
 
 
 class LMNNEigProgram(EigenvalueProgram):
@@ -237,7 +264,9 @@ class LMNNEigProgram(EigenvalueProgram):
     def __init__(
         self, operator: Operator, gamma: float, dtype: DType = None, weights: Array | None = None
     ):
-        loss_weight = 1.0 - gamma if weights is None else (1 - gamma) * weights
+        loss_weight: Values = 1.0 - gamma
+        if weights is not None:
+            loss_weight = loss_weight * weights
         super().__init__(operator, gamma, loss_weight, dtype)
 
 
@@ -263,8 +292,12 @@ class MMMFProgram(EigenvalueProgram):
     def __init__(self, entries: Arrays, shape: tuple[int, int], thresholds: Array, gamma: float):
         rows, columns, levels = entries
         signs = np.where(levels[:, None] > np.arange(len(thresholds)), 1.0, -1.0)
-        rows, columns = (np.repeat(each, len(thresholds)) for each in (rows, columns))
-        operator = EntryOperator(rows, columns, signs.ravel(), shape)
+        operator = EntryOperator(
+            np.repeat(rows, len(thresholds)),
+            np.repeat(columns, len(thresholds)),
+            signs.ravel(),
+            shape,
+        )
         super().__init__(operator, gamma / 2, 1.0, target=(1 + signs * thresholds).ravel())
 
 

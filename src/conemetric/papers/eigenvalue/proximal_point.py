@@ -16,7 +16,7 @@ evaluation of the bounds.
 """
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from ...core.arrays import Array
 from ...engine.certificate import Bounds, relative_gap
@@ -25,7 +25,8 @@ from ...engine.solver import Iterate, Solver, Steps
 from .program import EigenvalueProgram, ProximalDual
 
 CHECK = 5  # quasi-Newton steps between two evaluations of the bounds
-QUICK, LIMIT = 20, 60  # steps up to which sigma grows; after which a subproblem is abandoned
+QUICK = 20  # steps up to which sigma grows
+LIMIT = 60  # steps after which a subproblem is abandoned
 GROWTH = 2.0  # of sigma
 SHARE = 0.5  # gap of a solved subproblem, relative to that of the program
 INNER_GAP = 0.3  # gap of a solved subproblem, in units of tol
@@ -44,6 +45,28 @@ class Subproblem(NamedTuple):
     subproblems: int = 0
     failed: int = 0
 
+    def solved(self, point: Iterate, steps: int) -> Self:
+        """Return the next state, its centre at ``point``, which took so many steps."""
+        sigma = self.sigma
+        if steps <= QUICK:
+            sigma *= GROWTH
+        return self._replace(
+            u=point.dual_point,
+            center=point.primal_point,
+            sigma=sigma,
+            subproblems=self.subproblems + 1,
+            failed=0,
+        )
+
+    def abandoned(self, point: Iterate) -> Self:
+        """Return the next state, with the same centre and a more strongly convex subproblem."""
+        return self._replace(
+            u=point.dual_point,
+            sigma=self.sigma / GROWTH,
+            subproblems=self.subproblems + 1,
+            failed=self.failed + 1,
+        )
+
 
 @dataclass(frozen=True)
 class ProximalPoint(Solver):
@@ -55,31 +78,30 @@ class ProximalPoint(Solver):
     def steps(self, problem: EigenvalueProgram, start: None) -> Steps:
         space = problem.operator.space
         resumed = space.resume(problem.operator, *Subproblem._fields)
-        state = Subproblem(*problem.start()) if resumed is None else Subproblem(**resumed)
+        if resumed is None:
+            state = Subproblem(*problem.start())
+        else:
+            state = Subproblem(**resumed)
         gap = float("inf")
         while state.failed < MAX_FAILED:
             state = Subproblem(**space.save_state(**state._asdict()))
-            u, center, sigma, subproblems, failed = state
+            dual = ProximalDual(problem, state.center, state.sigma)
             inner = DualQuasiNewton(save_every=None)
-            for steps, point in enumerate(inner.steps(ProximalDual(problem, center, sigma), u)):
+            for steps, point in enumerate(inner.steps(dual, state.u)):
                 if steps % CHECK == 0:
                     bounds = problem.bounds(point.primal_point, point.dual_point)
-                    yield self._iterate(bounds, point, subproblems, sigma)
+                    yield _iterate(bounds, point, state)
                     if (steps and self._solved(bounds, point)) or steps >= LIMIT:
                         break
             else:  # no further ascent in this precision
                 bounds = problem.bounds(point.primal_point, point.dual_point)
-                yield self._iterate(bounds, point, subproblems, sigma)
-            u = point.dual_point
-            subproblems += 1
+                yield _iterate(bounds, point, state)
             if self._solved(bounds, point):
-                center, failed = point.primal_point, 0
-                sigma *= GROWTH if steps <= QUICK else 1.0
+                state = state.solved(point, steps)
             else:
-                failed += 1
-                sigma /= GROWTH
-            state = Subproblem(u, center, sigma, subproblems, failed)
-            last, gap = gap, abs(relative_gap(bounds.primal, bounds.dual))
+                state = state.abandoned(point)
+            last = gap
+            gap = abs(relative_gap(bounds.primal, bounds.dual))
             if SHARE * last < gap <= ROUNDING * problem.operator.eps:
                 return
 
@@ -88,7 +110,18 @@ class ProximalPoint(Solver):
         enough = max(SHARE * relative_gap(bounds.primal, bounds.dual), INNER_GAP * self.tol)
         return relative_gap(point.primal, point.dual) <= enough
 
-    def _iterate(self, bounds: Bounds, point: Iterate, subproblems: int, sigma: float) -> Iterate:
-        primal, dual, violation = bounds
-        extra = {"rank": point.extra["rank"], "subproblems": subproblems, "sigma": sigma}
-        return Iterate(primal, dual, point.primal_point, point.dual_point, violation, extra)
+
+def _iterate(bounds: Bounds, point: Iterate, state: Subproblem) -> Iterate:
+    """Return a point of a subproblem as an iterate of the program."""
+    return Iterate(
+        bounds.primal,
+        bounds.dual,
+        point.primal_point,
+        point.dual_point,
+        bounds.violation,
+        extra={
+            "rank": point.extra["rank"],
+            "subproblems": state.subproblems,
+            "sigma": state.sigma,
+        },
+    )

@@ -1,5 +1,6 @@
 """FrobMetric: the Frobenius-regularised large-margin metric of Shen et al. (2014)."""
 
+from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
 from numbers import Real
 from typing import Any, NamedTuple, Self
@@ -7,11 +8,12 @@ from typing import Any, NamedTuple, Self
 from ...constraints.constraints import Constraints
 from ...constraints.in_memory import find_rows
 from ...core import spectral
-from ...core.arrays import float64, like, namespace
+from ...core.arrays import Array, Pair, float64, like, namespace
 from ...core.sklearn_private import Interval, StrOptions
 from ...engine.dual_quasi_newton import DualQuasiNewton
 from ...engine.frobenius import FrobeniusProgram
-from ...engine.operators import from_triplets
+from ...engine.operators import Operator, from_triplets
+from ...engine.operators.span import Coordinates
 from ...estimators.prior import PRIOR_PARAMETERS, prior_matrix
 from ...estimators.scale import mean_impostor_distance, scaled_C
 from ...estimators.supervised import TripletMetric
@@ -137,12 +139,14 @@ class FrobMetric(TripletMetric):
 
     def _learn(self, given: Constraints) -> Self:
         span, operator = self._operator(given)
-        C = scaled_C(operator, self._n_columns, given.weights) if self.C == "scale" else self.C
+        C = self.C
+        if isinstance(C, str):
+            C = scaled_C(operator, self._n_columns, given.weights)
         self._fit_operator(span, operator, given, float(C), self._previous_multipliers(given, C))
         return self
 
-    def _operator(self, given):
-        """(coordinates of the rows, operator over them)."""
+    def _operator(self, given: Constraints) -> tuple[Coordinates, Operator]:
+        """Return coordinates of the rows, and the operator over them."""
         linear_prior = self.prior is not None and not isinstance(self.prior, str)
         if self.kernel is not None and linear_prior:
             raise ValueError(
@@ -150,25 +154,39 @@ class FrobMetric(TripletMetric):
                 "prior='identity' or None with a kernel."
             )
         # the optimum lies in the span of the rows, outside of which the identity stays as it is
-        span = given.coordinates(spanned=self.prior is None or isinstance(self.prior, str))
+        span = given.coordinates(spanned=not linear_prior)
         return span, given.operator(from_triplets, span).astype(given.dtype)
 
-    def _fit_operator(self, span, operator, given, C, start):
+    def _fit_operator(
+        self,
+        span: Coordinates,
+        operator: Operator,
+        given: Constraints,
+        C: float,
+        start: Array | None,
+    ) -> Any:
         """Learn from an operator and store everything; return the multipliers."""
-        number, m = operator.xp.finfo(operator.dtype), operator.n_constraints
+        number = operator.xp.finfo(operator.dtype)
+        m = operator.n_constraints
+        # each multiplier is at most about C / m
         if not float(number.tiny) < C / m < float(number.max * number.eps):
             raise ValueError(
                 f"C={C:g} over {m} triplets is out of the range of {operator.dtype}: C scales with "
                 "the inverse fourth power of the units of X; rescale X, or give it in float64."
             )
-        identity = isinstance(self.prior, str)
-        size = mean_impostor_distance(operator, given.weights, "prior") if identity else 1.0
+        size = 1.0
+        if isinstance(self.prior, str):
+            size = mean_impostor_distance(operator, given.weights, "prior")
         prior = prior_matrix(self.prior, operator.reference, operator.n_features, size)
         program = FrobeniusProgram(operator, C, self.loss, prior, given.weights)
         solver = DualQuasiNewton(tol=self.tol, max_iter=self.max_iter)
-        level = float(prior[0, 0]) if prior is not None and span.maps else 0.0
-        X = operator.reference
-        keep = _keep_beyond(X, span, level) if level else self._keep(X, span)
+        level = 0.0
+        if prior is not None and span.maps:  # the prior is a multiple of I
+            level = float(prior[0, 0])
+        if level:
+            keep = _keep_beyond(operator.reference, span, level)
+        else:
+            keep = self._keep(operator.reference, span)
         result = self._run(solver, program, start=start, keep=keep)
         self.C_ = C
         self._previous: PreviousFit | None = None
@@ -179,8 +197,8 @@ class FrobMetric(TripletMetric):
         self._store(program, result, span, level)
         return result.dual_point
 
-    def _previous_multipliers(self, given, C):
-        """Multipliers of the last fit for the new C and weights, 0 for new triplets; None if cold."""
+    def _previous_multipliers(self, given: Constraints, C: float) -> Any:
+        """Return multipliers of the last fit for the new C and weights, 0 for new triplets; None if cold."""
         previous = getattr(self, "_previous", None)
         triplets = given.row_numbers
         if not self.warm_start or previous is None:
@@ -188,18 +206,24 @@ class FrobMetric(TripletMetric):
         if previous.triplets.shape[1] != triplets.shape[1]:
             return None
         place = find_rows(triplets, like(previous.triplets, triplets))
-        weights = 1.0 if given.weights is None else given.weights / given.weights.mean()
+        weights: Any = 1.0
+        if given.weights is not None:
+            weights = given.weights / given.weights.mean()
         unit = C / len(triplets) * weights
         shares = like(previous.shares, triplets, given.dtype)
         return namespace(triplets).where(place >= 0, shares[place] * unit, 0.0)
 
 
-def _keep_beyond(X, span, level):
-    """As `MahalanobisMetric._keep`, where the metric is ``level`` times I outside the span."""
+def _keep_beyond(X: Array, span: Coordinates, level: float) -> Callable[[Array], Pair]:
+    """Return the same as `MahalanobisMetric._keep`, for a metric that is ``level`` times I outside
+    the span.
+    """
     outside = level**0.5 * span.outside()
 
-    def keep(L):
-        factor = namespace(X).concat([span.lift(float64(spectral.canonical_factor(L))), outside], 1)
+    def keep(L: Array) -> Pair:
+        inside = span.lift(float64(spectral.canonical_factor(L)))
+        factor = namespace(X).concat([inside, outside], 1)
+        # columns inside and outside are orthogonal, so in order of length they are principal axes
         order = namespace(X).argsort(-(factor * factor).sum(0), stable=True)
         factor = like(spectral.with_fixed_signs(factor[:, order]), X)
         return factor, span.lower(float64(factor))

@@ -1,5 +1,6 @@
 """`FrobMetric` for several values of C: the path, and the choice by cross-validation."""
 
+from collections.abc import Iterable
 from copy import copy
 from dataclasses import KW_ONLY, dataclass, field
 from numbers import Integral
@@ -112,38 +113,44 @@ preprocessor, tol, max_iter, random_state, verbose
             self.Cs_ = ascending("Cs", self.Cs)
         with all_or_nothing():
             self.scores_ = np.array(self._cross_validate(given, y, sample_weight))
-        best = int(self.scores_.mean(axis=0).argmax())
+        best = int(self.scores_.mean(axis=0).argmax())  # of equal ones the smallest C
         self._fit_operator(span, operator, given, self.Cs_[best], None)
         return self
 
-    def _cross_validate(self, given, y, sample_weight):
-        """Held-out accuracies (n_folds, n_Cs), of the rows that have a label and a weight."""
+    def _cross_validate(self, given: Any, y: Any, sample_weight: Any) -> list[list[float]]:
+        """Return held-out accuracies (n_folds, n_Cs), of the rows that have a label and a weight."""
         y = np.ravel(to_numpy(y))
-        kept = np.arange(len(y)) if given.rows is None else to_numpy(given.rows)
+        kept = np.arange(len(y))
+        if given.rows is not None:
+            kept = to_numpy(given.rows)
         labelled = np.flatnonzero(given.labels >= 0)
         X = take(given.points, labelled)
         if isinstance(self.cv, Integral):  # folds that do not depend on the order of rows
             order = canonical_order(X, given.labels[labelled])
-            labelled, X = labelled[order], take(X, order)
+            labelled = labelled[order]
+            X = take(X, order)
         rows = kept[labelled]
         weights = check_weights(sample_weight, len(y), "rows of X")[rows]
         return [self._fold_scores(X, y[rows], weights, *fold) for fold in self._folds(y, rows)]
 
-    def _folds(self, y, rows):
-        """(train, test) as positions in ``rows``; splits listed by the user refer to all rows."""
+    def _folds(self, y: np.ndarray, rows: np.ndarray) -> Iterable[Any]:
+        """Return (train, test) as positions in ``rows``; splits listed by the user refer to all
+        rows.
+        """
         if not isinstance(self.cv, Integral | None) and not hasattr(self.cv, "split"):
-            everything, position = np.arange(len(y)), np.full(len(y), -1)
-            position[rows] = np.arange(len(rows))
-            listed = ([position[everything[part]] for part in fold] for fold in self.cv)
-            return [[part[part >= 0] for part in fold] for fold in listed]
+            return _listed_folds(self.cv, len(y), rows)
         codes = np.unique(y[rows], return_inverse=True)[1]  # classes even where y holds fractions
         cv = check_cv(self.cv, codes, classifier=True)
         if isinstance(self.cv, Integral):
             seed = check_random_state(self.random_state).randint(2**31 - 1)
+            # shuffled: the canonical order sorts rows, and folds of consecutive ones would differ
             cv = type(cv)(cv.n_splits, shuffle=True, random_state=seed)
         return cv.split(np.zeros(len(rows)), codes)
 
-    def _fold_scores(self, X, y, weights, train, test):
+    def _fold_scores(
+        self, X: Any, y: np.ndarray, weights: np.ndarray, train: np.ndarray, test: np.ndarray
+    ) -> list[float]:
+        """Return the accuracies on the rows ``test`` of the metrics learned from ``train``."""
         shared = FrobMetric().get_params().keys() & self.get_params().keys()
         parameters = {name: getattr(self, name) for name in shared}
         # the rows are in the coordinates of the kernel already
@@ -153,20 +160,33 @@ preprocessor, tol, max_iter, random_state, verbose
         path = _path(first, X[train], y[train], None, weights[train], "classes", self.Cs_)
         if self.class_weight is not None:
             weights = weights * class_factors(self._class_weight(y), y, weights)
-        keys = labelled_keys(X[train], y[train])
+        keys = labelled_keys(X[train], y[train])  # by which ties between neighbours are broken
         scores = []
         for metric in path:
-            near = metric.transform(X[train]), y[train], metric.transform(X[test])
-            right = knn_predict(*near, self.n_neighbors, keys) == y[test]
-            scores.append(np.average(right, weights=weights[test]))
+            known = metric.transform(X[train])
+            new = metric.transform(X[test])
+            predicted = knn_predict(known, y[train], new, self.n_neighbors, keys)
+            scores.append(np.average(predicted == y[test], weights=weights[test]))
         return scores
 
-    def _class_weight(self, y):
-        """``class_weight``, without classes that are not in y."""
+    def _class_weight(self, y: np.ndarray) -> Any:
+        """Return ``class_weight``, without classes that are not in y."""
         if not isinstance(self.class_weight, dict):
             return self.class_weight
         classes = set(y.tolist())
         return {name: factor for name, factor in self.class_weight.items() if name in classes}
+
+
+def _listed_folds(folds: Any, n_rows: int, rows: np.ndarray) -> list[list[np.ndarray]]:
+    """Return folds that refer to all rows, by numbers or masks, as positions in ``rows``."""
+    everything = np.arange(n_rows)
+    position = np.full(n_rows, -1)  # of rows without a label or a weight
+    position[rows] = np.arange(len(rows))
+    found = []
+    for fold in folds:
+        parts = [position[everything[part]] for part in fold]
+        found.append([part[part >= 0] for part in parts])
+    return found
 
 
 def frobmetric_path(
@@ -208,7 +228,10 @@ def frobmetric_path(
     return _path(FrobMetric(**parameters), X, y, triplets, sample_weight, target, Cs)
 
 
-def _path(first, X, y, triplets, sample_weight, target, Cs):
+def _path(
+    first: FrobMetric, X: Any, y: Any, triplets: Any, sample_weight: Any, target: str, Cs: Any
+) -> list[FrobMetric]:
+    """Return copies of ``first`` fitted for ascending C, each from the multipliers of the last."""
     Cs = ascending("Cs", Cs)
     first._validate_params()
     given = first._constraints(Supervision(X, y, triplets, None, None, sample_weight, target))
@@ -217,7 +240,8 @@ def _path(first, X, y, triplets, sample_weight, target, Cs):
     start = None
     for C in Cs.tolist():
         metric = copy(first).set_params(C=C)
-        start = None if start is None else start * (C / path[-1].C_)
+        if start is not None:  # multipliers are between 0 and C/m, and mostly at an end
+            start = start * (C / path[-1].C_)
         start = metric._fit_operator(span, operator, given, C, start)
         path.append(metric)
         if path[-1].certificate_.status is Status.INTERRUPTED:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from ...core.arrays import float64, is_torch, to_numpy
+from ...core.arrays import Array, float64, is_torch, to_numpy
 from ...core.sklearn_private import Interval, validate_params
 from ...engine.certificate import Certificate
 from ...engine.dual_quasi_newton import DualQuasiNewton
@@ -65,7 +65,7 @@ def solve_frobenius_sdp(
     tol: float = 1e-6,
     max_iter: int = 5000,
     start: Any = None,
-    callback: Callable[[dict], Any] | None = None,
+    callback: Callable[[dict[str, Any]], Any] | None = None,
 ) -> FrobeniusSDPResult:
     """Minimise <C, X> + ||X||_F^2 / (2 sigma) over psd X with <A_i, X> <= b_i or = b_i.
 
@@ -113,50 +113,78 @@ def solve_frobenius_sdp(
     """
     _check_numbers(C, "C")
     _check_numbers(b, "b")
-    C = C if is_torch(C) else np.asarray(C.toarray() if sparse.issparse(C) else C, dtype=np.float64)
-    if C.ndim != 2 or C.shape[0] != C.shape[1]:
-        raise ValueError(f"C has shape {tuple(C.shape)}; give a square matrix.")
+    C = _square(C)
     operator = A if isinstance(A, Operator) else MatrixOperator(_check_matrices(A, C))
-    D, m = operator.n_features, operator.n_constraints
+    D = operator.n_features
+    m = operator.n_constraints
     if tuple(C.shape) != (D, D):
         raise ValueError(f"C has shape {tuple(C.shape)}, those in A ({D}, {D}); make them agree.")
     each = f"each of the {m} constraints"
-    for name, values, shapes, wanted in (
-        ("b", b, [(m,)], f"one bound for {each} in A"),
-        ("equality", equality, [(), (m,)], f"one value, or one for {each}"),
-        ("start", start, [(m,)], f"one multiplier for {each} in A"),
-    ):
-        shape = tuple(np.shape(values))
-        if values is not None and shape not in shapes:
-            raise ValueError(f"{name} has shape {shape}; give {wanted}.")
-    truth = np.asarray(to_numpy(equality))
-    if truth.dtype != bool and not (truth.dtype.kind in "iuf" and np.isin(truth, (0, 1)).all()):
-        raise ValueError(f"equality={equality!r} must be True or False, or hold only those.")
-    equality = np.zeros(m, dtype=bool) | truth.astype(bool)
+    _check_shape("b", b, [(m,)], f"one bound for {each} in A")
+    _check_shape("equality", equality, [(), (m,)], f"one value, or one for {each}")
+    _check_shape("start", start, [(m,)], f"one multiplier for {each} in A")
+    equality = np.zeros(m, dtype=bool) | _truth(equality)
+    # <C, X> depends on the symmetric part of C alone
     problem = SemidefiniteProgram(operator, (C + C.T) / 2, b, sigma, equality)
     solver = DualQuasiNewton(tol=tol, max_iter=max_iter)
 
-    def keep(L):
-        """The same, moved until its constraints are met: the ascent meets them only in the limit."""
+    def keep(L: Array) -> tuple[None, Array]:
+        """Return L moved until its constraints are met: the ascent meets them only in the limit."""
         return None, problem.exact.repaired(float64(L))
 
     result = solver.solve(problem, start=start, callback=callback, keep=keep)
     L = result.primal_point
-    record = result.certificate, result.n_iter, result.history
-    return FrobeniusSDPResult(L @ L.T, L, result.dual_point, *record)
+    return FrobeniusSDPResult(
+        X=L @ L.T,
+        factor=L,
+        multipliers=result.dual_point,
+        certificate=result.certificate,
+        n_iter=result.n_iter,
+        history=result.history,
+    )
 
 
-def _check_numbers(values, name):
-    """Refuse what are not real, finite numbers."""
-    array = values.data if sparse.issparse(values) else np.asarray(to_numpy(values))
+def _square(C: Any) -> Any:
+    """Return C as a dense array in float64, or as the tensor it is; raise unless it is square."""
+    if sparse.issparse(C):
+        C = C.toarray()
+    if not is_torch(C):
+        C = np.asarray(C, dtype=np.float64)
+    if C.ndim != 2 or C.shape[0] != C.shape[1]:
+        raise ValueError(f"C has shape {tuple(C.shape)}; give a square matrix.")
+    return C
+
+
+def _check_shape(name: str, values: Any, shapes: list[tuple[int, ...]], wanted: str) -> None:
+    """Raise if ``values`` are given, but in none of these shapes."""
+    shape = tuple(np.shape(values))
+    if values is not None and shape not in shapes:
+        raise ValueError(f"{name} has shape {shape}; give {wanted}.")
+
+
+def _truth(equality: Any) -> np.ndarray:
+    """Return what is True or False, or 1 or 0, as booleans."""
+    truth = np.asarray(to_numpy(equality))
+    if truth.dtype != bool and not (truth.dtype.kind in "iuf" and np.isin(truth, (0, 1)).all()):
+        raise ValueError(f"equality={equality!r} must be True or False, or hold only those.")
+    return truth.astype(bool)
+
+
+def _check_numbers(values: Any, name: str) -> None:
+    """Raise if these are not real, finite numbers."""
+    if sparse.issparse(values):
+        array = values.data
+    else:
+        array = np.asarray(to_numpy(values))
     if array.dtype.kind not in "iuf":
         raise TypeError(f"{name} has dtype {array.dtype}; give real numbers.")
     if not np.isfinite(array).all():
         raise ValueError(f"{name} contains numbers that are not finite; drop such constraints.")
 
 
-def _check_matrices(A, C):
-    if not hasattr(A, "shape"):
+def _check_matrices(A: Any, C: Any) -> Any:
+    """Return the matrices as arrays; raise if there are none, or if one does not fit C."""
+    if not hasattr(A, "shape"):  # one array is kept whole
         A = [matrix if hasattr(matrix, "shape") else np.asarray(matrix) for matrix in A]
     if len(A) == 0:
         raise ValueError("A is empty; give at least one constraint matrix.")

@@ -10,6 +10,7 @@ nothing, so nothing is proven about it; held-out rows must judge it.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
+from itertools import islice
 from numbers import Integral, Real
 from typing import Any, NamedTuple, Self
 
@@ -35,7 +36,8 @@ from ...evaluation.knn import evenly_by_class
 from ...neighbours.ties import canonical_order
 
 # rows that the metric is learned from: four matrices of this order, 0.5 GB on the host
-MAX_ROWS, MAX_ROWS_ON_GPU = 4000, 20_000
+MAX_ROWS = 4000
+MAX_ROWS_ON_GPU = 20_000
 BLOCK = 1 << 17  # kernel values multiplied by the signs of a column at a time: in the cache
 
 
@@ -66,65 +68,114 @@ def gradient_rounds(
     (None: all). Takes four arrays (n, n): give a sample of many rows.
     """
     Z = Z - Z.mean(0)
-    Y, weights = like(Y, Z), like(weights, Z)
+    Y = like(Y, Z)
+    weights = like(weights, Z)
     Y = Y - (weights[:, None] * Y).sum(0) / weights.sum()
-    setting, D = KernelSetting(kernel, width, ridge), Z.shape[1]
-    weighs_columns = diagonal is not False or kernel == CITY_BLOCK
-    L = zeros(D, Z) + 1 if weighs_columns else identity(D, Z)
-    if not weighs_columns and len(Z) < D:  # a basis of the span of the rows is enough
-        L = namespace(Z).linalg.svd(Z, full_matrices=False)[2].T
-    blocks = None  # the matrix that replaces each column's entry by the mean over its block
-    if not isinstance(diagonal, bool):
-        same = np.asarray(diagonal)[:, None] == np.asarray(diagonal)
-        blocks = like(same / same.sum(1, keepdims=True), Z)
-    for _ in range(n_rounds):
-        A = Z * L if weighs_columns else Z @ L
-        moment, certificate = _gradient_moment(setting, A, Y, weights, weighs_columns, n_gradients)
-        if weighs_columns:
-            moment = moment if blocks is None else blocks @ moment
-            grown = L * moment**0.5
-            size = grown.max()
-        else:
-            grown = L @ spectral.factor(moment)
-            size = (grown * grown).sum() ** 0.5
+    fit = _Fit(KernelSetting(kernel, width, ridge), Y, weights, n_gradients)
+    if diagonal is not False or kernel == CITY_BLOCK:
+        rounds = _column_rounds(fit, Z, _block_means(diagonal, Z))
+    else:
+        rounds = _matrix_rounds(fit, Z)
+    yield from islice(rounds, n_rounds)
+
+
+class _Fit(NamedTuple):
+    """What every kernel ridge fit shares: its setting, the targets, and rows to take gradients at."""
+
+    setting: KernelSetting
+    Y: Any
+    weights: Any
+    n_gradients: int | None
+
+
+def _column_rounds(fit: _Fit, Z: Any, blocks: Any) -> Iterator[GradientRound]:
+    """Yield the weights of the columns, the largest of them one, after 1, 2, ... rounds."""
+    L = zeros(Z.shape[1], Z) + 1
+    while True:
+        moment, certificate = _gradient_moment(fit, Z * L, by_column=True)
+        if blocks is not None:
+            moment = blocks @ moment
+        # the gradient along a column is its weight times that along the weighted column
+        grown = L * moment**0.5
+        size = grown.max()
         if float(size) > 0:  # else f is constant
             L = grown / size
         yield GradientRound(L, certificate)
 
 
-def _gradient_moment(setting, A, Y, weights, by_column, n_gradients=None):
-    """Weighted mean over the first rows of A of the outer products of the gradients of a kernel ridge
+def _matrix_rounds(fit: _Fit, Z: Any) -> Iterator[GradientRound]:
+    """Yield factors L of the metric M = L L', of trace one, after 1, 2, ... rounds."""
+    n, D = Z.shape
+    if n < D:  # a basis of the span of the rows is enough
+        L = namespace(Z).linalg.svd(Z, full_matrices=False)[2].T
+    else:
+        L = identity(D, Z)
+    while True:
+        moment, certificate = _gradient_moment(fit, Z @ L, by_column=False)
+        # a gradient over Z is L times that over Z L, so their outer products are L moment L'
+        grown = L @ spectral.factor(moment)
+        size = (grown * grown).sum() ** 0.5
+        if float(size) > 0:  # else f is constant
+            L = grown / size
+        yield GradientRound(L, certificate)
+
+
+def _block_means(diagonal: bool | np.ndarray, Z: Any) -> Any:
+    """Return the matrix that replaces each column's entry by the mean over its block; None without
+    blocks.
+    """
+    if isinstance(diagonal, bool):
+        return None
+    same = np.asarray(diagonal)[:, None] == np.asarray(diagonal)
+    return like(same / same.sum(1, keepdims=True), Z)
+
+
+def _gradient_moment(fit: _Fit, A: Any, *, by_column: bool) -> tuple[Any, Certificate]:
+    """Return the weighted mean over the first rows of A of the outer products of the gradients of a kernel ridge
     fit to all, or of their squares ``by_column``; and the certificate of the fit.
     """
+    setting = fit.setting
     kernel = KERNELS[setting.kernel]
     scale = kernel.mean(A)
     K = KernelSum(setting, A, scale, None, None).kernel(A)
-    a, certificate = solve_exactly(K, setting.ridge, Y, weights)
-    at, K, weights = A[:n_gradients], K[:n_gradients], weights[:n_gradients]
+    a, certificate = solve_exactly(K, setting.ridge, fit.Y, fit.weights)
+    at = A[: fit.n_gradients]
+    K = K[: fit.n_gradients]
+    weights = fit.weights[: fit.n_gradients]
+    # dk/d(d^2), or with the city block dk/dd, at rows i (first) and j (all)
     slopes = setting.slopes(like(kernel.distances(at, A) / scale, K), K) / scale
     shares = (weights / weights.sum())[:, None]
     totals = slopes @ a
     if setting.kernel == CITY_BLOCK:
-        derivatives = (_signed_products(slopes, a, totals, column) for column in A.T)
-        moments = [(shares * each**2).sum() for each in derivatives]
+        moments = []
+        for column in A.T:
+            derivative = _signed_products(slopes, a, totals, column)
+            moments.append((shares * derivative**2).sum())
         return namespace(A).stack(moments), certificate
-    moment = 0.0
+    moment: Any = 0.0
     for a_t, total in zip(a.T, totals.T, strict=True):
+        # grad f(x_i) = sum_j a_j slope_ij 2 (x_i - x_j)
         gradient = 2 * (at * total[:, None] - slopes @ (a_t[:, None] * A))
         weighted = shares * gradient
-        moment = moment + ((weighted * gradient).sum(0) if by_column else weighted.T @ gradient)
+        if by_column:
+            moment = moment + (weighted * gradient).sum(0)
+        else:
+            moment = moment + weighted.T @ gradient
     return moment, certificate
 
 
-def _signed_products(slopes, a, totals, column):
-    """sum_j slopes_ij sign(x_i - x_j) a_j for the first rows i, block by block."""
+def _signed_products(slopes: Any, a: Any, totals: Any, column: Any) -> Any:
+    """Return sum_j slopes_ij sign(x_i - x_j) a_j for the first rows i, block by block."""
     high = column > column.min()
     if not (column[high] < column.max()).any():  # two values: one product without signs
         high = like(high, column)[:, None]
         return high[: len(slopes)] * totals - slopes @ (high * a)
-    xp, parts = namespace(column), slices(len(slopes), len(column), BLOCK)
-    signs = ((xp.sign(column[rows, None] - column), slopes[rows]) for rows in parts)
-    return xp.concatenate([(sign * part) @ a for sign, part in signs])
+    xp = namespace(column)
+    parts = []
+    for rows in slices(len(slopes), len(column), BLOCK):
+        signs = xp.sign(column[rows, None] - column)
+        parts.append((signs * slopes[rows]) @ a)
+    return xp.concatenate(parts)
 
 
 @dataclass(eq=False, repr=False)
@@ -237,35 +288,56 @@ class GradientMetric(MahalanobisMetric):
         weights = check_weights(sample_weight, len(X), "rows of X")
         check_range(weights, X.dtype)
         if not weights.all():
-            X, y, weights = take(X, np.flatnonzero(weights)), y[weights > 0], weights[weights > 0]
+            X = take(X, np.flatnonzero(weights))
+            y = y[weights > 0]
+            weights = weights[weights > 0]
         labels, Y = _targets(y, target)
         rows = np.flatnonzero(labels >= 0)
-        for name, coincide in (("X", rows_coincide(take(X, rows))), ("y", rows_coincide(Y[rows]))):
-            if coincide:
+        for name, values in (("X", take(X, rows)), ("y", Y[rows])):
+            if rows_coincide(values):
                 which = f"all {len(rows)} rows that have a label and a weight"
                 raise ValueError(f"{name} is the same in {which}; give rows that differ.")
         warn_if_unscaled(self, X)
-        most = MAX_ROWS_ON_GPU if on_device(X) else MAX_ROWS
-        if len(rows) > most:
-            rng = check_random_state(self.random_state)
-            ordered = rows[canonical_order(take(X, rows), labels[rows])]
-            rows = evenly_by_class(rng.permutation(ordered), labels)[:most]
-        options = {name: getattr(self, name) for name in ("kernel", "n_rounds", "ridge", "width")}
+        rows = self._sampled(X, labels, rows)
         factorisation = float(len(rows)) ** 3 / 3
         with blas_threads_for(factorisation):
-            given = float64(take(X, rows)), Y[rows], weights[rows] / weights[rows].mean()
-            rounds = list(gradient_rounds(*given, diagonal=blocks, **options))
+            found = gradient_rounds(
+                float64(take(X, rows)),
+                Y[rows],
+                weights[rows] / weights[rows].mean(),
+                self.kernel,
+                n_rounds=self.n_rounds,
+                ridge=self.ridge,
+                width=self.width,
+                diagonal=blocks,
+            )
+            rounds = list(found)
         if self.verbose:
             for number, each in enumerate(rounds, 1):
                 print(f"[GradientMetric] round {number}: objective {each.certificate.primal:.6e}")
         L, certificate = rounds[-1]
-        L = namespace(L).diag(L) if L.ndim == 1 else spectral.canonical_factor(L)
-        self.components_, self.certificate_ = transposed(like(L, X)), certificate
-        self.objective_, self.n_iter_ = certificate.primal, self.n_rounds
+        if L.ndim == 1:
+            L = namespace(L).diag(L)
+        else:
+            L = spectral.canonical_factor(L)
+        self.components_ = transposed(like(L, X))
+        self.certificate_ = certificate
+        self.objective_ = certificate.primal
+        self.n_iter_ = self.n_rounds
         return self
 
-    def _blocks(self):
-        """``diagonal``, as a bool or a checked array."""
+    def _sampled(self, X: Any, labels: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        """Return the rows to learn from: all, or as many of every class as possible of too many."""
+        most = MAX_ROWS_ON_GPU if on_device(X) else MAX_ROWS
+        if len(rows) <= most:
+            return rows
+        rng = check_random_state(self.random_state)
+        # the sample must not depend on the order of the rows
+        ordered = rows[canonical_order(take(X, rows), labels[rows])]
+        return evenly_by_class(rng.permutation(ordered), labels)[:most]
+
+    def _blocks(self) -> bool | np.ndarray:
+        """Return ``diagonal``, as a bool or a checked array."""
         if isinstance(self.diagonal, bool | np.bool_):
             return bool(self.diagonal)
         blocks = np.asarray(self.diagonal)
@@ -277,13 +349,14 @@ class GradientMetric(MahalanobisMetric):
         return blocks
 
 
-def _targets(y, target):
-    """Class numbers (-1: no label; one class for numbers), and targets to fit (n, k)."""
+def _targets(y: Any, target: str) -> tuple[np.ndarray, np.ndarray]:
+    """Return class numbers (-1: no label; one class for numbers), and targets to fit (n, k)."""
     if is_continuous(y, target):
         values = y.astype(np.float64)
         spread = abs(values - values.mean()).max() or 1.0
         return np.zeros(len(y), int), ((values - values.mean()) / spread)[:, None]
     labels = check_labels(y, 0)
     indicators = (labels[:, None] == np.arange(labels.max() + 1)).astype(np.float64)
-    # the indicator of one of two classes says all
-    return labels, indicators[:, 1:] if indicators.shape[1] == 2 else indicators
+    if indicators.shape[1] == 2:  # the indicator of one of two classes says all
+        indicators = indicators[:, 1:]
+    return labels, indicators

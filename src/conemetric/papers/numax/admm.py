@@ -28,6 +28,7 @@ Stops when the gap between Tr P and that bound, and the violation of P, are with
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple, Self
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
@@ -48,11 +49,15 @@ from ...engine.solver import Iterate, Solver, Steps
 from .program import NearIsometryProgram
 from .secants import SecantOperator
 
-# steps between changes of beta, and the last to change it: the theory needs a fixed beta in the end
-BALANCE_EVERY, BALANCE_UNTIL = 5, 500
-LEAST_CHANGE, MOST_CHANGE = 2.0, 4.0  # of beta; each one forgets the past steps
-DIRECT_ON_CPU, DIRECT_ON_GPU = 12_000, 16_000  # secants: 1.2 and 2 GB for a Gram matrix in float64
-CG_TOL, CG_STEPS = 0.03, 200  # with 0.1, steps are extrapolated badly: 386 instead of 314
+BALANCE_EVERY = 5  # steps between changes of beta
+BALANCE_UNTIL = 500  # the last step to change it: the theory needs a fixed beta in the end
+LEAST_CHANGE = 2.0  # of beta; each one forgets the past steps
+MOST_CHANGE = 4.0
+# secants up to which the least squares are factorised: 1.2 and 2 GB for a Gram matrix in float64
+DIRECT_ON_CPU = 12_000
+DIRECT_ON_GPU = 16_000
+CG_TOL = 0.03  # with 0.1, steps are extrapolated badly: 386 instead of 314
+CG_STEPS = 200
 CG_EVERY = 4  # steps by conjugate gradients after which a GPU looks at the residual
 HALF = 1e3  # sum of the multipliers of a product in half precision: no entry of it overflows
 MEMORY = 8  # steps extrapolated from
@@ -62,6 +67,68 @@ RENEW = 5  # steps between two bounds, each a product with A* and an eigenvalue
 RIDGE = 1e-8  # of inner products scaled to 1
 TINY = 1e-30  # instead of 0 in a denominator
 Solve = Callable[[Array], tuple[Array, Array, Array | float]]
+
+
+class State(NamedTuple):
+    """The variables that one step hands to the next."""
+
+    L: Array
+    Z: Array
+    AL: Array
+    y: Array
+
+    @classmethod
+    def of(cls, x: Array, n_features: int) -> Self:
+        """Return the parts of the vector x, which `joined` makes."""
+        entries = n_features**2
+        shape = n_features, n_features
+        L, Z, rest = x[:entries], x[entries : 2 * entries], x[2 * entries :]
+        n_constraints = len(rest) // 2
+        return cls(L.reshape(shape), Z.reshape(shape), rest[:n_constraints], rest[n_constraints:])
+
+    def joined(self) -> Array:
+        """Return all of it as one vector."""
+        parts = self.L.reshape(-1), self.Z.reshape(-1), self.AL, self.y
+        return namespace(self.L).concat(parts)
+
+
+class Sizes(NamedTuple):
+    """Frobenius norms of the matrices of a step."""
+
+    factor: float
+    apart: float  # L - P
+    P: float
+    L: float
+    Z: float
+    moved: float
+
+    def imbalance(self, beta: float) -> float:
+        """Return the root of the ratio of the relative primal and dual residuals: what beta lacks."""
+        if not self.moved * self.Z > 0:
+            return 1.0
+        return (2 * self.apart / (self.P + self.L) * self.Z / (beta * self.moved)) ** 0.5
+
+
+class Step(NamedTuple):
+    """A step from one state to its ``image``, by way of P and its values AP."""
+
+    factor: Array
+    P: Array
+    AP: Array
+    Az: Array  # A*(z)
+    moved: Array  # the change of L
+    image: State
+
+    def measured(
+        self, problem: NearIsometryProgram, now: State, products: Array
+    ) -> tuple[float, Sizes, list[float]]:
+        """Return the violation of P, the sizes of matrices, and the ``products``, as numbers."""
+        xp = problem.operator.xp
+        matrices = self.factor, self.Az, self.P, self.image.L, now.Z, self.moved
+        norms = [xp.linalg.norm(matrix) for matrix in matrices]
+        scalars = xp.concat([xp.stack([problem.excess(self.AP), *norms]), products])
+        violation, *values = scalars.tolist()  # the one wait for the device
+        return violation, Sizes(*values[:6]), values[6:]
 
 
 @dataclass(frozen=True)
@@ -79,48 +146,60 @@ class ADMM(Solver):
     solves = NearIsometryProgram
 
     def steps(self, problem: NearIsometryProgram, start: Pair | None) -> Steps:
-        A, xp, beta, rho = problem.operator, problem.operator.xp, self.beta, self.rho
-        y = A.empty_constraint_vector()
-        unit = identity(A.n_features, y)
-        if start is None:
-            L = unit
-        else:
-            factor, y = start
-            L = factor @ factor.T
-        x, past = _joined(L, A.adjoint(y), A.forward(L), y), None
+        A = problem.operator
+        beta = self.beta
+        unit = identity(A.n_features, A.reference)
         solve = self._least_squares(A)
+        x = _first(A, start)
+        past: _Past | None = None
         for iteration in itertools.count(1):
-            L, Z, AL, y = _parts(x, A.n_features)
-            part = spectral.positive_factor(L + (Z - unit) / beta, rough=True)
-            factor = part.factor
-            P, AP = factor @ factor.T, A.forward_factor(factor)
-            q = xp.clip(AL - (rho / beta) * y, problem.lower, problem.upper)
-            z, step, rest = solve(q - AP)
-            moved = P + step - L
-            L, AL, y = P + step, q - rho * z - rest, y + beta * z
+            now = State.of(x, A.n_features)
+            part = spectral.positive_factor(now.L + (now.Z - unit) / beta, rough=True)
+            step = self._step(problem, now, part.factor, beta, solve)
             if iteration % RENEW == 1:
-                dual_point, dual = y, problem.bound(y)
+                dual_point = step.image.y
+                dual = problem.bound(dual_point)
             if past is None:
-                weights = (beta, L), (1 / beta, Z), (beta / rho, AL), (rho / beta, y)
-                past = _Past(_joined(*(weight**0.5 + 0 * array for weight, array in weights)))
-            products = past.add(x, _joined(L, Z + beta * step, AL, y))
-            norms = [xp.linalg.norm(array) for array in (factor, step, P, L, Z, moved)]
-            scalars = xp.concat([xp.stack([problem.excess(AP), *norms]), products])
-            violation, root, *norms = scalars.tolist()  # the one wait for the device
+                past = _Past(self._weights(step.image, beta))
+            products = past.add(x, step.image.joined())
+            violation, sizes, products = step.measured(problem, now, products)
             extra = {"rank": part.rank, "beta": beta}
-            yield Iterate(root**2, dual, factor, dual_point, violation, extra)
-            apart, size_P, size_L, size_Z, moved, *products = norms
+            yield Iterate(sizes.factor**2, dual, part.factor, dual_point, violation, extra)
             change = 1.0
-            if iteration % BALANCE_EVERY == 0 and iteration <= BALANCE_UNTIL and moved * size_Z > 0:
-                change = (2 * apart / (size_P + size_L) * size_Z / (beta * moved)) ** 0.5
+            if iteration % BALANCE_EVERY == 0 and iteration <= BALANCE_UNTIL:
+                change = sizes.imbalance(beta)
             if 1 / LEAST_CHANGE < change < LEAST_CHANGE:
                 x = past.extrapolated(products)
             else:
                 beta *= min(MOST_CHANGE, max(1 / MOST_CHANGE, change))
-                x, past = past.image, None
+                x = past.image
+                past = None
+
+    def _step(
+        self, problem: NearIsometryProgram, now: State, factor: Array, beta: float, solve: Solve
+    ) -> Step:
+        """Return the step of the module docstring, given a factor of its P."""
+        P = factor @ factor.T
+        AP = problem.operator.forward_factor(factor)
+        unclipped = now.AL - (self.rho / beta) * now.y
+        q = problem.operator.xp.clip(unclipped, problem.lower, problem.upper)
+        z, Az, rest = solve(q - AP)
+        L = P + Az
+        image = State(L, now.Z + beta * Az, q - self.rho * z - rest, now.y + beta * z)
+        return Step(factor, P, AP, Az, L - now.L, image)
+
+    def _weights(self, image: State, beta: float) -> Array:
+        """Return the weights that make the norm of the module docstring Euclidean."""
+        # adding a number to zeros gives it the shape, the precision and the device of an array
+        return State(
+            beta**0.5 + 0 * image.L,
+            (1 / beta) ** 0.5 + 0 * image.Z,
+            (beta / self.rho) ** 0.5 + 0 * image.AL,
+            (self.rho / beta) ** 0.5 + 0 * image.y,
+        ).joined()
 
     def _least_squares(self, A: SecantOperator) -> Solve:
-        """The map r -> (z, A*(z), r - (rho I + A A*) z), z the solution or close to it."""
+        """Return the map r -> (z, A*(z), r - (rho I + A A*) z), z the solution or close to it."""
         rho = self.rho
         limit = DIRECT_ON_GPU if on_device(A.V) else DIRECT_ON_CPU
         fewer = A.n_symmetric < A.n_constraints and A.n_symmetric <= limit
@@ -130,11 +209,26 @@ class ADMM(Solver):
         inverse = factorised(A.symmetric_gram() if fewer else A.gram(), rho)
 
         def solve(r: Array) -> tuple[Array, Array, float]:
-            z = inverse(A.vector(A.adjoint(r)) if fewer else r)
-            z = (r - A.forward(A.matrix(z))) / rho if fewer else z
+            if fewer:
+                # Woodbury: (rho I + A A*)^-1 r = (r - A (rho I + A* A)^-1 A* r) / rho
+                inner = inverse(A.vector(A.adjoint(r)))
+                z = (r - A.forward(A.matrix(inner))) / rho
+            else:
+                z = inverse(r)
             return z, A.adjoint(z), 0.0
 
         return solve
+
+
+def _first(A: SecantOperator, start: Pair | None) -> Array:
+    """Return the state at P = I without multipliers, or at a (factor of P, multipliers)."""
+    y = A.empty_constraint_vector()
+    if start is None:
+        L = identity(A.n_features, y)
+    else:
+        factor, y = start
+        L = factor @ factor.T
+    return State(L, A.adjoint(y), A.forward(L), y).joined()
 
 
 class _Past:
@@ -146,29 +240,42 @@ class _Past:
     """
 
     def __init__(self, weights: Array):
-        self.weights, self.noise = weights, NOISE[weights.dtype.itemsize]
-        self.images, self.residuals = (zeros((MEMORY, len(weights)), weights) for _ in range(2))
-        self.image = self.plain = weights
-        self.gram, self.count, self.size = np.zeros((MEMORY, MEMORY)), 0, np.inf
+        self.weights = weights
+        self.noise = NOISE[weights.dtype.itemsize]
+        self.images = zeros((MEMORY, len(weights)), weights)
+        self.residuals = zeros((MEMORY, len(weights)), weights)
+        self.image = weights  # of the last step
+        self.plain = weights  # the image before the last extrapolation
+        self.gram = np.zeros((MEMORY, MEMORY))
+        self.count = 0
+        self.size = np.inf  # of the smallest residual so far
 
     def add(self, x: Array, image: Array) -> Array:
-        """Remember a step; the inner products of its residual with the others and itself."""
+        """Remember a step; return the inner products of its residual with the others and itself."""
         last = self.count % MEMORY
-        self.images[last], self.residuals[last] = image, self.weights * (image - x)
-        self.count, self.image = self.count + 1, image
+        self.images[last] = image
+        self.residuals[last] = self.weights * (image - x)
+        self.count += 1
+        self.image = image
         return self.residuals[: self.count] @ self.residuals[last]
 
     def extrapolated(self, products: Sequence[float]) -> Array:
-        """The next x, from what `add` returned."""
-        n, last = len(products), (self.count - 1) % MEMORY
+        """Return the next x, from what `add` returned."""
+        n = len(products)
+        last = (self.count - 1) % MEMORY
         size = products[last] ** 0.5
-        if self.count > 1 and not size <= GROWTH * self.size:
+        if self.count == 1:
+            self.size = size
+        elif size <= GROWTH * self.size:
+            self.size = min(size, self.size)
+        else:
             self.count = 0
             return self.plain
-        self.size, self.plain = size if self.count == 1 else min(size, self.size), self.image
+        self.plain = self.image
         self.gram[last, :n] = self.gram[:n, last] = products
         G = self.gram[:n, :n]
-        # by differences from the last residual, scaled to length 1
+        # the shares of sum 1 that minimise share'G share, by least squares in the differences from
+        # the last residual, which are scaled to length 1
         D = G - G[last] - G[:, [last]] + size**2
         D += np.diag(self.noise * (np.diag(G) + size**2) + TINY)
         scale = np.diag(D) ** -0.5
@@ -176,16 +283,6 @@ class _Past:
         share = scale * np.linalg.solve(D, scale * (size**2 - G[last]))
         share[last] += 1 - share.sum()
         return like(share, self.images) @ self.images[:n]
-
-
-def _joined(L: Array, Z: Array, AL: Array, y: Array) -> Array:
-    return namespace(L).concat([L.reshape(-1), Z.reshape(-1), AL, y])
-
-
-def _parts(x: Array, n_features: int) -> tuple[Array, Array, Array, Array]:
-    m, n = n_features**2, len(x) // 2
-    shape = n_features, n_features
-    return x[:m].reshape(shape), x[m : 2 * m].reshape(shape), x[2 * m : m + n], x[m + n :]
 
 
 def factorised(G: Array, rho: float) -> Callable[[Array], Array]:
@@ -208,18 +305,26 @@ def _conjugate_gradients(
 
     ``rough`` is A in half precision on a GPU, whose products take a quarter of the time there.
     """
-    xp, whole, every = A.xp, r, CG_EVERY if on_device(r) else 1
+    xp = A.xp
+    whole = r
+    every = 1
+    if on_device(r):  # where looking at a number means to wait for it
+        every = CG_EVERY
     scale = HALF / (abs(r).sum() + TINY)
     r = r * scale
-    z, p, rr = r * 0, r, xp.linalg.vecdot(r, r)
+    z = r * 0
+    p = r
+    rr = xp.linalg.vecdot(r, r)
     goal = CG_TOL**2 * rr
     for number in range(CG_STEPS):
         if number % every == 0 and bool(rr <= goal):
             break
         Kp = rho * p + rough.forward(rough.adjoint(like(p, p, rough.V.dtype)))
         alpha = rr / xp.linalg.vecdot(p, Kp)
-        z, r = z + alpha * p, r - alpha * Kp
-        previous, rr = rr, xp.linalg.vecdot(r, r)
+        z = z + alpha * p
+        r = r - alpha * Kp
+        previous = rr
+        rr = xp.linalg.vecdot(r, r)
         p = r + (rr / previous) * p
     z = z / scale
     step = A.adjoint(z)

@@ -39,7 +39,8 @@ class IsometryPath(Solver):
     def steps(self, problem: NearIsometryProgram, start: object = None) -> Steps:
         point: PathPoint | None = PathPoint.begin(problem)
         while point is not None:
-            y, L = (like(each, problem.operator.V) for each in (point.y, point.factor))
+            y = like(point.y, problem.operator.V)
+            L = like(point.factor, problem.operator.V)
             violation = float(problem.excess(problem.operator.forward_factor(L)))
             yield Iterate(float(np.trace(point.P)), problem.bound(y), L, y, violation)
             point = point.advanced()
@@ -68,6 +69,7 @@ class PathPoint:
 
     @classmethod
     def begin(cls, problem: NearIsometryProgram) -> Self:
+        """Return P = I, with multipliers that are feasible."""
         A = SecantOperator(to_numpy(problem.operator.V).astype(float))
         both = [to_numpy(each).astype(float) for each in (problem.lower, problem.upper)]
         ours, secants = np.nonzero(np.isfinite(both))
@@ -75,7 +77,8 @@ class PathPoint:
         alone = np.bincount(secants, minlength=A.n_constraints) == 1
         largest = np.linalg.eigvalsh(A.adjoint(1.0 * alone))[-1]
         m = np.where(alone, FIRST / max(largest, FIRST), 1 / problem.delta)[secants]
-        bounds, one = np.array(both)[ours, secants], np.eye(A.n_features)
+        bounds = np.array(both)[ours, secants]
+        one = np.eye(A.n_features)
         return cls(A, secants, 1.0 - 2 * ours, bounds, one, one, m)
 
     def collected(self, values: np.ndarray) -> np.ndarray:
@@ -84,6 +87,7 @@ class PathPoint:
 
     @property
     def y(self) -> np.ndarray:
+        """The multipliers as the program has them: one per secant, negative at the upper bound."""
         return self.collected(self.signs * self.m)
 
     def advanced(self) -> Self | None:
@@ -98,28 +102,34 @@ class PathPoint:
             P = self.P + p * (system.G @ move.P @ system.G.T)
             P = (P + P.T) / 2
             after = replace(self, P=P, factor=np.linalg.cholesky(P), m=self.m + d * move.m)
-            return after if max(p, d) > SMALLEST_STEP else None
         except np.linalg.LinAlgError:
             return None
+        if max(p, d) > SMALLEST_STEP:
+            return after
+        return None
 
 
 class System:
     """The linear system of a step from one point: P and Z scaled are diag(middle), and A too is scaled."""
 
     def __init__(self, point: PathPoint):
-        self.point, V = point, point.A.V
+        self.point = point
         self.slack = point.signs * (point.A.forward(point.P)[point.secants] - point.bounds)
         Z = np.eye(len(point.P)) - point.A.adjoint(point.y)
+        # with P = F F', Z = R R' and R'F = U diag(middle) W':  G = F W / sqrt(middle)
         _, self.middle, rows = np.linalg.svd(np.linalg.cholesky((Z + Z.T) / 2).T @ point.factor)
         self.G = (point.factor @ rows.T) * self.middle**-0.5
-        self.A = SecantOperator(V @ self.G)
+        self.A = SecantOperator(point.A.V @ self.G)
+        # products of four entries of a secant: its weight enters each by the fourth root
         weights = point.collected(point.m / self.slack)[:, None]
         self.solve = factorised(SecantOperator(weights**0.25 * self.A.V).symmetric_gram(), 1.0)
 
     def direction(self, target: float, guess: Move | None = None) -> Move:
         """The move towards t = ``target``, with second-order terms of a ``guess``."""
-        point, middle = self.point, self.middle
-        wanted, products = np.diag(target / middle - middle), target - self.slack * point.m
+        point = self.point
+        middle = self.middle
+        wanted = np.diag(target / middle - middle)
+        products = target - self.slack * point.m
         if guess is not None:
             second = guess.P @ guess.Z
             wanted = wanted - (second + second.T) / (middle[:, None] + middle)
@@ -129,21 +139,35 @@ class System:
         P = self.A.matrix(self.solve(self.A.vector(rhs)))
         slack = point.signs * self.A.forward(P)[point.secants]
         change = change - point.m / self.slack * slack
-        return Move(P, -self.A.adjoint(point.collected(point.signs * change)), slack, change)
+        Z = -self.A.adjoint(point.collected(point.signs * change))
+        return Move(P, Z, slack, change)
 
-    def reach(self, move: Move) -> list[float]:
+    def reach(self, move: Move) -> tuple[float, float]:
         """`SHORT` of the way that P and slacks, and Z and multipliers, can go; at most 1."""
+        primal = self._inward(move.P, move.slack / self.slack)
+        dual = self._inward(move.Z, move.m / self.point.m)
+        return primal, dual
+
+    def _inward(self, change: np.ndarray, relative: np.ndarray) -> float:
+        """`SHORT` of the step at which diag(middle) + ``change`` is singular, or 1 + ``relative``
+        zero; at most 1.
+        """
         half = self.middle**-0.5
-        matrices = (np.linalg.eigvalsh(half[:, None] * each * half)[0] for each in move[:2])
-        vectors = (move.slack / self.slack).min(), (move.m / self.point.m).min()
-        worst = (float(min(pair)) for pair in zip(matrices, vectors, strict=True))
-        return [1.0 if each >= -SHORT else -SHORT / each for each in worst]
+        smallest = np.linalg.eigvalsh(half[:, None] * change * half)[0]
+        worst = float(min(smallest, relative.min()))
+        if worst >= -SHORT:
+            return 1.0
+        return -SHORT / worst
 
     def barrier(self, move: Move | None = None) -> float:
         """t: the mean product of eigenvalues, and of slacks with multipliers; after a move, if any."""
         P = Z = np.diag(self.middle)
-        slack, m = self.slack, self.point.m
+        slack = self.slack
+        m = self.point.m
         if move is not None:
             p, d = self.reach(move)
-            P, Z, slack, m = P + p * move.P, Z + d * move.Z, slack + p * move.slack, m + d * move.m
+            P = P + p * move.P
+            Z = Z + d * move.Z
+            slack = slack + p * move.slack
+            m = m + d * move.m
         return float((P * Z).sum() + slack @ m) / (len(P) + len(m))

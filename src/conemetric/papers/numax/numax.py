@@ -3,7 +3,7 @@
 from copy import copy
 from dataclasses import KW_ONLY, dataclass, replace
 from numbers import Real
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
@@ -17,6 +17,7 @@ from ...core.sklearn_private import Interval
 from ...core.warn import warn_user
 from ...engine.certificate import Certificate, Status
 from ...engine.operators.span import Coordinates, in_span
+from ...engine.solver import SolveResult
 from ...estimators.base import SOLVER_PARAMETERS, MahalanobisMetric, Seed
 from ...estimators.validation import (
     ascending,
@@ -26,14 +27,31 @@ from ...estimators.validation import (
     validate_points,
 )
 from .program import SecantIsometryProgram
-from .secant_generation import SecantGeneration
+from .secant_generation import SecantGeneration, Start
 from .secants import DUPLICATE, AllSecants, ListedSecants, Secants
 
 # secants to begin with and to add in a round: small where factorisations are slow
-BATCH_ON_CPU, BATCH_ON_GPU = 1000, 4000
+BATCH_ON_CPU = 1000
+BATCH_ON_GPU = 4000
 # with larger ones the lower bounds 1 - delta are so loose that ranks hardly fall and solves are slow
 LARGEST_DELTA = 0.9
 DELTA_STEPS = 8  # halvings of the interval in which the smallest delta of a given rank lies
+
+
+class Solution(NamedTuple):
+    """The problem at one delta, and its solution."""
+
+    problem: SecantIsometryProgram
+    result: SolveResult
+
+    @property
+    def rank(self) -> int:
+        return self.result.primal_point.shape[1]
+
+    @property
+    def point(self) -> Start:
+        """The point from which a solve at another delta can start."""
+        return self.result.primal_point, self.result.dual_point
 
 
 @dataclass(eq=False, repr=False)
@@ -145,19 +163,28 @@ class NuMax(MahalanobisMetric):
         """
         span, secants = self._secants(X, y, pairs, similar, target)
         if self.n_components is None:
-            return self._finish(*self._solve(span, secants, self.delta))
-        return self._finish(*self._smallest_delta(span, secants))
+            return self._finish(self._solve(span, secants, self.delta))
+        return self._finish(self._smallest_delta(span, secants, self.n_components))
 
-    def _secants(self, X, y, pairs, similar, target):
-        """Points in the span of their differences, where the optimum lies, and all their secants."""
-        faults = {
-            "Got similar without pairs; give the pairs it belongs to, or labels y.": pairs is None,
-            "similar needs class_aware=True; set it, or leave similar out.": not self.class_aware,
-            "Got both y and similar; give one of them to tell classes.": y is not None,
-        }
-        for fault, wrong in faults.items():
-            if similar is not None and wrong:
-                raise ValueError(fault)
+    def _check_similar(self, y: Any, pairs: Any) -> None:
+        """Raise if ``similar`` was given where it says nothing, or something twice."""
+        if pairs is None:
+            raise ValueError(
+                "Got similar without pairs; give the pairs it belongs to, or labels y."
+            )
+        if not self.class_aware:
+            raise ValueError("similar needs class_aware=True; set it, or leave similar out.")
+        if y is not None:
+            raise ValueError("Got both y and similar; give one of them to tell classes.")
+
+    def _secants(
+        self, X: Any, y: Any, pairs: Any, similar: Any, target: str
+    ) -> tuple[Coordinates, Secants]:
+        """Return the points in the span of their differences, where the optimum lies, and all their
+        secants.
+        """
+        if similar is not None:
+            self._check_similar(y, pairs)
         classes = None
         if self.class_aware and similar is None:
             X, classes = self._validate_classes(X, y, target)
@@ -169,7 +196,9 @@ class NuMax(MahalanobisMetric):
         )
         if rows_coincide(X):
             raise nothing_to_keep
-        span = in_span(X if X.shape[0] <= X.shape[1] else dense(self, X), at_most=1.0)
+        if X.shape[0] > X.shape[1]:  # of which `in_span` leaves sparse rows as they are
+            X = dense(self, X)
+        span = in_span(X, at_most=1.0)
         if pairs is None:
             secants: Secants = AllSecants(span.points, classes, X.dtype)
         else:
@@ -183,8 +212,8 @@ class NuMax(MahalanobisMetric):
             raise nothing_to_keep
         return span, secants
 
-    def _validate_classes(self, X, y, target):
-        """X, and labels encoded as integers."""
+    def _validate_classes(self, X: Any, y: Any, target: str) -> tuple[Any, Any]:
+        """Return X, and labels encoded as integers."""
         if y is None:
             raise ValueError("class_aware=True requires y; give labels, or pairs and similar.")
         X, y = validate_labelled_points(self, X, y)
@@ -199,61 +228,69 @@ class NuMax(MahalanobisMetric):
             raise ValueError(f"y has 1 class, {y.tolist()[0]!r}; give two, or class_aware=False.")
         return X, codes
 
-    def _solve(self, span, secants, delta, start=None):
-        """The problem and its solution at one delta."""
+    def _solve(
+        self, span: Coordinates, secants: Secants, delta: float, start: Start = None
+    ) -> Solution:
+        """Return the problem and its solution at one delta."""
         batch = BATCH_ON_GPU if on_device(secants.X) else BATCH_ON_CPU
-        given = self.random_state
-        seed = 0 if given is None else check_random_state(given).randint(2**31)
+        seed = 0
+        if self.random_state is not None:
+            seed = check_random_state(self.random_state).randint(2**31)
         solver = SecantGeneration(self.tol, self.max_iter, first=batch, add=batch, seed=seed)
-        problem, keep = SecantIsometryProgram(secants, delta), self._keep(secants.reference, span)
-        return problem, self._run(solver, problem, start=start, keep=keep)
+        problem = SecantIsometryProgram(secants, delta)
+        keep = self._keep(secants.reference, span)
+        return Solution(problem, self._run(solver, problem, start=start, keep=keep))
 
-    def _smallest_delta(self, span, secants):
-        """The solution at the smallest delta of rank ``n_components`` or less, by bisection."""
-        low, high, best = 0.0, LARGEST_DELTA, None
+    def _smallest_delta(self, span: Coordinates, secants: Secants, largest_rank: int) -> Solution:
+        """Return the solution at the smallest delta of this rank or less, by bisection."""
+        low = 0.0
+        high = LARGEST_DELTA
+        best: Solution | None = None
         for _ in range(DELTA_STEPS):
             middle = (low + high) / 2
+            start = None if best is None else best.point
             try:
                 # the rank of an interrupted solution tells nothing about its delta
                 with all_or_nothing():
-                    trial = self._solve(span, secants, middle, best and _point(best))
+                    trial = self._solve(span, secants, middle, start)
                     # only now solve the other end, which is slow
-                    if best is None and _rank(trial) > self.n_components:
-                        best = self._solve(span, secants, high, _point(trial))
+                    if best is None and trial.rank > largest_rank:
+                        best = self._solve(span, secants, high, trial.point)
             except KeyboardInterrupt:
                 if best is None:
                     raise
-                problem, result = best
-                warn_user(
-                    "Ctrl-C ended the search for the smallest delta; "
-                    f"delta={problem.delta:.3g} is the smallest found.",
-                    ConvergenceWarning,
-                )
-                interrupted = replace(result.certificate, status=Status.INTERRUPTED)
-                return problem, replace(result, certificate=interrupted)
-            if best is not None and _rank(best) > self.n_components:
-                return self._cut_short(*best)
-            if _rank(trial) <= self.n_components:
-                best, high = trial, middle
+                return _interrupted(best)
+            if best is not None and best.rank > largest_rank:
+                return self._cut_short(best)
+            if trial.rank <= largest_rank:
+                best = trial
+                high = middle
             else:
                 low = middle
+        assert best is not None  # the first trial or the other end
         return best
 
-    def _cut_short(self, problem, result):
-        """The leading directions of a solution of too high a rank, with their own certificate."""
+    def _cut_short(self, solution: Solution) -> Solution:
+        """Return the leading directions of a solution of too high a rank, with their own
+        certificate.
+        """
+        problem, result = solution
         factor = result.primal_point[:, : self.n_components]
         bounds = problem.certify(factor, result.dual_point)
         warn_user(
-            f"n_components={self.n_components} is below the rank {_rank((problem, result))} that "
+            f"n_components={self.n_components} is below the rank {solution.rank} that "
             f"even delta={LARGEST_DELTA} needs for these points; its leading directions are "
             f"returned and miss the bounds by {bounds.violation:.2g} delta. Raise n_components.",
             ConvergenceWarning,
         )
         certificate = Certificate.from_bounds(bounds, Status.STALLED)
         kept = result.kept[:, : self.n_components]
-        return problem, replace(result, primal_point=factor, kept=kept, certificate=certificate)
+        cut = replace(result, primal_point=factor, kept=kept, certificate=certificate)
+        return Solution(problem, cut)
 
-    def _finish(self, problem, result):
+    def _finish(self, solution: Solution) -> Self:
+        """Store a solution, and warn of pairs without a secant."""
+        problem, result = solution
         self.delta_ = problem.delta
         self.n_near_duplicates_ = int(result.history["near_duplicates"].max())
         if self.n_near_duplicates_:
@@ -267,19 +304,22 @@ class NuMax(MahalanobisMetric):
         self.active_pairs_ = secants.xp.stack(secants.ends(keys), 1)
         return self._store(problem, result, Coordinates(secants.X))
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.required = self.class_aware
         return tags
 
 
-def _rank(solution):
-    return solution[1].primal_point.shape[1]
-
-
-def _point(solution):
-    """The point from which a solve at another delta can start."""
-    return solution[1].primal_point, solution[1].dual_point
+def _interrupted(best: Solution) -> Solution:
+    """Return the best solution that a search found before Ctrl-C, and warn."""
+    problem, result = best
+    warn_user(
+        "Ctrl-C ended the search for the smallest delta; "
+        f"delta={problem.delta:.3g} is the smallest found.",
+        ConvergenceWarning,
+    )
+    interrupted = replace(result.certificate, status=Status.INTERRUPTED)
+    return Solution(problem, replace(result, certificate=interrupted))
 
 
 def numax_path(
@@ -326,7 +366,7 @@ def numax_path(
     first._validate_params()
     span, secants = first._secants(X, y, pairs, similar, target)
     path: list[NuMax] = []
-    start = None
+    start: Start = None
     for delta in falling.tolist():
         metric = copy(first).set_params(delta=delta)
         try:
@@ -336,6 +376,6 @@ def numax_path(
             if not path:
                 raise
             break
-        start = _point(solution)
-        path.append(metric._finish(*solution))
+        start = solution.point
+        path.append(metric._finish(solution))
     return path

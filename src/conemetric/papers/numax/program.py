@@ -24,13 +24,18 @@ class NearIsometryProgram(Problem):
     """The program over a list of secants; missing bounds are infinite, violations in ``delta``."""
 
     def __init__(self, operator: SecantOperator, lower: Array, upper: Array, delta: float):
-        self.operator, self.lower, self.upper, self.delta = operator, lower, upper, float(delta)
-        self.has_lower, self.has_upper = map(operator.xp.isfinite, (lower, upper))
+        self.operator = operator
+        self.lower = lower
+        self.upper = upper
+        self.delta = float(delta)
+        self.has_lower = operator.xp.isfinite(lower)
+        self.has_upper = operator.xp.isfinite(upper)
 
     def project(self, y: Array) -> Array:
         """y without multipliers on bounds that do not exist."""
         xp = self.operator.xp
-        least, most = xp.where(self.has_upper, -xp.inf, 0.0), xp.where(self.has_lower, xp.inf, 0.0)
+        least = xp.where(self.has_upper, -xp.inf, 0.0)
+        most = xp.where(self.has_lower, xp.inf, 0.0)
         return xp.clip(y, least, most)
 
     def excess(self, values: Array) -> Array:
@@ -46,11 +51,13 @@ class NearIsometryProgram(Problem):
         xp = self.operator.xp
         y = self.project(y)
         value = xp.where(y > 0, self.lower, xp.where(y < 0, self.upper, 0.0)) @ y
+        # D of a multiple of y is that multiple of D(y), and y = 0 gives the bound 0
         largest = xp.linalg.eigvalsh(self.operator.adjoint(y))[-1]
         return float(value / largest) if value > 0 else 0.0
 
     def certify(self, primal_point: Array, dual_point: Point) -> Bounds:
-        exact, L = self.exact, float64(primal_point)
+        exact = self.exact
+        L = float64(primal_point)
         violation = float(exact.excess(exact.operator.forward_factor(L)))
         return Bounds(float((L * L).sum()), exact.bound(float64(dual_point)), violation)
 
@@ -66,7 +73,8 @@ class SecantIsometryProgram(Problem):
     """The program over a complete set of secants, which only scans visit."""
 
     def __init__(self, secants: Secants, delta: float):
-        self.secants, self.delta = secants, float(delta)
+        self.secants = secants
+        self.delta = float(delta)
 
     @property
     def dense_work(self) -> float:
@@ -77,12 +85,15 @@ class SecantIsometryProgram(Problem):
         """The program over these secants alone, its bounds tighter by ``margin`` * delta."""
         operator = self.secants.operator(keys, dtype)
         lower, upper = self.secants.bounds(keys, self.delta * (1 - margin))
-        lower, upper = like(lower, operator.V), like(upper, operator.V)
-        return NearIsometryProgram(operator, lower, upper, self.delta)
+        return NearIsometryProgram(
+            operator, like(lower, operator.V), like(upper, operator.V), self.delta
+        )
 
     def certify(self, primal_point: Array, dual_point: Any) -> Bounds:
         """Bounds from a scan of every secant in float64, and from multipliers on any of them."""
-        xp, L = self.secants.xp, float64(primal_point)
-        scan = self.secants.scan(L, self.delta, dtype=xp.float64)
-        dual = self.restrict(dual_point.keys, xp.float64).bound(float64(dual_point.values))
+        float64_type = self.secants.xp.float64
+        L = float64(primal_point)
+        scan = self.secants.scan(L, self.delta, dtype=float64_type)
+        restricted = self.restrict(dual_point.keys, float64_type)
+        dual = restricted.bound(float64(dual_point.values))
         return Bounds(float((L * L).sum()), dual, scan.worst)

@@ -32,7 +32,7 @@ import numpy as np
 from numpy.random import Generator
 
 from ...core import spectral
-from ...core.arrays import Array, like, to_index, zeros
+from ...core.arrays import Array, Pair, like, to_index, zeros
 from ...core.blas import blas_threads_for
 from ...engine.certificate import relative_gap
 from ...engine.solver import Iterate, Solver, Steps
@@ -45,16 +45,18 @@ INNER = 0.2  # accuracy of a round, relative to the worst violation elsewhere
 NEGLIGIBLE = 0.1  # share of the largest multiplier up to which a secant may be dropped
 FEW = 2000  # active secants up to which none is: steps are cheap, and one too few costs many
 SINGLE_FROM = 2000  # points; with fewer, every scan is in float64
-GOAL, MARGIN_COST = 0.5, 0.25  # shares of tol: accuracy of the last rounds, cost of their margin
+GOAL = 0.5  # share of tol: the accuracy of the last rounds
+MARGIN_COST = 0.25  # share of tol: what their margin costs
 STUCK = 0.9  # share of the last error above which an exhausted inner solver has stalled
 Start = tuple[Array, Multipliers] | None
-# the ratio of ADMM's penalties: at first, in units of delta, and its limits; its change between
-# rounds, from so many steps on by which the gap or the violations lag behind
-FIRST_RATIO, LEAST_RATIO, MOST_RATIO = 5.0, 0.2, 2.0
-RATIO_FACTOR, LAG = 1.5, 3
-# steps of ADMM after which a round, and those after it, are solved by the interior-point method, and
-# entries of a symmetric matrix up to which they are
-PATIENCE, SMALL = 200, 2000
+# the ratio of ADMM's penalties: at first, in units of delta, and its limits
+FIRST_RATIO = 5.0
+LEAST_RATIO = 0.2
+MOST_RATIO = 2.0
+RATIO_FACTOR = 1.5  # its change between rounds
+LAG = 3  # steps by which the gap or the violations lag behind, from which it changes
+PATIENCE = 200  # steps of ADMM after which the interior-point method solves all rounds to come
+SMALL = 2000  # entries of a symmetric matrix up to which it does
 ROOM = 0.9  # share of the slack in the violation that cutting P may use
 
 
@@ -77,7 +79,8 @@ class SecantGeneration(Solver):
 
     def steps(self, problem: SecantIsometryProgram, start: Start) -> Steps:
         rng = np.random.default_rng(self.seed)
-        active, scanner = _Active(self, problem, start, rng), _Scanner(self, problem, rng)
+        active = _Active(self, problem, start, rng)
+        scanner = _Scanner(self, problem, rng)
         stuck = np.inf  # violation or gap when the inner solver last gave up
         while True:
             active.solve()
@@ -86,13 +89,18 @@ class SecantGeneration(Solver):
             worst = scan.worst if certain else 0.0
             complete = scanner.exact and scan.next_tile is None
             finished = complete and worst <= self.tol
-            factor, violation = active.factor, worst
+            factor = active.factor
+            violation = worst
             if finished:
                 factor, violation = _cut(factor, worst, self.tol, problem.delta)
             primal = float((factor * factor).sum())
             if certain:
-                extra = {"rank": factor.shape[1], "active": len(active.keys)}
-                extra |= {"steps": active.steps, "near_duplicates": scan.n_near_duplicates}
+                extra = {
+                    "rank": factor.shape[1],
+                    "active": len(active.keys),
+                    "steps": active.steps,
+                    "near_duplicates": scan.n_near_duplicates,
+                }
                 multipliers = Multipliers(active.keys, active.y)
                 yield Iterate(primal, active.dual, factor, multipliers, violation, extra)
             if scanner.exact and len(offenders) == 0 and active.exhausted:
@@ -116,11 +124,12 @@ class _Active:
         start: Start,
         rng: Generator,
     ):
-        ratio = min(MOST_RATIO, max(LEAST_RATIO, FIRST_RATIO * problem.delta))
-        self.options, self.problem = options, problem
-        self.inner: ADMM | IsometryPath = ADMM(rho=ratio)
+        self.options = options
+        self.problem = problem
+        self.inner: ADMM | IsometryPath = ADMM(rho=_within_limits(FIRST_RATIO * problem.delta))
         secants = problem.secants
-        self.keys, self.point = secants.sample(options.first, rng), None
+        self.keys = secants.sample(options.first, rng)
+        self.point: Pair | None = None
         if start is not None:
             factor, multipliers = start
             self.keys = secants.xp.unique(secants.xp.concat([self.keys, multipliers.keys]))
@@ -128,7 +137,9 @@ class _Active:
             y[secants.xp.searchsorted(self.keys, multipliers.keys)] = like(multipliers.values, y)
             self.point = like(factor, y), y
         self.goal = self.margin = GOAL * options.tol
-        self.worst, self.steps, self.best = 1.0, 0, 0.0
+        self.worst = 1.0
+        self.steps = 0
+        self.best = 0.0
         # relative cost of a violation of delta in the objective
         self.unit = max(1.0, problem.delta / (1 - problem.delta))
 
@@ -139,16 +150,17 @@ class _Active:
             self._solve_program()
 
     def _solve_program(self) -> None:
-        share = INNER * self.worst if self.worst > self.options.tol else 0.0
+        """Solve by ADMM, and by the interior-point method where that takes long."""
+        share = 0.0
+        if self.worst > self.options.tol:
+            share = INNER * self.worst
         self.allowed = max(share, self.goal)
         small = self.program.operator.n_symmetric <= SMALL
         self.exhausted = True
         if isinstance(self.inner, ADMM):
             most = PATIENCE if small else self.inner.max_iter
             solution, lag = self._inner_solve(max(self.unit * share, self.goal), most)
-            change = RATIO_FACTOR ** (int(lag <= -LAG) - int(lag >= LAG))
-            rho = min(MOST_RATIO, max(LEAST_RATIO, self.inner.rho * change))
-            self.inner = replace(self.inner, beta=solution.extra["beta"], rho=rho)
+            self.inner = _rebalanced(self.inner, solution.extra["beta"], lag)
         if self.exhausted and small:  # as accurate as the rank needs, which costs little
             self.inner = IsometryPath()
             solution, _ = self._inner_solve(self.goal * self.problem.delta, self.inner.max_iter)
@@ -159,10 +171,11 @@ class _Active:
         self.dual = solution.dual - self.margin * self.problem.delta * self.weight
 
     def _inner_solve(self, gap: float, most: int) -> tuple[Iterate, int]:
-        """(solution after ``most`` steps or less, steps with a violation alone, less those with a
-        gap alone).
+        """Return the solution after ``most`` steps or less, and by how many steps the violation
+        lagged behind the gap: those that only it needed, less those that only the gap needed.
         """
-        lag, self.exhausted = 0, True
+        lag = 0
+        self.exhausted = True
         for solution in islice(self.inner.steps(self.program, self.point), most):
             self.steps += 1
             close = abs(relative_gap(solution.primal, solution.dual)) <= gap
@@ -177,16 +190,18 @@ class _Active:
         """Drop secants far from their bounds and without weight, and add the ``offenders``. The
         ``worst`` violation was seen elsewhere; ``finished`` says that it is within tol everywhere.
         """
-        options, delta, xp = self.options, self.problem.delta, self.problem.secants.xp
+        options = self.options
+        delta = self.problem.delta
+        xp = self.problem.secants.xp
         self.worst = worst
         if finished and self.allowed == self.goal:
             self.goal /= 2
         slack = self.program.slack(self.program.operator.forward_factor(factor))
         stay = (slack <= options.keep * delta) | (abs(self.y) > NEGLIGIBLE * abs(self.y).max())
-        # dropping without progress could go in circles
         few = len(self.keys) <= max(options.first, FEW)
-        stay |= few or self.dual <= (1 + options.tol) * self.best
-        keep, self.best = to_index(stay), max(self.best, self.dual)
+        stay |= few or self.dual <= (1 + options.tol) * self.best  # else it could go in circles
+        self.best = max(self.best, self.dual)
+        keep = to_index(stay)
         self.keys = xp.concat([self.keys[keep], offenders])
         self.point = factor, xp.concat([self.y[keep], zeros(len(offenders), self.y)])
         if self.weight > 0:
@@ -198,10 +213,15 @@ class _Scanner:
     """Scans the pairs of points, in random order, in single precision while that finds violations."""
 
     def __init__(self, options: SecantGeneration, problem: SecantIsometryProgram, rng: Generator):
-        self.options, self.problem, self.rng = options, problem, rng
-        secants, xp = problem.secants, problem.secants.xp
+        self.options = options
+        self.problem = problem
+        self.rng = rng
+        secants = problem.secants
+        xp = secants.xp
         self.points = like(rng.permutation(secants.n_points), secants.X, xp.int64)
-        self.precision = xp.float32 if secants.n_points >= SINGLE_FROM else xp.float64
+        self.precision = xp.float64
+        if secants.n_points >= SINGLE_FROM:
+            self.precision = xp.float32
         self.tile = 0
 
     @property
@@ -213,10 +233,10 @@ class _Scanner:
         """Scan from where the last scan ended until there are enough offenders: what was found, and
         the secants to add.
         """
-        secants, tol = self.problem.secants, self.options.tol
+        secants = self.problem.secants
         needed = max(self.options.add, len(active.keys) // 2)
         # active secants may be violated by as much as the solve allowed
-        enough = 2 * needed, max(tol, active.allowed)
+        enough = 2 * needed, max(self.options.tol, active.allowed)
         while True:
             scan = secants.scan(
                 active.factor,
@@ -235,7 +255,8 @@ class _Scanner:
 
     def _offenders(self, scan: Scan, active: _Active, limit: int) -> Array:
         """Keys to add: violated by more than tol in float64, and not active yet."""
-        secants, tol = self.problem.secants, self.options.tol
+        secants = self.problem.secants
+        tol = self.options.tol
         found = scan.keys[scan.excess > tol]
         found = found[~secants.xp.isin(found, active.keys)]
         if len(found) > limit:
@@ -246,11 +267,28 @@ class _Scanner:
         return found[secants.excess(found, active.factor, self.problem.delta) > tol]
 
 
+def _within_limits(ratio: float) -> float:
+    return min(MOST_RATIO, max(LEAST_RATIO, ratio))
+
+
+def _rebalanced(inner: ADMM, beta: float, lag: int) -> ADMM:
+    """Return ADMM for the next round, its ratio lower if violations lagged behind, else higher."""
+    if lag >= LAG:
+        change = 1 / RATIO_FACTOR
+    elif lag <= -LAG:
+        change = RATIO_FACTOR
+    else:
+        change = 1.0
+    return replace(inner, beta=beta, rho=_within_limits(inner.rho * change))
+
+
 def _cut(factor: Array, worst: float, tol: float, delta: float) -> tuple[Array, float]:
     """The factor without trailing columns that the violation has room for, and the new violation."""
     factor = spectral.canonical_factor(factor)
     eigenvalues = (factor * factor).sum(0)
     room = ROOM * (tol - worst) * delta
     rank = max(1, int((eigenvalues > room).sum()))
-    dropped = float(eigenvalues[rank:].max()) if rank < len(eigenvalues) else 0.0
+    if rank >= len(eigenvalues):
+        return factor, worst
+    dropped = float(eigenvalues[rank:].max())
     return factor[:, :rank], worst + dropped / delta

@@ -32,7 +32,8 @@ class SecantOperator(Operator):
     """A(M)_s = v_s' M v_s for the rows v_s of V."""
 
     def __init__(self, V: Any):
-        self.V, self.reference = V, zeros(0, V)
+        self.V = V
+        self.reference = zeros(0, V)
         self.n_constraints, self.n_features = V.shape
         # dimension of the symmetric matrices
         self.n_symmetric = self.n_features * (self.n_features + 1) // 2
@@ -48,6 +49,7 @@ class SecantOperator(Operator):
 
     @property
     def dense_work(self) -> float:
+        """Of an adjoint, or of an eigendecomposition if secants are few."""
         tallest = max(self.n_constraints, self.n_features)
         return float(tallest) * self.n_features**2
 
@@ -58,17 +60,22 @@ class SecantOperator(Operator):
         return G
 
     @cached_property
-    def _triangle(self):
+    def _triangle(self) -> tuple[Any, Any, Any]:
         """Rows, columns and weights that turn a symmetric matrix into a vector of the same norm."""
         rows, columns = np.triu_indices(self.n_features)
+        # an entry beside the diagonal counts twice in the norm of the matrix
         weight = like(np.where(rows == columns, 1.0, 2**0.5), self.V)
         return like(rows, self.V, self.xp.int64), like(columns, self.V, self.xp.int64), weight
 
     def symmetric_gram(self) -> Any:
         """A* A on symmetric matrices as vectors, summed over blocks of secants."""
         rows, columns, weight = self._triangle
-        parts = (self.V[part] for part in slices(self.n_constraints, self.n_symmetric))
-        return sum(F.T @ F for F in (V[:, rows] * V[:, columns] * weight for V in parts))
+        total: Any = 0
+        for part in slices(self.n_constraints, self.n_symmetric):
+            V = self.V[part]
+            products = V[:, rows] * V[:, columns] * weight
+            total = total + products.T @ products
+        return total
 
     def vector(self, M: Any) -> Any:
         """A symmetric matrix as a vector of the same norm."""
@@ -150,9 +157,11 @@ class Secants(ABC):
 
     def bounds(self, keys: Any, delta: float) -> tuple[Any, Any]:
         """Lower and upper bound of v'Pv per key, infinite if there is none."""
-        xp, similar = self.xp, self.similar_pairs(keys)
+        xp = self.xp
+        similar = self.similar_pairs(keys)
         one = xp.ones_like(keys, dtype=xp.float64)
-        lower, upper = one * (1 - delta), one * (1 + delta)
+        lower = one * (1 - delta)
+        upper = one * (1 + delta)
         if similar is None:
             return lower, upper
         return xp.where(similar, -xp.inf, lower), xp.where(similar, upper, xp.inf)
@@ -170,13 +179,19 @@ class Secants(ABC):
         lower, upper = self.bounds(keys, delta)
         return self.xp.maximum(lower - values, values - upper) / delta
 
-    def _have_secant(self, a, b):
+    def _have_secant(self, a: Any, b: Any) -> Any:
+        """Return which pairs are no near-duplicates."""
         d = self.X[a] - self.X[b]
         return (d * d).sum(1) > DUPLICATE * self.square
 
-    def _scan_result(self, keys, excess, n_near_duplicates, next_tile=None):
+    def _scan_result(
+        self, keys: Any, excess: Any, n_near_duplicates: int, next_tile: int | None = None
+    ) -> Scan:
+        """Return a scan that found these secants violated, in any order."""
         order = self.xp.argsort(-excess)
-        worst = float(excess[order[0]]) if len(order) else 0.0
+        worst = 0.0
+        if len(order):
+            worst = float(excess[order[0]])
         return Scan(worst, keys[order], excess[order], int(n_near_duplicates), next_tile)
 
 
@@ -185,7 +200,9 @@ class AllSecants(Secants):
 
     def __init__(self, X: Any, y: Any = None, dtype: Any = None):
         super().__init__(X, dtype)
-        self.y = None if y is None else like(y, X, self.xp.int32)
+        self.y: Any = None
+        if y is not None:
+            self.y = like(y, X, self.xp.int32)
         self.n_pairs = self.n_points * (self.n_points - 1) // 2
 
     def sample(self, size: int, rng: Any) -> Any:
@@ -193,18 +210,20 @@ class AllSecants(Secants):
         if self.n_pairs <= size:
             first, second = np.triu_indices(n, 1)
         else:
-            first, second = rng.integers(0, n, size), rng.integers(0, n - 1, size)
-            second = second + (second >= first)
+            first = rng.integers(0, n, size)
+            second = rng.integers(0, n - 1, size)
+            second = second + (second >= first)  # any point but the first
         keys = np.unique(np.minimum(first, second) * n + np.maximum(first, second))
         keys = self._with_secant(like(keys, self.X, self.xp.int64))
         if len(keys):
             return keys
         # the point farthest from the mean has some
-        far, others = (self.X * self.X).sum(1).argmax(), arange(n, self.X)
+        far = (self.X * self.X).sum(1).argmax()
+        others = arange(n, self.X)
         keys = self.xp.minimum(far, others) * n + self.xp.maximum(far, others)
         return self._with_secant(keys)[:size]
 
-    def _with_secant(self, keys):
+    def _with_secant(self, keys: Any) -> Any:
         return keys[self._have_secant(*self.ends(keys))]
 
     def ends(self, keys: Any) -> tuple[Any, Any]:
@@ -227,11 +246,9 @@ class AllSecants(Secants):
         enough: tuple[int, float] | None = None,
     ) -> Scan:
         xp = self.xp
-        dtype = self.reference.dtype if dtype is None else dtype
-        points = arange(self.n_points, self.X) if points is None else points
-        y = None if self.y is None else self.y[points]
-        limit = (DUPLICATE if dtype == xp.float64 else NOISY) * self.square
-        tiles = Tiles(like(self.X[points], self.X, dtype), L, y, limit)
+        if points is None:
+            points = arange(self.n_points, self.X)
+        tiles = self._tiles(points, L, dtype)
         order = [*range(first_tile, len(tiles)), *range(first_tile)]
         worst = []
         n_offenders = 0
@@ -243,14 +260,25 @@ class AllSecants(Secants):
                 n_offenders += int((tile.value > delta * (1 + excess)).sum())
                 if n_offenders >= wanted:
                     break
+        # distances of v'Pv from 1, which may be up to delta
         excess = xp.concat([tile.value for tile in worst]) / delta - 1
         keep = to_index(excess > 0)
         a = points[xp.concat([tile.row for tile in worst])[keep]]
         b = points[xp.concat([tile.column for tile in worst])[keep]]
         keys = xp.minimum(a, b) * self.n_points + xp.maximum(a, b)
         n_near_duplicates = sum(tile.n_near_duplicates for tile in worst)
-        next_tile = order[len(worst)] if len(worst) < len(order) else None
+        next_tile = None
+        if len(worst) < len(order):
+            next_tile = order[len(worst)]
         return self._scan_result(keys, excess[keep], n_near_duplicates, next_tile)
+
+    def _tiles(self, points: Any, L: Any, dtype: Any) -> Tiles:
+        """Return the tiles of all pairs of these points, in their order."""
+        if dtype is None:
+            dtype = self.reference.dtype
+        y = None if self.y is None else self.y[points]
+        short = DUPLICATE if dtype == self.xp.float64 else NOISY
+        return Tiles(like(self.X[points], self.X, dtype), L, y, short * self.square)
 
 
 class ListedSecants(Secants):
@@ -260,8 +288,11 @@ class ListedSecants(Secants):
         super().__init__(X, dtype)
         pairs = like(pairs, X, self.xp.int64)
         keep = self._have_secant(pairs[:, 0], pairs[:, 1])
-        self.pairs, self.n_pairs = pairs[keep], int(keep.sum())
-        self.similar = None if similar is None else like(similar, X, self.xp.bool)[keep]
+        self.pairs = pairs[keep]
+        self.n_pairs = int(keep.sum())
+        self.similar: Any = None
+        if similar is not None:
+            self.similar = like(similar, X, self.xp.bool)[keep]
         self.n_near_duplicates = len(pairs) - self.n_pairs
 
     def sample(self, size: int, rng: Any) -> Any:
@@ -278,7 +309,8 @@ class ListedSecants(Secants):
 
     def scan(self, L: Any, delta: float, dtype: Any = None, **which: Any) -> Scan:
         """Visit every pair, always in float64."""
-        keys, parts = arange(self.n_pairs, self.X), slices(self.n_pairs, self.n_features)
+        keys = arange(self.n_pairs, self.X)
+        parts = slices(self.n_pairs, self.n_features)
         excess = self.xp.concat([self.excess(keys[part], L, delta) for part in parts])
         keep = to_index(excess > 0)
         return self._scan_result(keys[keep], excess[keep], self.n_near_duplicates)

@@ -46,7 +46,8 @@ class DualCoordinate(Solver):
     solves = ComparisonProgram
 
     def steps(self, problem: ComparisonProgram, start: Pair | None) -> Steps:
-        m, p = problem.operator.n_constraints, len(problem.diagonal)
+        m = problem.operator.n_constraints
+        p = len(problem.diagonal)
         wide = p > max(m, WIDE)
         if problem.is_diagonal and (wide or m * p * p > MAX_HESSIAN_WORK):
             start = yield from self._sweeps(problem, start, PATIENCE if wide else 1)
@@ -56,12 +57,18 @@ class DualCoordinate(Solver):
         self, problem: ComparisonProgram, start: Pair | None, patience: int
     ) -> Generator[Iterate, None, Any]:
         """Sweep while the gap falls fast enough; return multipliers and weights."""
-        m, penalties, inverse = len(problem.penalties), problem.penalties, problem.inverse_diagonal
-        rng, length = np.random.default_rng(self.seed), max(1, RUN // len(inverse))
-        lam = np.zeros(m) if start is None else np.clip(start[0], 0.0, penalties)
+        penalties = problem.penalties
+        inverse = problem.inverse_diagonal
+        rng = np.random.default_rng(self.seed)
+        length = max(1, RUN // len(inverse))
+        lam = np.zeros(len(penalties))
+        if start is not None:
+            lam = np.clip(start[0], 0.0, penalties)
         combined = problem.combine(lam)
         w = np.maximum(combined, 0.0) * inverse
-        active, bound, last = np.ones(m, dtype=bool), np.inf, np.inf
+        active = np.ones(len(penalties), dtype=bool)
+        bound = np.inf  # outward gradient beyond which a multiplier at a bound is left out
+        last = np.inf
         for number in count():
             primal = problem.primal_value(w, problem.loss(problem.margins(w)))
             dual = problem.dual_value(lam.sum(), w)
@@ -101,7 +108,8 @@ def dual_sweep(Z: Array, starts: Array, length: int, bound: float, vectors: Arra
             for c in range(p):
                 margin += Z[i, c] * w[c]
                 curvature += Z[i, c] * Z[i, c] * inverse[c]
-            gradient, old = 1 - margin, lam[i]
+            gradient = 1 - margin
+            old = lam[i]
             if old <= 0 and gradient <= 0:
                 active[i] = gradient >= -bound
                 continue

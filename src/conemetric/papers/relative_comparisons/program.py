@@ -42,10 +42,15 @@ class ComparisonProgram(Problem):
         memory: int = 1 << 30,
         weights: Array | None = None,
     ):
-        self.operator, self.C = operator, float(C)
-        m, p = operator.n_constraints, operator.n_features
-        self.penalties = self.C * np.ones(m) if weights is None else self.C * weights  # c
-        self.diagonal, self.is_diagonal = np.ones(p), True
+        self.operator = operator
+        self.C = float(C)
+        m = operator.n_constraints
+        p = operator.n_features
+        if weights is None:
+            weights = np.ones(m)
+        self.penalties = self.C * weights  # c
+        self.diagonal = np.ones(p)
+        self.is_diagonal = True
         if gram is not None:
             self.L = np.ascontiguousarray(gram, dtype=np.float64) ** 2
             self.diagonal = np.diag(self.L).copy()
@@ -62,8 +67,8 @@ class ComparisonProgram(Problem):
 
     @property
     def dense_work(self) -> float:
-        m, p = self.operator.n_constraints, self.operator.n_features
-        return float(m) * p**2  # of Z_F'Z_F, if F are all triplets
+        """Of Z_F'Z_F, if F are all triplets."""
+        return float(self.operator.n_constraints) * self.operator.n_features**2
 
     @cached_property
     def L(self) -> np.ndarray:
@@ -72,10 +77,14 @@ class ComparisonProgram(Problem):
 
     def weigh(self, w: np.ndarray) -> np.ndarray:
         """Lw."""
-        return self.diagonal * w if self.is_diagonal else self.L @ w
+        if self.is_diagonal:
+            return self.diagonal * w
+        return self.L @ w
 
     def _fill(self, rows: slice, out: Array) -> None:
-        n, A = rows.stop - rows.start, self.operator
+        """Compute these rows of Z into ``out``."""
+        n = rows.stop - rows.start
+        A = self.operator
         pairs = A.X, A.a, A.b, A.row_start, A.pair, A.weight
         threaded(comparison_rows, n, 8 * n * out.shape[1], rows.start, pairs, out)
 
@@ -137,7 +146,8 @@ class ComparisonProgram(Problem):
 
     def lower_bound(self, dual_point: Point) -> float:
         """D at a dual point made feasible."""
-        lam, y = np.clip(dual_point[0], 0.0, self.penalties), dual_point[1]
+        given, y = dual_point
+        lam = np.clip(given, 0.0, self.penalties)
         return self.dual_value(lam.sum(), self.cover(y, self.combine(lam)))
 
 
@@ -150,11 +160,15 @@ class MeasuredComparisonProgram(ComparisonProgram):
 
     def __init__(self, over: DifferenceOperator, features_gram: Array | None, *args: Any):
         super().__init__(*args)
-        self.over, self.features_gram = over, features_gram
+        self.over = over
+        self.features_gram = features_gram
 
     def certify(self, primal_point: Array, dual_point: Point) -> Bounds:
         L = np.asarray(primal_point, dtype=np.float64)
-        inner = L.T @ (L if self.features_gram is None else self.features_gram @ L)
+        weighed = L
+        if self.features_gram is not None:
+            weighed = self.features_gram @ L
+        inner = L.T @ weighed  # its squares have the same sum as those of the metric
         primal = 0.5 * float((inner**2).sum()) + self.loss(self.over.forward_factor(L))
         return Bounds(primal, self.lower_bound(dual_point))
 
@@ -169,7 +183,9 @@ def comparison_rows(
     for r in range(start, stop):
         out[r] = 0
         for k in range(row_start[first + r], row_start[first + r + 1]):
-            i, j, sign = a[pair[k]], b[pair[k]], weight[k]
+            i = a[pair[k]]
+            j = b[pair[k]]
+            sign = weight[k]
             for c in range(n_columns):
                 t = Y[i, c] - Y[j, c]
                 out[r, c] += sign * t * t

@@ -5,7 +5,7 @@ triplets (Schultz & Joachims 2004).
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from numbers import Real
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from sklearn import get_config
@@ -18,6 +18,7 @@ from ...core import spectral
 from ...core.arrays import Array, like, namespace, take, to_numpy, zeros
 from ...core.sklearn_private import Interval, StrOptions
 from ...engine.operators import from_triplets
+from ...engine.operators.base import DifferenceOperator
 from ...engine.operators.span import Coordinates
 from ...estimators.scale import scaled_C
 from ...estimators.supervised import TripletMetric
@@ -27,7 +28,18 @@ from .program import MeasuredComparisonProgram
 
 # Asymmetry of a kernel matrix, relative to an entry and to the largest: what rounding leaves
 # of a symmetric kernel.
-SYMMETRY_RTOL, SYMMETRY_ATOL = 1e-5, 1e-8
+SYMMETRY_RTOL = 1e-5
+SYMMETRY_ATOL = 1e-8
+
+
+class Mapping(NamedTuple):
+    """A (None: the identity, or a kernel), the mapped points A'x as rows, and A'A (None: the
+    identity).
+    """
+
+    A: np.ndarray | None
+    points: np.ndarray
+    gram: np.ndarray | None
 
 
 @dataclass(eq=False, repr=False)
@@ -125,19 +137,28 @@ class RelativeComparisons(TripletMetric):
 
     def _learn(self, given: Constraints) -> Self:
         X = dense(self, given.coordinates().points)
-        host, triplets = to_numpy(X).astype(np.float64, order="C"), to_numpy(given.index)
-        weights = None if given.weights is None else to_numpy(given.weights).astype(np.float64)
-        A, mapped, gram = self._map(host)
-        operator = from_triplets(mapped, triplets)
+        host = to_numpy(X).astype(np.float64, order="C")
+        triplets = to_numpy(given.index)
+        weights = None
+        if given.weights is not None:
+            weights = to_numpy(given.weights).astype(np.float64)
+        mapping = self._map(host)
+        A = mapping.A
+        operator = from_triplets(mapping.points, triplets)
         # a stored metric is measured over the features, or over the rows of the kernel
         stored = operator if A is None else from_triplets(host, triplets)
-        kernel, memory = gram if callable(self.basis) else None, get_config()["working_memory"]
-        C = self._scaled_C(operator, host, gram, triplets, weights)
-        parts = stored, kernel, operator, C, gram, memory * 2**20, weights
-        problem = MeasuredComparisonProgram(*parts)
+        problem = MeasuredComparisonProgram(
+            stored,
+            mapping.gram if callable(self.basis) else None,
+            operator,
+            self._scaled_C(operator, host, mapping.gram, triplets, weights),
+            mapping.gram,
+            get_config()["working_memory"] * 2**20,  # which is in MiB
+            weights,
+        )
         if problem.penalties.max() > float(namespace(X).finfo(X.dtype).max):
             raise ValueError(
-                f"C={C:g} times the largest weight is {problem.penalties.max():g}, out of the range of "
+                f"C={problem.C:g} times the largest weight is {problem.penalties.max():g}, out of the range of "
                 f"{X.dtype}, in which multipliers_ are kept; rescale X, or give it in float64."
             )
         seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
@@ -145,19 +166,21 @@ class RelativeComparisons(TripletMetric):
         self.basis_ = None if A is None else like(A, X)
         self.kernel_points_: Array | None = None
         result = self._run(solver, problem, keep=partial(self._keep_weights, X, A))
-        self.C_, self.triplets_ = problem.C, given.row_numbers
+        self.C_ = problem.C
+        self.triplets_ = given.row_numbers
         self.multipliers_ = like(result.dual_point[0], X)
         return self._store(problem, result, Coordinates(stored.X))
 
-    def _keep_weights(self, X, A, w):
-        """Store the weights as X is stored: (factor of the metric, the same on the host)."""
-        kept = w > 0 if w.any() else np.arange(len(w)) == 0
+    def _keep_weights(self, X: Array, A: Array | None, w: np.ndarray) -> tuple[Array, np.ndarray]:
+        """Store the weights as X is stored; return a factor of the metric, and the same on the
+        host.
+        """
+        kept = w > 0
+        if not w.any():  # one column of zeros stands for the zero metric
+            kept = np.arange(len(w)) == 0
         self.feature_weights_ = like(w, X)
         if A is None:
-            rounding = len(w) * float(namespace(X).finfo(X.dtype).eps) * w.max()
-            chosen = np.argsort(-w, kind="stable")[: np.count_nonzero(w > rounding)]
-            L = zeros((len(w), len(chosen)), X)
-            L[like(chosen, X, namespace(X).int64), range(len(chosen))] = like(w[chosen] ** 0.5, X)
+            L = _factor_of_diagonal(w, X)
         else:
             L = spectral.canonical_factor(like(A[:, kept] * np.sqrt(w[kept]), X))
         if not callable(self.basis):
@@ -165,28 +188,29 @@ class RelativeComparisons(TripletMetric):
         self.kernel_points_ = take(X, np.flatnonzero(kept))
         return L[like(kept, X, namespace(X).bool)], to_numpy(L)
 
-    def _map(self, X):
-        """(A or None, the mapped points A'x as rows, A'A or None for the identity)"""
+    def _map(self, X: np.ndarray) -> Mapping:
+        """Return what ``basis`` stands for."""
         if self.basis is None:
-            return None, X, None
+            return Mapping(None, X, None)
         if callable(self.basis):
             K = self._kernel(X, X)
             if not np.allclose(K, K.T, rtol=SYMMETRY_RTOL, atol=SYMMETRY_ATOL * abs(K).max()):
                 raise ValueError("basis is not symmetric on the rows of X; give a kernel that is.")
-            return None, K, K
+            return Mapping(None, K, K)
         if isinstance(self.basis, str):
             if rows_coincide(X):
                 raise ValueError("all rows of X coincide, so basis='pca' has no direction.")
             pca = PCA(svd_solver="full").fit(X)
             rounding = X.shape[1] * np.finfo(X.dtype).eps * pca.singular_values_[0]
             A = pca.components_[pca.singular_values_ > rounding].T
-            return A, X @ A, None
+            return Mapping(A, X @ A, None)
         A = check_array(to_numpy(self.basis), dtype=np.float64, input_name="basis")
         if A.shape[0] != X.shape[1]:
             raise ValueError(f"basis has shape {A.shape}; give {X.shape[1]} rows.")
-        return A, X @ A, A.T @ A
+        return Mapping(A, X @ A, A.T @ A)
 
-    def _kernel(self, X, Y):
+    def _kernel(self, X: np.ndarray, Y: np.ndarray) -> np.ndarray:
+        """Return the kernel of all pairs of rows of X and Y, checked."""
         K = np.asarray(self.basis(X, Y), dtype=np.float64)
         if K.shape != (len(X), len(Y)) or not np.isfinite(K).all():
             raise ValueError(
@@ -195,20 +219,33 @@ class RelativeComparisons(TripletMetric):
             )
         return K
 
-    def _scaled_C(self, operator, X, gram, triplets, weights):
-        """C; for "scale", `FrobMetric`'s for a sum, with the distances of X or of the kernel."""
-        if self.C != "scale":
+    def _scaled_C(
+        self,
+        operator: DifferenceOperator,
+        X: np.ndarray,
+        gram: np.ndarray | None,
+        triplets: np.ndarray,
+        weights: np.ndarray | None,
+    ) -> float:
+        """Return C; for "scale", `FrobMetric`'s for a sum, with the distances of X or of the
+        kernel.
+        """
+        if not isinstance(self.C, str):
             return self.C
         if callable(self.basis):
+            assert gram is not None
             # points in the feature space, the same for equal rows in spite of rounding
             _, first, place = np.unique(gram, axis=0, return_index=True, return_inverse=True)
             operator = from_triplets(spectral.factor(gram)[first[place]], triplets)
         elif self.basis is not None:
             operator = from_triplets(X, triplets)
-        amount = len(triplets) if weights is None else weights.sum()
+        amount = float(len(triplets))
+        if weights is not None:
+            amount = weights.sum()
         return scaled_C(operator, operator.n_features, weights) / amount
 
-    def _features(self, X):
+    def _features(self, X: Any) -> Any:
+        """Return X, or its kernel with the points that carry weight."""
         X = super()._features(X)
         if self.kernel_points_ is None:
             return X
@@ -225,3 +262,13 @@ class RelativeComparisons(TripletMetric):
                 "pair_distance or get_metric."
             )
         return super().get_mahalanobis_matrix()
+
+
+def _factor_of_diagonal(w: np.ndarray, X: Array) -> Array:
+    """Return a factor of diag(w) like X: a column for each weight above rounding, largest first."""
+    xp = namespace(X)
+    rounding = len(w) * float(xp.finfo(X.dtype).eps) * w.max()
+    chosen = np.argsort(-w, kind="stable")[: np.count_nonzero(w > rounding)]
+    L = zeros((len(w), len(chosen)), X)
+    L[like(chosen, X, xp.int64), range(len(chosen))] = like(w[chosen] ** 0.5, X)
+    return L

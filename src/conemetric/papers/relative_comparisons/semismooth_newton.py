@@ -15,7 +15,9 @@ Stops when (P - D) / max(|P|, |D|) <= tol. L may be singular: it is never invert
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import count
+from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import cholesky, solve_triangular
@@ -52,15 +54,12 @@ class SemismoothNewton(Solver):
         # what the start is worth: the first step replaces its multipliers
         primal = problem.primal_value(w, problem.loss(1 - s))
         yield Iterate(primal, problem.lower_bound(start), w, start, extra={"steps": 0})
-        sigma = float(c.mean())
-        largest_sigma = LARGEST * sigma
+        phi = AugmentedLagrangian(problem, a, float(c.mean()))
+        largest_sigma = LARGEST * phi.sigma
         best_primal = np.inf
         best_dual = -np.inf
-        n_steps = 0
         idle = 0  # steps since a bound was last improved
-        while idle < PATIENCE:
-            phi = AugmentedLagrangian(problem, a, sigma)
-
+        for n_steps in count():
             # 1. The multipliers that attain phi(w).
             lam = phi.multipliers(s)
             combined = problem.combine(lam)
@@ -71,28 +70,33 @@ class SemismoothNewton(Solver):
             primal = problem.primal_value(w, loss)
             dual = problem.dual_value(lam.sum(), y)
             yield Iterate(primal, dual, w, (lam, y), extra={"steps": n_steps})
-            idle = 0 if primal < best_primal or dual > best_dual else idle + 1
+            idle += 1
+            if primal < best_primal or dual > best_dual:
+                idle = 0
+            if idle >= PATIENCE:
+                return
             best_primal = min(primal, best_primal)
             best_dual = max(dual, best_dual)
 
             # 3. What the gap is due to.
             of_multipliers = loss - float(lam @ s)
             of_steps = primal - dual - of_multipliers
-            length = 0.0
+            step = None
             if of_steps > MAX_STEP_RATIO * of_multipliers:
-                # 4. The minimum of the model.
-                gradient = problem.weigh(w) - combined
-                d = phi.model_minimum(w, gradient, lam) - w
-                # 5. How far to go there.
-                ds = -problem.margins(d)
-                length = step_length(phi.slope_along(w, d, s, ds), float(gradient @ d))
-            if length > 0:
-                w = w + length * d
-                s = s + length * ds
-            else:  # there is nothing left to gain with these multipliers
-                a = lam
-                sigma = min(GROWTH * sigma, largest_sigma)
-            n_steps += 1
+                # 4 and 5. The minimum of the model, and how far to go there.
+                step = phi.step(w, s, lam, problem.weigh(w) - combined)
+            if step is None:  # there is nothing left to gain with these multipliers
+                phi = replace(phi, a=lam, sigma=min(GROWTH * phi.sigma, largest_sigma))
+            else:
+                w = w + step.w
+                s = s + step.s
+
+
+class Step(NamedTuple):
+    """Changes of the weights w and of s = 1 - Zw."""
+
+    w: Array
+    s: Array
 
 
 @dataclass(frozen=True)
@@ -106,6 +110,15 @@ class AugmentedLagrangian:
     def multipliers(self, s: Array) -> Array:
         """The lam that attain phi, given s = 1 - Zw."""
         return np.clip(self.a + self.sigma * s, 0.0, self.problem.penalties)
+
+    def step(self, w: Array, s: Array, lam: Array, gradient: Array) -> Step | None:
+        """Return the step towards the minimum of the model at w, if phi falls along it."""
+        d = self.model_minimum(w, gradient, lam) - w
+        ds = -self.problem.margins(d)
+        length = step_length(self.slope_along(w, d, s, ds), float(gradient @ d))
+        if not length > 0:
+            return None
+        return Step(length * d, length * ds)
 
     def model_minimum(self, w: Array, gradient: Array, lam: Array) -> Array:
         """The v >= 0 that minimises the model of phi at w. Weights that are zero and would fall
@@ -156,7 +169,9 @@ def step_length(slope: Slope, first: float) -> float:
     """
     if not first < 0:
         return 0.0
-    low, high, t = 0.0, 1.0, 1.0
+    low = 0.0
+    high = 1.0
+    t = 1.0
     for _ in range(MAX_TRIALS):
         value, curvature = slope(t)
         still_falls_at_the_end = t == 1.0 and value < 0

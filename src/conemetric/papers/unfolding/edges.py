@@ -35,7 +35,8 @@ class DistanceOperator(NewtonOperator):
         """L + A*(y) L whose distances differ by ``change``, to first order: all, or ``which``; with
         ``damping``, by less, relative to the diagonal of the system for y.
         """
-        y, used = change * 0, slice(None) if which is None else which
+        y = change * 0
+        used = _selection(which)
         if len(change[used]):
             H = self.gauss_newton_matrix(L, used)
             H = H + damping * self.xp.diag(self.xp.linalg.diagonal(H))
@@ -44,8 +45,9 @@ class DistanceOperator(NewtonOperator):
 
     def gauss_newton_matrix(self, L: Any, which: Any) -> Any:
         """<A_r, A_s K + K A_s>, K = L L': how y moves distances of (I + A*(y)) K (I + A*(y))."""
-        ends, rows = self.differences(identity(self.n_features, L)), self.differences(L)
-        ends, rows = ends[which], rows[which]
+        ends = self.differences(identity(self.n_features, L))[which]
+        rows = self.differences(L)[which]
+        # a_r'(a_s a_s' K + K a_s a_s') a_r = 2 (a_r'a_s) (a_r'K a_s)
         return 2 * (ends @ ends.T) * (rows @ rows.T)
 
     def smoother(self, weights: Any, ridge: float) -> Callable[[Any], Any]:
@@ -65,17 +67,22 @@ class EdgeOperator(DistanceOperator, RestrictableOperator):
     ignores_constants = True
 
     def __init__(self, edges: Any, n_points: int, reference: Any):
-        self.n_constraints, self.n_points, self.n_features = len(edges), n_points, n_points
+        self.n_constraints = len(edges)
+        self.n_points = self.n_features = n_points
         self.reference = zeros(0, reference)
         self.edges = np.asarray(edges, dtype=np.int32)
-        ends, others = self.edges.T.reshape(-1), self.edges[:, ::-1].T.reshape(-1)
+        int32 = self.xp.int32
+        a, b = self.edges.T.copy()
+        self._a = like(a, self.reference, int32)
+        self._b = like(b, self.reference, int32)
+        # adjacency in compressed rows: entry k joins its row to _neighbour[k] by edge _number[k]
+        ends = np.append(a, b)
+        others = np.append(b, a)
         order = np.lexsort((others, ends))
         start = np.searchsorted(ends[order], np.arange(n_points + 1))
-        # adjacency in compressed rows: entry k joins its row to _neighbour[k] by edge _number[k]
-        ints = start, ends[order], others[order], *self.edges.T.copy()
-        self._start, self._row, self._neighbour, self._a, self._b = (
-            like(each, self.reference, self.xp.int32) for each in ints
-        )
+        self._start = like(start, self.reference, int32)
+        self._row = like(ends[order], self.reference, int32)
+        self._neighbour = like(others[order], self.reference, int32)
         self._number = like(order % len(edges), self.reference, self.xp.int64)
 
     def forward(self, M: Any) -> Any:
@@ -105,10 +112,14 @@ class EdgeOperator(DistanceOperator, RestrictableOperator):
     def moved(self, L: Any, change: Any, which: Any = None, damping: float = 0.0) -> Any:
         if self.xp is not np:
             return super().moved(L, change, which, damping)
-        used = slice(None) if which is None else which
-        a, b, y = self._a[used], self._b[used], change * 0
-        m, rows = len(a), L[a] - L[b]
+        used = _selection(which)
+        a = self._a[used]
+        b = self._b[used]
+        y = change * 0
+        m = len(a)
         if m:
+            # the Gauss-Newton matrix is sparse: zero where two edges share no point
+            rows = L[a] - L[b]
             places = np.tile(np.arange(m), 2), np.append(a, b)
             ends = sparse.csr_array((np.repeat([1.0, -1.0], m), places), (m, self.n_points))
             H = (ends @ ends.T).tocoo()
@@ -118,7 +129,9 @@ class EdgeOperator(DistanceOperator, RestrictableOperator):
             y[used] = solve(change[used])
         return L + self.adjoint_product(y, L)
 
-    def curvature_solver(self, Y: Any, multipliers: Any, mu: Any, diagonal: Any) -> Callable:
+    def curvature_solver(
+        self, Y: Any, multipliers: Any, mu: Any, diagonal: Any
+    ) -> Callable[[Any], Any]:
         """The map G -> H^-1 G, where Z'HZ = 2 sum_e |u_e| ||Z_a - Z_b||^2 + 4 mu_e ((Y_a - Y_b)'(Z_a -
         Z_b))^2 + sum_i z_i' ``diagonal`` z_i: the curvature of an augmented Lagrangian at Y.
         """
@@ -126,11 +139,13 @@ class EdgeOperator(DistanceOperator, RestrictableOperator):
         d = self.differences(Y)
         blocks = (4 * mu)[:, None, None] * d[:, :, None] * d[:, None, :]
         blocks += (2 * abs(multipliers))[:, None, None] * np.eye(r)
+        # the block of an edge enters at (a, a) and (b, b), and with the other sign at (a, b) and (b, a)
         rows = np.concatenate([self._a, self._b, self._a, self._b]).astype(np.int64)
         columns = np.concatenate([self._a, self._b, self._b, self._a]).astype(np.int64)
         values = np.concatenate([blocks, blocks, -blocks, -blocks])
         i = rows[:, None, None] * r + np.arange(r)[:, None]
-        i, j = np.broadcast_arrays(i, columns[:, None, None] * r + np.arange(r))
+        j = columns[:, None, None] * r + np.arange(r)
+        i, j = np.broadcast_arrays(i, j)
         H = sparse.coo_array((values.ravel(), (i.ravel(), j.ravel())), (n * r, n * r)).tocsc()
         solve = symmetric_solver(H + sparse.kron(sparse.eye_array(n), diagonal, format="csc"))
         return lambda G: solve(G.reshape(-1)).reshape(G.shape)
@@ -143,6 +158,7 @@ class EdgeOperator(DistanceOperator, RestrictableOperator):
 
     @cached_property
     def largest_degree(self) -> int:
+        """The most edges that meet in a point."""
         return int(np.bincount(self.edges.ravel()).max(initial=0))
 
     def signless_product(self, u: Any, Y: Any) -> Any:
@@ -154,23 +170,29 @@ class EdgeOperator(DistanceOperator, RestrictableOperator):
 
     def newton_matrix(self, curvature: NearProduct) -> Any:
         """As there, for a positive ``change``."""
-        W, Q, leading = curvature.whole, curvature.basis, self.differences(curvature.leading)
+        W = curvature.whole
+        leading = self.differences(curvature.leading)
         H: Any = 0.0
         for start in range(0, max(len(curvature.change), 1), AT_ONCE):
             part = slice(start, start + AT_ONCE)
-            halves = (Q * (2 * change) ** 0.5 for change in curvature.change[part])
-            M = self.xp.stack([W, *(half @ half.T for half in halves)])
+            matrices = [W]
+            for change in curvature.change[part]:
+                half = curvature.basis * (2 * change) ** 0.5
+                matrices.append(half @ half.T)
+            M = self.xp.stack(matrices)
             H = H + kernels_of(W).edge_products(M, leading[:, part], self._a, self._b)
-            W = 0 * W
+            W = 0 * W  # it counts once
         return H
 
     def sparse_adjoint(self, u: Any) -> Any:
         """A*(u) as a SciPy sparse matrix (on the host only)."""
-        shape, entries = (self.n_points,) * 2, (u[self._number], self._neighbour, self._start)
+        shape = self.n_points, self.n_points
+        entries = u[self._number], self._neighbour, self._start
         degrees = sparse.dia_array((self._degrees(u)[None], [0]), shape)
         return degrees.tocsr() - sparse.csr_array(entries, shape)
 
-    def _degrees(self, u):
+    def _degrees(self, u: Any) -> Any:
+        """Return the diagonal of A*(u): of each point the sum of u over its edges."""
         if self.xp is np:
             n = self.n_points
             degrees = np.bincount(self._a, u, n) + np.bincount(self._b, u, n)
@@ -184,6 +206,11 @@ class EdgeOperator(DistanceOperator, RestrictableOperator):
         if dtype == self.dtype:
             return self
         return EdgeOperator(self.edges, self.n_points, like(self.reference, self.reference, dtype))
+
+
+def _selection(which: Any) -> Any:
+    """Return ``which``, or a slice of all for None."""
+    return slice(None) if which is None else which
 
 
 def symmetric_solver(H: Any) -> Callable[[np.ndarray], np.ndarray]:
@@ -200,8 +227,11 @@ class ReducedEdges(DistanceOperator):
     ignores_constants = False
 
     def __init__(self, edges: Any, Q: Any):
-        self.edges, self.Q, self.reference = edges, Q, edges.reference
-        self.n_constraints, self.n_features = edges.n_constraints, Q.shape[1]
+        self.edges = edges
+        self.Q = Q
+        self.reference = edges.reference
+        self.n_constraints = edges.n_constraints
+        self.n_features = Q.shape[1]
 
     def forward(self, M: Any) -> Any:
         return (self.differences(M) * self.edges.differences(self.Q)).sum(1)
@@ -228,7 +258,8 @@ class ReducedEdges(DistanceOperator):
         return self.edges.differences(self.Q @ Y)
 
     def newton_matrix(self, curvature: NearProduct) -> Any:
-        whole, basis = self.Q @ curvature.whole @ self.Q.T, self.Q @ curvature.basis
+        whole = self.Q @ curvature.whole @ self.Q.T
+        basis = self.Q @ curvature.basis
         return self.edges.newton_matrix(NearProduct(whole, basis, curvature.change))
 
     def astype(self, dtype: Any) -> "ReducedEdges":

@@ -22,7 +22,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Self
+from typing import NamedTuple, Self
 
 from ...core.arrays import Array, Values, arange, identity
 from ...core.cholesky import cholesky_solver
@@ -35,16 +35,21 @@ from ...engine.solver import Infeasible, Iterate, Solver, Steps
 
 LARGE = 0.03  # l_i / sqrt(sigma) from which rows of Phi are exact: l_i l_j / sigma reaches 1e-3
 REPAIR_GAP = 3.0  # gap, in units of tol, at which repairing X begins to pay
-# violation, in units of tol, up to which it pays for more than few constraints, whose repair is cheap
-FEASIBLY, FEW_CONSTRAINTS = 5.0, 200
-SHORT, REACH_TOL = 0.95, 1e-3  # share of the way to the boundary, and how well that is known
+FEASIBLY = 5.0  # violation, in units of tol, up to which it pays
+FEW_CONSTRAINTS = 200  # with which it always does: the repair is cheap
+SHORT = 0.95  # share of the way to the boundary
+REACH_TOL = 1e-3  # how well that is known
 FAR = 0.1  # relative gap, by the barrier, above which bounds need not be sharp
 SMALLEST_STEP = 1e-5  # below which rounding dominates
 CENTRING = 1e-4  # smallest share of mu that a step aims at
-FIRST_SIZE, FIRST_SLACK = 0.5, 1e-3  # of X, relative to b; of slacks, relative to the largest b
-# of a start: eigenvalues added to X, relative to b, and its gap, relative to its trace; the wide one
-# saves a quarter of the iterations, but ends too early with 3,568 constraints
-ADDED, WIDE_GAP, START_GAP, WIDE_UP_TO = 1.0, 100.0, 2.0, 2000
+FIRST_SIZE = 0.5  # of X, relative to b
+FIRST_SLACK = 1e-3  # smallest slack, relative to the largest b
+ADDED = 1.0  # to the eigenvalues of a start, relative to b
+# the gap of a start, relative to its trace; the wide one saves a quarter of the iterations, but ends
+# too early with 3,568 constraints
+WIDE_GAP = 100.0
+START_GAP = 2.0
+WIDE_UP_TO = 2000  # constraints
 
 
 @dataclass(frozen=True)
@@ -55,21 +60,25 @@ class InteriorPoint(Solver):
     solves = ConstrainedProgram
 
     def steps(self, problem: ConstrainedProgram, start: Array | None) -> Steps:
-        first = PathPoint.begin(problem) if start is None else PathPoint.near(problem, start)
-        state: PathPoint | None = first
+        state: PathPoint | None
+        if start is None:
+            state = PathPoint.begin(problem)
+        else:
+            state = PathPoint.near(problem, start)
         proven = last = -math.inf
         primal = lowest = math.inf
         while state is not None:
             point = problem.evaluate(problem.project(state.u))
             iterate = state.iterate(point)
-            near = iterate.violation <= FEASIBLY * self.tol or len(problem.b) <= FEW_CONSTRAINTS
-            if near and abs(relative_gap(iterate.primal, iterate.dual)) <= REPAIR_GAP * self.tol:
+            if self._repair_pays(problem, iterate):
                 repaired = state.iterate(point, problem.repaired(iterate.primal_point))
                 if repaired.violation <= max(iterate.violation, self.tol):
                     iterate = repaired
                 if iterate.violation <= self.tol:  # good enough, if the bound can be proven
-                    last, proven = proven, problem.proven(iterate.primal_point, point)
-                    lowest, primal = primal, iterate.primal
+                    last = proven
+                    proven = problem.proven(iterate.primal_point, point)
+                    lowest = primal
+                    primal = iterate.primal
                     iterate = replace(iterate, dual=proven)
             reason = problem.refutation(point)
             if reason:
@@ -80,6 +89,11 @@ class InteriorPoint(Solver):
             if abs(relative_gap(problem.known_value, iterate.dual)) <= self.tol:
                 return  # all that was missing is this bound
             state = state.advanced()
+
+    def _repair_pays(self, problem: ConstrainedProgram, iterate: Iterate) -> bool:
+        """Return whether the iterate is so near the optimum that its repair could end the solve."""
+        near = iterate.violation <= FEASIBLY * self.tol or len(problem.b) <= FEW_CONSTRAINTS
+        return near and abs(relative_gap(iterate.primal, iterate.dual)) <= REPAIR_GAP * self.tol
 
 
 def newton_operator(problem: ConstrainedProgram) -> NewtonOperator:
@@ -93,7 +107,13 @@ def newton_operator(problem: ConstrainedProgram) -> NewtonOperator:
     return operator
 
 
-Move = tuple[Array, Array, Array, Array]  # dX, dZ, du, ds
+class Move(NamedTuple):
+    """Changes of X, Z, u and s."""
+
+    X: Array
+    Z: Array
+    u: Array
+    s: Array
 
 
 @dataclass(frozen=True)
@@ -109,6 +129,7 @@ class PathPoint:
 
     @classmethod
     def begin(cls, problem: ConstrainedProgram) -> Self:
+        """Return a point with X and Z multiples of I, of the sizes that b and C suggest."""
         operator = newton_operator(problem)
         xp = operator.xp
         b = problem.b
@@ -119,8 +140,8 @@ class PathPoint:
         z = xp.linalg.vector_norm(problem.offset) / operator.n_features**0.5 + x / problem.sigma
         bounded = xp.isfinite(b * 0 + problem.lower)
         ones = b * 0 + 1
-        s = xp.maximum(b, FIRST_SLACK * abs(b).max() * ones)
-        u, s = (xp.where(bounded, each, 0.0) for each in (2 * z / size * ones, s))
+        u = xp.where(bounded, 2 * z / size * ones, 0.0)
+        s = xp.where(bounded, xp.maximum(b, FIRST_SLACK * abs(b).max() * ones), 0.0)
         return cls(problem, x * one, z * one, u, s, bounded)
 
     @classmethod
@@ -128,7 +149,8 @@ class PathPoint:
         """A centred point (X Z = mu I) near a feasible X that is not definite, where all constraints
         are equalities; u is the one that misses C + X / sigma + A*(u) = Z the least.
         """
-        operator, b = newton_operator(problem), problem.b
+        operator = newton_operator(problem)
+        b = problem.b
         one = identity(len(factor), b)
         X = factor @ factor.T + ADDED * abs(b).mean() / operator.forward(one).mean() * one
         gap = WIDE_GAP if len(b) <= WIDE_UP_TO else START_GAP
@@ -141,9 +163,11 @@ class PathPoint:
     def iterate(self, point: Evaluation, L: Array | None = None) -> Iterate:
         """The iterate with the dual at ``point``, and a factor of X or the one given."""
         p = self.problem
-        L = p.primal_point(self.X) if L is None else L
+        if L is None:
+            L = p.primal_point(self.X)
         primal, violation = p.primal_at(L, p.operator.forward_factor(L), point.u)
-        barrier, norm = float(self.barrier), p.operator.xp.linalg.matrix_norm
+        barrier = float(self.barrier)
+        norm = p.operator.xp.linalg.matrix_norm
         if barrier * len(self.X) <= FAR * abs(primal):
             bound = point.bound
         else:  # K(u) = X / sigma - Z and what is missing of that, so ||[K(u)]_+|| is at most
@@ -180,9 +204,14 @@ class PathPoint:
         step = min(1.0, SHORT * system.reach(scaled))
         if step <= SMALLEST_STEP:
             return None
-        now, move = (self.X, self.Z, self.u, self.s), system.unscaled(scaled)
-        X, Z, u, s = (each + step * change for each, change in zip(now, move, strict=True))
-        return replace(self, X=X, Z=Z, u=u, s=s)
+        move = system.unscaled(scaled)
+        return replace(
+            self,
+            X=self.X + step * move.X,
+            Z=self.Z + step * move.Z,
+            u=self.u + step * move.u,
+            s=self.s + step * move.s,
+        )
 
 
 @dataclass(frozen=True)
@@ -200,20 +229,25 @@ class System:
 
     @classmethod
     def of(cls, state: PathPoint) -> Self:
+        """Return the system of a point; a `LinAlgError` where rounding hides that it is interior."""
         p = state.problem
         operator = newton_operator(p)
         xp = operator.xp
-        Lx, Lz = xp.linalg.cholesky(state.X), xp.linalg.cholesky(state.Z)
+        Lx = xp.linalg.cholesky(state.X)
+        Lz = xp.linalg.cholesky(state.Z)
+        # with Lz'Lx = U diag(middle) V':  G = Lx V / sqrt(middle)
         products = Lz.T @ Lx
         squares, vectors = xp.linalg.eigh(products.T @ products)
         middle = squares**0.5  # of similar size near the path, so squares lose little
         G = (Lx @ vectors) * middle**-0.5
         scaling, R = (xp.flip(each, (-1,)) for each in xp.linalg.eigh(G.T @ G))
         k = int((scaling > LARGE * p.sigma**0.5).sum())
-        share, B = 1 / (1 + scaling[:k, None] * scaling / p.sigma), G @ R
+        share = 1 / (1 + scaling[:k, None] * scaling / p.sigma)
+        B = G @ R
         half = xp.where(arange(len(G), G) < k, 0.5, 1.0)  # of pairs that are counted twice
         H = operator.newton_matrix(NearProduct(B[:, k:] @ B[:, k:].T, B, half * share))
-        slope = xp.where(state.bounded, state.s / (state.u + ~state.bounded), 0.0)
+        u = state.u + ~state.bounded  # avoids a division by zero
+        slope = xp.where(state.bounded, state.s / u, 0.0)
         i = range(len(H))
         H[i, i] = xp.linalg.diagonal(H) + slope
         scaled = NearProduct(1.0, R, half * (share - 1))
@@ -221,48 +255,52 @@ class System:
 
     def direction(self, target: Values, predicted: Move | None = None) -> Move:
         """The scaled move towards mu = ``target``, with second-order terms if ``predicted``."""
-        xp, state, p = self.state.problem.operator.xp, self.state, self.state.problem
-        A, G = p.operator, self.G
+        state = self.state
+        A = state.problem.operator
+        xp = A.xp
+        G = self.G
         wanted = xp.diag(target / self.middle - self.middle)
         products = target - state.s * state.u
         if predicted is not None:
-            dX, dZ, du, ds = predicted
-            second = dX @ dZ
+            second = predicted.X @ predicted.Z
             wanted = wanted - (second + second.T) / (self.middle[:, None] + self.middle)
-            products = products - ds * du
+            products = products - predicted.s * predicted.u
         products = xp.where(state.bounded, products, 0.0)
         u = state.u + ~state.bounded  # avoids a division by zero
         unmoved = self.scaled(wanted + self.missing_scaled)
-        lacking = p.b - A.forward(state.X) - state.s
+        lacking = state.problem.b - A.forward(state.X) - state.s
         du = self.solve(A.forward_product(G @ unmoved, G) - lacking + products / u)
         dX = unmoved - self.scaled(G.T @ A.adjoint_product(du, G))
         dX = (dX + dX.T) / 2
-        return dX, wanted - dX, du, (products - state.s * du) / u
+        return Move(dX, wanted - dX, du, (products - state.s * du) / u)
 
     def unscaled(self, move: Move) -> Move:
         """The move of X, Z, u and s; that of Z is exact, while scaled it is known as well as W."""
-        p, (dX, _, du, ds) = self.state.problem, move
-        dX = self.G @ dX @ self.G.T
+        p = self.state.problem
+        dX = self.G @ move.X @ self.G.T
         dX = (dX + dX.T) / 2
-        return dX, dX / p.sigma + p.operator.adjoint(du) - self.state.missing, du, ds
+        dZ = dX / p.sigma + p.operator.adjoint(move.u) - self.state.missing
+        return Move(dX, dZ, move.u, move.s)
 
     def reach(self, move: Move) -> float:
         """The largest multiple of the scaled ``move`` that keeps X, Z, u and s in the interior."""
-        dX, dZ, du, ds = move
-        state, half = self.state, self.middle**-0.5
+        state = self.state
+        half = self.middle**-0.5
         sizes = half[:, None] * half
-        relative = [-largest_eigenvalue(-sizes * each, REACH_TOL) for each in (dX, dZ)]
+        relative = [-largest_eigenvalue(-sizes * each, REACH_TOL) for each in (move.X, move.Z)]
         if state.bounded.any():
             inside = state.bounded
-            relative += [(du[inside] / state.u[inside]).min(), (ds[inside] / state.s[inside]).min()]
+            relative.append((move.u[inside] / state.u[inside]).min())
+            relative.append((move.s[inside] / state.s[inside]).min())
         worst = min(float(value) for value in relative)
         return -1 / worst if worst < 0 else float("inf")
 
     def barrier_after(self, move: Move, step: float) -> Array:
         """mu after a step along the scaled ``move``."""
-        dX, dZ, du, ds = move
-        state, diagonal = self.state, self.state.problem.operator.xp.linalg.diagonal(dX + dZ)
-        first = (diagonal * self.middle).sum() + (state.s * du + ds * state.u).sum()
-        second = (dX * dZ).sum() + (ds * du).sum()
+        state = self.state
+        diagonal = state.problem.operator.xp.linalg.diagonal(move.X + move.Z)
+        # <X + t dX, Z + t dZ> and (s + t ds)'(u + t du), X = Z = diag(middle): terms in t and t^2
+        first = (diagonal * self.middle).sum() + (state.s * move.u + move.s * state.u).sum()
+        second = (move.X * move.Z).sum() + (move.s * move.u).sum()
         order = len(state.X) + state.bounded.sum()
         return state.barrier + (step * first + step**2 * second) / order

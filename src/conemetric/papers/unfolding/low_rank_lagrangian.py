@@ -31,10 +31,13 @@ from ...engine.program import Evaluation
 from ...engine.solver import Iterate, Solver, Steps
 from .program import UnfoldingProgram
 
-INNER_ITER, MEMORY = 2000, 20  # of L-BFGS: the most iterations per outer one, curvature pairs
+INNER_ITER = 2000  # of L-BFGS, at most, in an outer one
+MEMORY = 20  # curvature pairs
 GROWTH = 5.0  # of the penalty, if neither violation nor gap halved
 FIRST_ACCURACY = 1e-2  # of the gradient, relative to that of the objective alone
-INNER, FLOOR, FLOOR_REGULARISED = 0.1, 0.1, 0.03  # share of the error, of tol and of sqrt(tol)
+INNER = 0.1  # accuracy of the gradient, as a share of the error
+FLOOR = 0.1  # the finest, as a share of tol
+FLOOR_REGULARISED = 0.03  # the same where sigma is finite, as a share of sqrt(tol)
 EXHAUSTED = 1e-11  # relative accuracy of a gradient that double precision cannot improve on
 NEW_COLUMNS = 3  # at most, per outer iteration
 REFRESHED = 30  # iterations after which the smoother is computed again
@@ -52,12 +55,14 @@ class LowRankLagrangian(Solver):
     solves = UnfoldingProgram
 
     def steps(self, problem: UnfoldingProgram, start: Array | None) -> Steps:
-        b, forward = problem.b, problem.operator.forward_factor
+        b = problem.b
+        forward = problem.operator.forward_factor
         Y = problem.start_factor() if start is None else start
         u = problem.project(b * 0)
-        accuracy, evaluations, last = FIRST_ACCURACY, 0, np.inf
-        exact = np.isinf(problem.sigma)
-        floor = FLOOR * self.tol if exact else FLOOR_REGULARISED * self.tol**0.5
+        accuracy = FIRST_ACCURACY
+        evaluations = 0
+        last = np.inf
+        floor = self._floor(problem)
         # the multipliers weigh distances against the trace, so their mean is about Tr X / sum(b)
         mu = float((Y * Y).sum()) / b.shape[0] / (float(b.mean()) ** 2 or 1.0)
         while True:
@@ -68,11 +73,19 @@ class LowRankLagrangian(Solver):
             point = problem.evaluate(u, Y.shape[1])
             primal, violation = problem.primal_at(Y, margins)
             price = max(violation, problem.price(u, margins, primal))
-            extra = {"rank": Y.shape[1], "evaluations": evaluations}
-            extra |= {"penalty": mu, "accuracy": reached}
-            known = np.isfinite(point.dual)
-            error = max(price, abs(relative_gap(primal, point.dual)) if known else 1.0)
-            found = problem.repaired(Y) if error <= REPAIR_GAP * self.tol else Y
+            extra = {
+                "rank": Y.shape[1],
+                "evaluations": evaluations,
+                "penalty": mu,
+                "accuracy": reached,
+            }
+            gap = 1.0
+            if np.isfinite(point.dual):  # else eigenpairs were missing
+                gap = abs(relative_gap(primal, point.dual))
+            error = max(price, gap)
+            found = Y
+            if error <= REPAIR_GAP * self.tol:
+                found = problem.repaired(Y)
             primal, violation = problem.primal_at(found, forward(found), u)
             yield Iterate(primal, point.dual, found, u, violation, extra)
             if accuracy < EXHAUSTED:
@@ -81,55 +94,68 @@ class LowRankLagrangian(Solver):
             if error > 0.5 * last and reached <= accuracy:
                 mu *= GROWTH
                 accuracy *= 0.5
-            accuracy, last = min(accuracy, max(INNER * error, floor)), error
+            accuracy = min(accuracy, max(INNER * error, floor))
+            last = error
+
+    def _floor(self, problem: UnfoldingProgram) -> float:
+        """Return the finest accuracy of a gradient that is asked for before the end."""
+        if np.isinf(problem.sigma):
+            return FLOOR * self.tol
+        return FLOOR_REGULARISED * self.tol**0.5
 
     def _minimise(
         self, problem: UnfoldingProgram, Y: Array, u: Array, mu: float, accuracy: float
     ) -> tuple[Array, int, float]:
-        """(Y, iterations, accuracy): descend until the gradient reaches ``accuracy``."""
-        xp, shape = problem.operator.xp, Y.shape
+        """Return Y, iterations and accuracy of a descent until the gradient reaches ``accuracy``."""
+        xp = problem.operator.xp
         line = Line(problem, Y, u, mu)
         g = line.gradient()
         memory = Memory(g.reshape(-1))
         smooth: Any = None
         for used in range(1, INNER_ITER + 1):
             if used % REFRESHED == 1:
-                last, smooth = smooth, problem.smoother(line.Y, u, mu)
-                if smooth is not last:
+                last = smooth
+                smooth = problem.smoother(line.Y, u, mu)
+                if smooth is not last:  # what is remembered is of another inner product
                     h = smooth(g)
                     memory.places.clear()
             norms = xp.stack([xp.linalg.vector_norm(g), xp.linalg.vector_norm(line.Y)])
             size, length = to_numpy(norms).tolist()
             if size <= 2 * accuracy * length:
                 break
-            direction = -memory.direction(h.reshape(-1), g.reshape(-1)).reshape(shape)
+            direction = -memory.direction(h.reshape(-1), g.reshape(-1)).reshape(Y.shape)
             step = line.search(direction, g)
             if step is None:
-                if not memory.places:
+                if not memory.places:  # not even the smoothed gradient descends
                     break
                 memory.places.clear()
                 continue
             new = line.gradient()
             smoothed = smooth(new)
-            pair = step * direction, smoothed - h, new - g
-            memory.append(*(each.reshape(-1) for each in pair))
-            g, h = new, smoothed
+            memory.append(
+                (step * direction).reshape(-1), (smoothed - h).reshape(-1), (new - g).reshape(-1)
+            )
+            g = new
+            h = smoothed
         return line.Y, used, size / (2 * length)
 
     def _reshape(
         self, problem: UnfoldingProgram, Y: Array, point: Evaluation, mu: float, accuracy: float
     ) -> Array:
         """Y in principal axes, without vanished columns, with directions of descent appended."""
-        xp, forward = problem.operator.xp, problem.operator.forward_factor
+        xp = problem.operator.xp
         values, vectors = xp.linalg.eigh(Y.T @ Y)
         Y = (Y @ vectors)[:, values > NEGLIGIBLE * values[-1]]
+        # K(u) - Y Y' / sigma in the leading eigenvectors V of K(u), outside of which K(u) is not positive
         V = point.part.vectors
         W = V.T @ Y
         values, vectors = xp.linalg.eigh(xp.diag(point.part.values) - W @ W.T / problem.sigma)
         for i in range(max(0, len(values) - NEW_COLUMNS), len(values)):
             if values[i] > accuracy:
                 new = V @ vectors[:, i : i + 1]
-                curvature = mu * (forward(new) ** 2).sum() + 1 / problem.sigma
+                # with the column sqrt(t) new it falls by t value - t^2 curvature / 2
+                margins = problem.operator.forward_factor(new)
+                curvature = mu * (margins**2).sum() + 1 / problem.sigma
                 Y = xp.concatenate([Y, new * (values[i] / curvature) ** 0.5], 1)
         return Y
 
@@ -147,24 +173,29 @@ class Memory:
         self.places: deque[int] = deque(maxlen=MEMORY)  # of steps, the oldest first
 
     def append(self, step: Array, change: Array, dual: Array) -> None:
-        i = self.places[0] if len(self.places) == MEMORY else len(self.places)
+        """Remember a step and the changes of h and g along it, instead of the oldest if it is full."""
+        i = len(self.places)
+        if i == MEMORY:
+            i = self.places[0]
         self.places.append(i)
-        self.rows[i], self.rows[MEMORY + i], self.duals[i] = step, change, dual
+        self.rows[i] = step
+        self.rows[MEMORY + i] = change
+        self.duals[i] = dual
 
     def direction(self, h: Array, g: Array) -> Array:
-        """Every product in the two loops has h, or a change of it, on one side: M is not applied."""
-        k, places = len(self.places), np.array(self.places, int)
+        """Return the quasi-Newton direction, negated, from h = M^-1 g and g.
+
+        Every product in the two loops has h, or a change of it, on one side: M is not applied.
+        """
+        k = len(self.places)
         if not k:
             return h
-        self.rows[-1], self.duals[-1] = h, g
-        if is_torch(self.rows):  # on a device all products at once
-            self.products = to_numpy(self.rows @ self.duals.T)
-        else:  # only those that have changed: of the last pair, h and g
-            rows = [places[-1], MEMORY + places[-1], 2 * MEMORY]
-            self.products[rows] = self.rows[rows] @ self.duals.T
-            duals = [places[-1], MEMORY]
-            self.products[:, duals] = self.rows @ self.duals[duals].T
+        places = np.array(self.places, int)
+        self.rows[-1] = h
+        self.duals[-1] = g
+        self._update_products(places[-1])
         used = np.concatenate([places, MEMORY + places, [2 * MEMORY]])
+        # the two loops never multiply two steps with each other, whose products are not known
         gram = np.zeros((2 * k + 1, 2 * k + 1))
         gram[:, k:] = self.products[used][:, np.append(places, MEMORY)]
         gram[k:] = gram[:, k:].T
@@ -175,16 +206,31 @@ class Memory:
         coefficients[used] = found
         return like(coefficients, g) @ self.rows
 
+    def _update_products(self, last: int) -> None:
+        """Compute the products that have changed since the last pair, h and g took their places."""
+        if is_torch(self.rows):  # on a device all products at once
+            self.products = to_numpy(self.rows @ self.duals.T)
+            return
+        rows = [last, MEMORY + last, 2 * MEMORY]
+        self.products[rows] = self.rows[rows] @ self.duals.T
+        duals = [last, MEMORY]
+        self.products[:, duals] = self.rows @ self.duals[duals].T
+
 
 class Line:
     """The augmented Lagrangian at Y, along lines from Y."""
 
     def __init__(self, problem: UnfoldingProgram, Y: Array, u: Array, mu: float):
-        self.problem, self.Y, self.u, self.mu = problem, Y, u, mu
+        self.problem = problem
+        self.Y = Y
+        self.u = u
+        self.mu = mu
         self.margins = problem.operator.forward_factor(Y)
 
     def gradient(self) -> Array:
-        p, Y = self.problem, self.Y
+        """2 (C + Y Y' / sigma + A*([u + mu (A(Y Y') - b)])) Y."""
+        p = self.problem
+        Y = self.Y
         multipliers = p.project(self.u + self.mu * (self.margins - p.b))
         own = p.cost_product(Y) + Y @ (Y.T @ Y) / p.sigma  # of the objective
         return 2 * (own + p.operator.adjoint_product(multipliers, Y))
@@ -207,9 +253,13 @@ class Section:
     """
 
     def __init__(self, line: Line, Z: Array, gradient: Array):
-        self.problem, self.mu, Y = line.problem, line.mu, line.Y
-        xp, forward = line.problem.operator.xp, line.problem.operator.forward_factor
-        self.A0, self.A2 = line.margins, forward(Z)
+        self.problem = line.problem
+        self.mu = line.mu
+        Y = line.Y
+        xp = line.problem.operator.xp
+        forward = line.problem.operator.forward_factor
+        self.A0 = line.margins
+        self.A2 = forward(Z)
         self.A1 = forward(Y + Z) - self.A0 - self.A2
         self.A12 = xp.stack([self.A1, self.A2])
         self.multipliers = line.u + self.mu * (self.A0 - line.problem.b)
@@ -237,22 +287,39 @@ class Section:
         """A step with slope `FLAT`, by Newton's method inside a bracket; None without descent."""
         if not self.slope_at_zero < 0:
             return None
-        low, high, t = 0.0, np.inf, 1.0
+        low = 0.0
+        high = np.inf
+        t = 1.0
         for _ in range(MAX_TRIALS):
             slope, curvature = self.slopes(t)
             if abs(slope) <= FLAT * abs(self.slope_at_zero):
                 break
-            low, high = (t, high) if slope < 0 else (low, t)
-            newton, longest = t - slope / curvature if curvature > 0 else np.inf, LONGEST * t
-            t = newton if low < newton < min(high, longest) else min(longest, (low + high) / 2)
+            if slope < 0:
+                low = t
+            else:
+                high = t
+            newton = np.inf
+            if curvature > 0:
+                newton = t - slope / curvature
+            longest = LONGEST * t
+            if low < newton < min(high, longest):
+                t = newton
+            else:
+                t = min(longest, (low + high) / 2)
         return t
 
 
 def _objective_slope(gram: Array, s: float) -> np.ndarray:
     """Coefficients of d/dt of <C, X> + s/2 ||X||_F^2 at X = (Y + t Z)(Y + t Z)'."""
     r = len(gram) // 3
-    YY, YZ, ZZ = gram[:r, :r], gram[:r, r : 2 * r], gram[r : 2 * r, r : 2 * r]
-    YCZ, ZCZ = np.trace(gram[:r, 2 * r :]), np.trace(gram[r : 2 * r, 2 * r :])
+    of_Y = slice(r)
+    of_Z = slice(r, 2 * r)
+    of_CZ = slice(2 * r, 3 * r)
+    YY = gram[of_Y, of_Y]
+    YZ = gram[of_Y, of_Z]
+    ZZ = gram[of_Z, of_Z]
     square = (YZ * YZ).sum() + (YZ * YZ.T).sum() + (YY * ZZ).sum()
-    linear, quadratic = YCZ + s * (YY * YZ).sum(), ZCZ + s * square
-    return 2 * np.array([linear, quadratic, 3 * s * (YZ * ZZ).sum(), s * (ZZ * ZZ).sum()])
+    constant = np.trace(gram[of_Y, of_CZ]) + s * (YY * YZ).sum()
+    linear = np.trace(gram[of_Z, of_CZ]) + s * square
+    quadratic = 3 * s * (YZ * ZZ).sum()
+    return 2 * np.array([constant, linear, quadratic, s * (ZZ * ZZ).sum()])

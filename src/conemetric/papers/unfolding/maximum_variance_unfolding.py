@@ -1,5 +1,6 @@
 """Maximum variance unfolding: keep the distances between neighbours, spread everything else."""
 
+from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass, replace
 from itertools import islice
 from numbers import Integral, Real
@@ -11,12 +12,13 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from ...core import spectral
-from ...core.arrays import float64, like, namespace, to_numpy, zeros
+from ...core.arrays import Array, Pair, float64, like, namespace, to_numpy, zeros
 from ...core.atomic import atomic_fit
 from ...core.blas import blas_threads_for
 from ...core.sklearn_private import Interval, StrOptions, barycenter_weights
 from ...engine.certificate import SHORT_OF_TOL, Certificate, Status, relative_gap
 from ...engine.operators.base import Operator
+from ...engine.solver import Solver, SolveResult
 from ...estimators.base import SOLVER_PARAMETERS, CertifiedEstimator, Seed
 from ...estimators.validation import rows_coincide, validate_points
 from ...neighbours.search import nearest
@@ -25,7 +27,7 @@ from .edges import EdgeOperator, ReducedEdges
 from .interior_point import InteriorPoint
 from .low_rank_lagrangian import LowRankLagrangian
 from .program import UnfoldingOnFace, UnfoldingProgram, below
-from .rigidity import nearly_coincident, rigid_face
+from .rigidity import Face, nearly_coincident, rigid_face
 
 ROUNDINGS = 8  # of a squared distance, at most, beside one per feature
 SIGMA_FACTOR = 10.0  # sigma="auto" costs at most 1 / (2 * SIGMA_FACTOR) of the variance
@@ -33,8 +35,9 @@ SIGMA_FACTOR = 10.0  # sigma="auto" costs at most 1 / (2 * SIGMA_FACTOR) of the 
 # method is faster beyond; where they must be kept, it is slow, and more edges exceed the memory
 INTERIOR_UP_TO = {"at_most": 450, "equal": 6000}
 # iterations of the low-rank method from whose kernel, far wider than that of the rows, the interior-point
-# method starts with more than so many edges: 28 iterations instead of 48 for 1,000 points of a roll
-ROUGH, ROUGH_FROM = 2, 1000
+# method starts: 28 iterations instead of 48 for 1,000 points of a roll
+ROUGH = 2
+ROUGH_FROM = 1000  # edges from which it does
 
 
 @dataclass(eq=False, repr=False)
@@ -168,8 +171,10 @@ class MaximumVarianceUnfolding(
         a, b = self.edges_.T
         lengths = np.linalg.norm(points[a] - points[b], axis=1)
         nodes = EdgeOperator(self.edges_, len(X), reference)
-        basis = None if basis is None else like(basis, reference)
-        operator: Operator = nodes if basis is None else ReducedEdges(nodes, basis)
+        operator: Operator = nodes
+        if basis is not None:
+            basis = like(basis, reference)
+            operator = ReducedEdges(nodes, basis)
         error = (points.shape[1] + ROUNDINGS) * np.finfo(float).eps
         equal = self.constraint == "equal"
         problem = UnfoldingProgram(operator, lengths**2, self.sigma_, equal, error=error)
@@ -185,9 +190,11 @@ class MaximumVarianceUnfolding(
             self._solver(problem).warn(certificate, result.n_iter, type(self).__name__)
         return self._store(X, result)
 
-    def _basis(self, points, edges, lengths):
-        """For each row the first with which it coincides; and a basis of the functions that landmarks
-        determine, or that are constant on rows that coincide; None for all functions.
+    def _basis(
+        self, points: np.ndarray, edges: np.ndarray, lengths: np.ndarray
+    ) -> tuple[np.ndarray, Any]:
+        """Return for each row the first with which it coincides; and a basis of the functions that
+        landmarks determine, or that are constant on rows that coincide; None for all functions.
         """
         first = neighbour_graph.coincident_pieces(edges, lengths, points)
         self.landmarks_ = None
@@ -195,13 +202,19 @@ class MaximumVarianceUnfolding(
             joined = neighbour_graph.joined_pieces(edges[nearly_coincident(lengths, points)], first)
             order = check_random_state(self.random_state).permutation(len(points))
             self.landmarks_ = order[joined[order] == order][: self.n_landmarks]
-            given = points - points.mean(0), self.landmarks_, self.n_neighbors, joined
-            return first, neighbour_graph.landmark_basis(*given)
-        distinct = (first == np.arange(len(points))).all()
-        return first, None if distinct else neighbour_graph.coincidence_basis(first)
+            centred = points - points.mean(0)
+            basis = neighbour_graph.landmark_basis(
+                centred, self.landmarks_, self.n_neighbors, joined
+            )
+            return first, basis
+        if (first == np.arange(len(points))).all():
+            return first, None
+        return first, neighbour_graph.coincidence_basis(first)
 
-    def _face(self, points, lengths, first):
+    def _face(self, points: np.ndarray, lengths: np.ndarray, first: np.ndarray) -> Face | None:
+        """Return the face that the kernels are sought on first; None if that is the whole cone."""
         if self.constraint == "equal":
+            # with the edges of length zero, which make cliques flat
             copies = np.flatnonzero(first != np.arange(len(first)))
             copied = np.column_stack([first[copies], copies])
             return rigid_face(np.vstack([self.edges_, copied]), points)
@@ -209,8 +222,10 @@ class MaximumVarianceUnfolding(
             return None
         return neighbour_graph.joined_face(self.edges_, lengths, first, points)
 
-    def _solve_ways(self, problem, basis, face, feasible):
-        """Results of solving on the face that flat cliques leave the kernels, or that joins points
+    def _solve_ways(
+        self, problem: UnfoldingProgram, basis: Any, face: Face | None, feasible: list[Any]
+    ) -> list[SolveResult]:
+        """Return the results of solving on the face that flat cliques leave the kernels, or that joins points
         which nearly coincide; and, unless that converges, on all kernels, where the bound may be
         better.
         """
@@ -219,7 +234,8 @@ class MaximumVarianceUnfolding(
         on_face = UnfoldingOnFace(problem, face)
         result = self._solve(on_face, problem, on_face.basis, feasible)
         results = [replace(result, dual_point=on_face.multipliers)]
-        primal, bound = result.certificate.primal, problem.bound(on_face.multipliers)
+        primal = result.certificate.primal
+        bound = problem.bound(on_face.multipliers)
         if result.certificate.violation <= self.tol:
             problem.known_value = min(problem.known_value, primal)
         # what is feasible is on the face: other kernels have a better bound, and no better point
@@ -229,8 +245,8 @@ class MaximumVarianceUnfolding(
             results.append(self._solve(problem, problem, basis, feasible))
         return results
 
-    def _combined(self, results, problem):
-        """The result with the best point, and the best of their bounds."""
+    def _combined(self, results: list[SolveResult], problem: UnfoldingProgram) -> SolveResult:
+        """Return the result with the best point, and the best of their bounds."""
         if len(results) == 1 or results[-1].status not in (*SHORT_OF_TOL, Status.CONVERGED):
             return results[-1]
         u = max((result.dual_point for result in results), key=problem.bound)
@@ -243,36 +259,43 @@ class MaximumVarianceUnfolding(
             candidates.append(replace(result, certificate=certificate, dual_point=u))
         return min(candidates, key=lambda result: result.certificate.error)
 
-    def _solver(self, problem):
-        """The interior-point method, unless there are too many edges for it."""
-        few = problem.operator.n_constraints <= INTERIOR_UP_TO[self.constraint]
-        return (InteriorPoint if few else LowRankLagrangian)(self.tol, self.max_iter)
+    def _solver(self, problem: UnfoldingProgram) -> Solver:
+        """Return the interior-point method, unless there are too many edges for it."""
+        if problem.operator.n_constraints <= INTERIOR_UP_TO[self.constraint]:
+            return InteriorPoint(self.tol, self.max_iter)
+        return LowRankLagrangian(self.tol, self.max_iter)
 
-    def _solve(self, problem, whole, basis, feasible):
-        """Solve, with equalities from feasible rows or a rough solution; the result keeps a factor of
-        the whole kernel.
-        """
+    def _solve(
+        self, problem: UnfoldingProgram, whole: UnfoldingProgram, basis: Any, feasible: list[Any]
+    ) -> SolveResult:
+        """Solve a program over kernels in this basis; the result keeps a factor of the whole kernel."""
 
-        def keep(L):
-            L = spectral.canonical_factor(L - L.mean(0) if basis is None else L)
-            factor = L if basis is None else basis @ L
+        def keep(L: Array) -> Pair:
+            """Return a factor of the whole kernel as it is stored, and the same in the basis."""
+            if basis is None:
+                factor = spectral.canonical_factor(L - L.mean(0))
+            else:
+                factor = basis @ spectral.canonical_factor(L)
             factor = spectral.with_fixed_signs(factor - factor.mean(0))
             factor = whole.feasible(factor, whole.nodes.forward_factor(factor))
-            return factor, factor if basis is None else basis.T @ factor
+            return factor, _in_basis(factor, basis)
 
         solver = self._solver(problem)
         start = None
         with blas_threads_for(problem.dense_work):
             if whole.equality and isinstance(solver, InteriorPoint):
-                if problem.operator.n_constraints > ROUGH_FROM:
-                    *_, rough = islice(LowRankLagrangian(self.tol).steps(problem, None), ROUGH)
-                    start = rough.primal_point
-                else:
-                    start = feasible[0] if basis is None else basis.T @ feasible[0]
+                start = self._interior_start(problem, basis, feasible)
             return self._run(solver, problem, keep=keep, start=start, retried=True)
 
-    def _feasible_rows(self, points, face):
-        """The rows of X, which keep every distance; and with those that nearly coincide joined."""
+    def _interior_start(self, problem: UnfoldingProgram, basis: Any, feasible: list[Any]) -> Array:
+        """Return a factor that the interior-point method starts near: of the rows, or a wider one."""
+        if problem.operator.n_constraints <= ROUGH_FROM:
+            return _in_basis(feasible[0], basis)
+        *_, rough = islice(LowRankLagrangian(self.tol).steps(problem, None), ROUGH)
+        return rough.primal_point
+
+    def _feasible_rows(self, points: np.ndarray, face: Face | None) -> Iterator[np.ndarray]:
+        """Yield the rows of X, which keep every distance, and those with near copies joined."""
         if self.landmarks_ is not None:
             return
         centred = points - points[0]
@@ -280,20 +303,23 @@ class MaximumVarianceUnfolding(
         if self.constraint == "at_most" and face is not None:
             yield face.basis @ (face.basis.T @ centred)
 
-    def _better(self, result, rows, problem, basis):
-        """The result, or centred ``rows`` if these have a larger variance."""
+    def _better(
+        self, result: SolveResult, rows: Array, problem: UnfoldingProgram, basis: Any
+    ) -> SolveResult:
+        """Return the result, or centred ``rows`` if these have a larger variance."""
         axes = namespace(rows).linalg.svd(rows, full_matrices=False)[2]
         factor = spectral.with_fixed_signs(rows @ axes.T)
         factor = problem.feasible(factor, problem.nodes.forward_factor(factor))
-        point = factor if basis is None else basis.T @ factor
-        own = Certificate.from_bounds(problem.certify(point, result.dual_point), result.status)
+        bounds = problem.certify(_in_basis(factor, basis), result.dual_point)
+        own = Certificate.from_bounds(bounds, result.status)
         larger = own.primal < result.certificate.primal and own.violation <= self.tol
         enough = own.meets(self.tol) and not result.certificate.meets(self.tol)
         if not (larger or enough):
             return result
         return replace(result, certificate=own.judged(self.tol), kept=factor)
 
-    def _validate(self, X):
+    def _validate(self, X: Any) -> Any:
+        """Return X, checked, also for what the parameters ask of it."""
         X = validate_points(self, X, reset=True, min_samples=3)
         n = X.shape[0]
         for name in ("n_neighbors", "n_components"):
@@ -313,13 +339,15 @@ class MaximumVarianceUnfolding(
                 )
         return X
 
-    def _store(self, X, result):
+    def _store(self, X: Any, result: SolveResult) -> Self:
+        """Store the result, and rows to place new points by."""
         factor = result.kept
         # if the kernel has a lower rank, the other coordinates are zero
         if factor.shape[1] < self.n_components:
             missing = like(np.zeros((len(factor), self.n_components - factor.shape[1])), factor)
             factor = namespace(factor).concatenate([factor, missing], 1)
-        self._factor, self._X = factor, to_numpy(X)
+        self._factor = factor
+        self._X = to_numpy(X)
         self.embedding_ = like(factor[:, : self.n_components], X)
         self.eigenvalues_ = to_numpy((factor**2).sum(0))
         self.multipliers_ = result.dual_point
@@ -349,11 +377,12 @@ class MaximumVarianceUnfolding(
         check_is_fitted(self)
         given = validate_points(self, X, reset=False)
         X = to_numpy(given)
-        centre = self._X.mean(0, dtype=np.float64)
-        X, known_points = X - centre, self._X - centre
+        centre = self._X.mean(0, dtype=np.float64)  # from which far rows would lose digits
+        X = X - centre
+        known_points = self._X - centre
         neighbour, distance = nearest(X, known_points, self.n_neighbors)
         weights = barycenter_weights(X, known_points, neighbour, reg=neighbour_graph.RIDGE)
-        weights[distance[:, 0] == 0] = np.eye(1, weights.shape[1])
+        weights[distance[:, 0] == 0] = np.eye(1, weights.shape[1])  # the nearest alone
         places = to_numpy(self._factor)[:, : self.n_components][neighbour]
         return like(np.einsum("ij,ijc->ic", weights, places), given)
 
@@ -368,7 +397,12 @@ class MaximumVarianceUnfolding(
     def _n_features_out(self) -> int:
         return self.embedding_.shape[1]
 
-    def __sklearn_tags__(self):
+    def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+
+def _in_basis(factor: Array, basis: Any) -> Array:
+    """Return a factor over all rows as one in the basis, if there is one."""
+    return factor if basis is None else basis.T @ factor

@@ -29,7 +29,8 @@ def neighbour_edges(X: np.ndarray, n_neighbors: int) -> tuple[np.ndarray, np.nda
 
     A graph in several pieces is joined by the shortest edges between them, with a warning.
     """
-    n, order = len(X), np.argsort(row_keys(X))  # ties must not depend on the order of rows
+    n = len(X)
+    order = np.argsort(row_keys(X))  # ties must not depend on the order of rows
     centred = X[order] - X[order].mean(0)  # far from the origin, rounding would hide distances
     neighbour = nearest(centred, None, n_neighbors)[0]
     rows = np.repeat(np.arange(n), n_neighbors)
@@ -40,8 +41,9 @@ def neighbour_edges(X: np.ndarray, n_neighbors: int) -> tuple[np.ndarray, np.nda
             f"The neighbour graph falls into {n_pieces} pieces; they are joined by the shortest "
             "edges between them. Raise n_neighbors to connect them by more."
         )
-        parts = centred, graph.tolil(), n_pieces, piece
-        graph = fix_connected_components(*parts, mode="connectivity")
+        graph = fix_connected_components(
+            centred, graph.tolil(), n_pieces, piece, mode="connectivity"
+        )
     pairs = np.unique(np.sort(order[np.stack(graph.nonzero(), 1)], axis=1), axis=0)
     return pairs, np.linalg.norm(X[pairs[:, 0]] - X[pairs[:, 1]], axis=1)
 
@@ -55,7 +57,7 @@ def variance_bound(edges: np.ndarray, lengths: np.ndarray, n: int) -> float:
     sources = np.unique(np.linspace(0, n - 1, min(n, SOURCES)).astype(int))
     geodesic = dijkstra(graph, directed=False, indices=sources)
     bound = 0.5 * n * float((geodesic**2).mean())
-    return bound if bound > 0 else 1.0
+    return bound if bound > 0 else 1.0  # all rows coincide: any sigma will do
 
 
 def coincident_pieces(edges: np.ndarray, lengths: np.ndarray, X: np.ndarray) -> np.ndarray:
@@ -84,11 +86,13 @@ def joined_face(
     near = nearly_coincident(lengths, X)
     if not near.any():
         return None
-    n, first = len(first), joined_pieces(edges[near], first)
-    order = np.lexsort((lengths, *np.sort(first[edges], 1).T))
-    order = order[(first[edges[order, 0]] != first[edges[order, 1]])]
-    _, shortest = np.unique(np.sort(first[edges[order]], 1), axis=0, return_index=True)
-    return Face(coincidence_basis(first), np.zeros((n, 0)), near * 1.0, order[shortest])
+    first = joined_pieces(edges[near], first)
+    ends = np.sort(first[edges], 1)  # of edges between pieces
+    order = np.lexsort((lengths, *ends.T))
+    order = order[ends[order, 0] != ends[order, 1]]
+    _, shortest = np.unique(ends[order], axis=0, return_index=True)
+    outside = np.zeros((len(first), 0))
+    return Face(coincidence_basis(first), outside, near * 1.0, order[shortest])
 
 
 def coincidence_basis(first: np.ndarray) -> np.ndarray:
@@ -110,10 +114,20 @@ def landmark_basis(
     those combinations, solved for the landmarks, are the linear map Q of Weinberger,
     Packer & Saul (2005), whose columns are centred and orthonormalised here.
     """
-    first = np.arange(len(X)) if first is None else first
+    if first is None:
+        first = np.arange(len(X))
     points, piece, mass = np.unique(first, return_inverse=True, return_counts=True)
-    X, landmarks, n = X[points], np.searchsorted(points, landmarks), len(points)
-    n_neighbors, root = min(n_neighbors, n - 1), mass[:, None] ** 0.5
+    Q = _reconstruction(X[points], np.searchsorted(points, landmarks), n_neighbors)
+    # a point counts as often as it has rows, so with the root of that in a norm over points
+    root = mass[:, None] ** 0.5
+    U, singular, _ = np.linalg.svd(root * (Q - mass @ Q / mass.sum()), full_matrices=False)
+    return (U[:, singular > LEAST_SINGULAR * singular[0]] / root)[piece]
+
+
+def _reconstruction(X: np.ndarray, landmarks: np.ndarray, n_neighbors: int) -> np.ndarray:
+    """Return the map Q from values at the landmarks to values at all rows of X, which differ."""
+    n = len(X)
+    n_neighbors = min(n_neighbors, n - 1)
     neighbour = nearest(X, None, n_neighbors)[0]
     weights = barycenter_weights(X, X, neighbour, reg=RIDGE)
     rows = np.repeat(np.arange(n), n_neighbors)
@@ -124,8 +138,8 @@ def landmark_basis(
     Q = np.zeros((n, len(landmarks)))
     Q[landmarks, np.arange(len(landmarks))] = 1.0
     if len(others):
+        # the values at the others that minimise |(I - W) f|^2
         ridge = LANDMARK_RIDGE * energy.trace() / n * sparse.eye_array(len(others), format="csc")
         system = splu(energy[np.ix_(others, others)].tocsc() + ridge)
         Q[others] = -system.solve(energy[np.ix_(others, landmarks)].toarray())
-    U, singular, _ = np.linalg.svd(root * (Q - mass @ Q / mass.sum()), full_matrices=False)
-    return (U[:, singular > LEAST_SINGULAR * singular[0]] / root)[piece]
+    return Q

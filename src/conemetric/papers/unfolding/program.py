@@ -68,20 +68,27 @@ class UnfoldingProgram(ConstrainedProgram):
     equality: bool
 
     def __init__(self, operator: Any, b: Array, sigma: float, equality: bool, error: float = 0.0):
-        self.operator, self.sigma, self.equality = operator, float(sigma), bool(equality)
+        self.operator = operator
+        self.sigma = float(sigma)
+        self.equality = bool(equality)
         self.error = error
         self.nodes = operator if operator.ignores_constants else operator.edges
         self.b = like(b, operator.empty_constraint_vector())
         self.linear = -self.b
-        self.lower, self.upper, self.bounded = -np.inf if equality else 0.0, np.inf, not equality
+        self.lower = -np.inf if equality else 0.0
+        self.upper = np.inf
+        self.bounded = not equality
         self.size = float(self.b.max()) or 1.0
 
     @cached_property
     def scale(self) -> Array:
+        """Sizes of the squared distances, relative to which their errors count."""
         return self.b.clip(SHORTEST * self.size)
 
     def at_stake(self, slack: Array) -> Array | None:
-        return None if self.equality else slack < ACTIVE * self.b
+        if self.equality:
+            return None
+        return slack < ACTIVE * self.b
 
     def penalised_violation(self, u: Array, margins: Array, primal: float) -> float:
         """As there; 0 if distances are right, whose rounding large multipliers would price too high."""
@@ -91,13 +98,18 @@ class UnfoldingProgram(ConstrainedProgram):
 
     def cost_product(self, Y: Array) -> Array:
         """C Y, with C = -I on the centred subspace and +1 on constants: Y stays centred."""
-        return 2 * Y.mean(0) - Y if self.operator.ignores_constants else -Y
+        if self.operator.ignores_constants:
+            return 2 * Y.mean(0) - Y
+        return -Y
 
     @cached_property
     def offset(self) -> Array:  # type: ignore[override]
+        """-C: K(u) = -C - A*(u)."""
         n = self.operator.n_features
         one = identity(n, self.b)
-        return one - 2.0 / n if self.operator.ignores_constants else one
+        if self.operator.ignores_constants:
+            return one - 2.0 / n
+        return one
 
     def start_factor(self, rank: int = START_RANK) -> Array:
         """The smoothest functions on the graph (eigenvectors of A*(1)), scaled to the distances."""
@@ -125,17 +137,9 @@ class UnfoldingProgram(ConstrainedProgram):
         n = self.operator.n_features
         sparse = self.operator.xp is np and self.operator.ignores_constants
         if sparse and n > spectral.PARTIAL_FROM and k <= n // spectral.MIN_ORDER_PER_PAIR:
-            A = self.operator.sparse_adjoint(u)
-            # with bounds A is semidefinite: its smallest eigenvalues lead its inverse
-            solve = symmetric_solver((A + SHIFT * eye_array(n)).tocsc()) if self.bounded else None
-
-            def product(y: Array) -> Array:
-                return y - 2 * y.mean() - A @ y if solve is None else solve(y) - y.mean() / SHIFT
-
+            find = _leading_by_inverse if self.bounded else _leading_by_products
             try:
-                K = LinearOperator((n, n), product, dtype=A.dtype)
-                values, vectors = spectral.leading_eigenpairs(K, k, tol=LANCZOS_TOL)
-                return 1 + SHIFT - 1 / values if self.bounded else values, vectors
+                return find(self.operator.sparse_adjoint(u), k)
             except ArpackNoConvergence:
                 pass  # a dense decomposition always works
         return spectral.leading_eigenpairs(self.offset - self.operator.adjoint(u), k)
@@ -156,13 +160,17 @@ class UnfoldingProgram(ConstrainedProgram):
     def primal_point(self, X: Array) -> Array:
         """A centred factor of X; with inequalities scaled down until no distance is exceeded."""
         L = (spectral.definite_part(X) or spectral.psd_split(X)).factor
-        return self.feasible(L - L.mean(0) if self.operator.ignores_constants else L)
+        if self.operator.ignores_constants:
+            L = L - L.mean(0)
+        return self.feasible(L)
 
     def feasible(self, L: Array, reached: Array | None = None) -> Array:
         """L, with inequalities scaled down until no distance is exceeded, whatever the rounding."""
         if self.equality or L.shape[1] == 0:
             return L
-        reached = self.operator.forward_factor(L) if reached is None else reached
+        if reached is None:
+            reached = self.operator.forward_factor(L)
+        # less what rounding may have added to b and taken from the distances
         allowed = self.b * (1 - self.error - (L.shape[1] + FEW_OPERATIONS) * EPS)
         exceeded = reached > allowed
         if not bool(exceeded.any()):
@@ -179,8 +187,10 @@ class UnfoldingProgram(ConstrainedProgram):
 
     def certify(self, primal_point: Array, dual_point: Point) -> Bounds:
         exact = self.exact
-        Y, u = float64(primal_point), exact.project(float64(dual_point))
-        Y = Y - Y.mean(0) if self.operator.ignores_constants else Y
+        u = exact.project(float64(dual_point))
+        Y = float64(primal_point)
+        if self.operator.ignores_constants:
+            Y = Y - Y.mean(0)
         primal, violation = exact.primal_at(Y, exact.operator.forward_factor(Y), u)
         return below(primal, exact.bound(u), violation)
 
@@ -191,9 +201,10 @@ class UnfoldingProgram(ConstrainedProgram):
         if not np.isfinite(size):
             return -np.inf
         values = self.operator.xp.linalg.eigvalsh(K)
+        # what rounding can add to any eigenvalue, and to the norm of the positive ones
         error = self.operator.adjoint_error(u) + (len(K) + FEW_OPERATIONS) * EPS * size
         positive = float((values[values > 0] ** 2).sum()) ** 0.5 + error
-        terms = to_numpy(self.linear * u).tolist()
+        terms = to_numpy(self.linear * u).tolist()  # summed exactly: large ones may cancel
         lost = (self.error + EPS) * fsum(abs(term) for term in terms)
         dual = self.dual_value(fsum(terms) - lost, positive**2, float(values.max()) + error)
         return dual - FEW_OPERATIONS * EPS * abs(dual)
@@ -202,7 +213,34 @@ class UnfoldingProgram(ConstrainedProgram):
         """D(u) from -b'u, ||[K(u)]_+||_F^2 and the largest eigenvalue of K(u)."""
         if np.isfinite(self.sigma):
             return linear - 0.5 * self.sigma * squared_norm
+        # K(u) = I - Lap(u), so that 1 - largest is the smallest eigenvalue of Lap(u)
         return linear / (1 - largest) if largest < 1 else -np.inf
+
+
+def _leading_by_inverse(A: Any, k: int) -> Pair:
+    """Return the k largest eigenvalues of I - A on the centred subspace, A a semidefinite Laplacian:
+    those of the inverse of A + `SHIFT` I, which Lanczos finds in fewer products.
+    """
+    n = A.shape[0]
+    solve = symmetric_solver((A + SHIFT * eye_array(n)).tocsc())
+
+    def product(y: Array) -> Array:
+        return solve(y) - y.mean() / SHIFT  # without the constant vector, where A is zero
+
+    inverse = LinearOperator((n, n), product, dtype=A.dtype)
+    values, vectors = spectral.leading_eigenpairs(inverse, k, tol=LANCZOS_TOL)
+    return 1 + SHIFT - 1 / values, vectors
+
+
+def _leading_by_products(A: Any, k: int) -> Pair:
+    """Return the k largest eigenvalues of I - A, less 2 on the constant vector, and eigenvectors."""
+    n = A.shape[0]
+
+    def product(y: Array) -> Array:
+        return y - 2 * y.mean() - A @ y
+
+    K = LinearOperator((n, n), product, dtype=A.dtype)
+    return spectral.leading_eigenpairs(K, k, tol=LANCZOS_TOL)
 
 
 class UnfoldingOnFace(UnfoldingProgram):
@@ -219,17 +257,26 @@ class UnfoldingOnFace(UnfoldingProgram):
 
     def __init__(self, original: UnfoldingProgram, face: Face):
         self.original = original
-        self.basis, self.outside, self.stress = (like(part, original.b) for part in face[:3])
+        self.basis = like(face.basis, original.b)
+        self.outside = like(face.outside, original.b)
+        self.stress = like(face.stress, original.b)
         others = np.setdiff1d(np.arange(len(original.b)), face.kept)
         spread = np.append(face.kept, others)[: max(LIFTED, len(face.kept))]
         int64 = original.operator.xp.int64
-        self.kept, self.spread = (like(each, original.b, int64) for each in (face.kept, spread))
+        self.kept = like(face.kept, original.b, int64)
+        self.spread = like(spread, original.b, int64)
         operator = ReducedEdges(original.nodes.subset(face.kept), self.basis)
-        given = original.sigma, original.equality, original.error
-        super().__init__(operator, original.b[self.kept], *given)
+        super().__init__(
+            operator,
+            original.b[self.kept],
+            original.sigma,
+            original.equality,
+            original.error,
+        )
 
     @property
     def known_value(self) -> float:  # type: ignore[override]
+        """That of the original, whose feasible points are those of the face."""
         return self.original.known_value
 
     def lifted(self, L: Array, u: Array) -> Array:
@@ -242,18 +289,23 @@ class UnfoldingOnFace(UnfoldingProgram):
         given = self.original.b * 0
         given[self.kept] = u
         if self.equality:
-            nodes, spread = self.original.nodes, self.spread
-            inside, across = (nodes.differences(Y)[spread] for Y in (self.basis, self.outside))
+            nodes = self.original.nodes
+            spread = self.spread
+            inside = nodes.differences(self.basis)[spread]
+            across = nodes.differences(self.outside)[spread]
             moved = inside @ L
             same = STIFFNESS * (L**2).sum() * (inside @ inside.T) ** 2
             lost = (across @ across.T) * (moved @ moved.T)
             given[spread] = cholesky_solver(same + lost)(same @ given[spread])
-        return max((given + t * self.stress for t in STRESSES), key=self.original.bound)
+        lifted = [given + t * self.stress for t in STRESSES]
+        return max(lifted, key=self.original.bound)
 
     def certify(self, primal_point: Array, dual_point: Point) -> Bounds:
         """That of the original."""
-        whole, L = self.original, self.basis @ float64(primal_point)
-        L = L if whole.operator.ignores_constants else whole.operator.Q.T @ L
+        whole = self.original
+        L = self.basis @ float64(primal_point)
+        if not whole.operator.ignores_constants:
+            L = whole.operator.Q.T @ L
         own = super().certify(primal_point, dual_point)  # the lifted multipliers price too much
         _, missed = whole.primal_at(L, whole.operator.forward_factor(L))
         self.multipliers = self.lifted(float64(primal_point), float64(dual_point))
@@ -266,7 +318,8 @@ class UnfoldingOnFace(UnfoldingProgram):
 def below(primal: float, dual: float, violation: float) -> Bounds:
     """The bounds; one that an infeasible point is beyond is lowered to its value."""
     if dual > primal and primal:
-        violation = max(violation, (dual - primal) / abs(primal))  # which was gained at least
+        # by missing its constraints the point has gained at least what it is beyond the bound
+        violation = max(violation, (dual - primal) / abs(primal))
     return Bounds(primal, min(primal, dual), violation)
 
 
@@ -277,8 +330,9 @@ class UnfoldingEvaluation(Evaluation):
 
     @cached_property
     def _decomposition(self) -> tuple[spectral.PSDPart, bool]:
-        """(positive part, whether it is complete)."""
-        p, n = self.problem, self.problem.operator.n_features
+        """The positive part, and whether it is complete."""
+        p = self.problem
+        n = p.operator.n_features
         k = n if self.rank_guess is None else self.rank_guess + SPARE
         if n <= spectral.PARTIAL_FROM or k > n // spectral.MIN_ORDER_PER_PAIR:
             return spectral.psd_split(p.offset + self.combined), True
@@ -296,5 +350,7 @@ class UnfoldingEvaluation(Evaluation):
         return self.dual_of(part) if complete else -np.inf
 
     def dual_of(self, part: Any) -> float:
-        largest = float(part.values.max()) if part.rank else 0.0
+        largest = 0.0
+        if part.rank:
+            largest = float(part.values.max())
         return self.problem.dual_value(self.gain, part.squared_norm, largest)

@@ -18,7 +18,8 @@ FLAT = 1e-8  # relative singular value below which a clique is flat: distances l
 NULL = 1e-10  # relative eigenvalue of A*(w) up to which a direction is not ruled out
 # length of an edge whose ends count as one point, relative to the median length and to the extent of
 # the rows, of whose square it is then less than double precision can tell
-COINCIDENT_RTOL, COINCIDENT_EXTENT = 1e-6, 1e-8
+COINCIDENT_RTOL = 1e-6
+COINCIDENT_EXTENT = 1e-8
 INDEPENDENT = 1e-10  # relative pivot below which a constraint follows from those before it
 
 
@@ -48,7 +49,8 @@ def rigid_face(edges: np.ndarray, X: np.ndarray) -> Face | None:
 
 def nearly_coincident(lengths: np.ndarray, X: np.ndarray) -> np.ndarray:
     """Which edges between rows of X are so short that their ends count as one point."""
-    extent, median = float((X.max(0) - X.min(0)).max()), np.median(lengths[lengths > 0])
+    extent = float((X.max(0) - X.min(0)).max())
+    median = np.median(lengths[lengths > 0])
     return lengths <= max(COINCIDENT_RTOL * median, COINCIDENT_EXTENT * extent)
 
 
@@ -56,6 +58,7 @@ def independent(rows: np.ndarray) -> np.ndarray:
     """Numbers of constraints a_e'Z a_e (``rows`` = a_e) that all others follow from."""
     m, r = rows.shape
     if r * (r + 1) // 2 < m:
+        # each constraint as a vector of r (r + 1) / 2 entries, whose products are (a_e'a_f)^2
         i, j = np.triu_indices(r)
         products = rows[:, i] * rows[:, j] * np.where(i == j, 1.0, 2**0.5)
         triangle, order = qr(products.T, mode="r", pivoting=True)
@@ -63,6 +66,7 @@ def independent(rows: np.ndarray) -> np.ndarray:
         rank = int((pivots > INDEPENDENT * pivots[0]).sum())
         return np.sort(order[:rank])
     gram = (rows @ rows.T) ** 2
+    # a Cholesky decomposition with pivoting, which numbers from 1
     _, order, rank, _ = lapack.dpstrf(gram, tol=INDEPENDENT * gram.diagonal().max())
     return np.sort(order[:rank] - 1)
 
@@ -81,6 +85,7 @@ def clique_stress(edges: np.ndarray, X: np.ndarray) -> np.ndarray:
         inside = U[:, singular > FLAT * singular[0]]
         if inside.shape[1] == len(clique) - 1:
             continue
+        # I - 1 1'/k - U U' is psd, zero on X, and the Laplacian with these weights
         projection = 1 / len(clique) + inside @ inside.T
         for i, a in enumerate(clique):
             for j in range(i + 1, len(clique)):
@@ -90,7 +95,8 @@ def clique_stress(edges: np.ndarray, X: np.ndarray) -> np.ndarray:
 
 def _clique_around(a: int, b: int, neighbours: list[set[int]]) -> tuple[int, ...]:
     """A maximal clique that contains a and b, as a sorted tuple: common neighbours in turn."""
-    clique, candidates = {a, b}, neighbours[a] & neighbours[b]
+    clique = {a, b}
+    candidates = neighbours[a] & neighbours[b]
     while candidates:
         c = max(candidates, key=lambda point: (len(candidates & neighbours[point]), -point))
         clique.add(c)
@@ -101,7 +107,8 @@ def _clique_around(a: int, b: int, neighbours: list[set[int]]) -> tuple[int, ...
 def null_basis(edges: np.ndarray, stress: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
     """Centred null space of Lap(stress), orthonormal; and the other eigenvectors / sqrt(value)."""
     laplacian = np.zeros((n, n))
-    laplacian[edges[:, 0], edges[:, 1]] = laplacian[edges[:, 1], edges[:, 0]] = -stress
+    a, b = edges.T
+    laplacian[a, b] = laplacian[b, a] = -stress
     laplacian[np.arange(n), np.arange(n)] = -laplacian.sum(1)
     lifted = laplacian + np.trace(laplacian) / n**2  # the constant vector leaves the null space
     values, vectors = np.linalg.eigh(lifted)
