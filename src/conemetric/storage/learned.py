@@ -331,31 +331,6 @@ class LearnedMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Stored, Cert
         for name, stored in PARTS.items():
             if given[name] is not None:
                 given[name] = stored.from_state(given[name], name)
-<<<<<<< HEAD
-        n_features = sizes["columns"]
-        if given["kernel"] is not None:
-            n_coordinates = given["kernel"].projection.shape[1]
-            expect(n_coordinates == n_features, "kernel.projection", n_coordinates, "as components")
-            n_features = given["kernel"].n_features
-        known = sizes.get("features", n_features)
-        of_features = [name for name in ("feature_names", "fill") if given[name] is not None]
-        one_each = f"one for each of {n_features}"
-        expect(known == n_features, " and ".join(of_features), known, one_each)
-        if given["encoder"] is not None:
-            fits = given["encoder"].get_feature_names_out().tolist() == given["feature_names"]
-            expect(fits, "feature_names", given["feature_names"], "those of the encoder")
-        scores, maps = given["scores"], {"query_map": None, "document_map": None}
-        if scores is not None:
-            expect(not maps.keys() & scores.keys(), "scores", scores, "no maps")
-            RankingModel.from_state({**scores, **maps}, "scores")
-        maps_what, documents = given.pop("maps"), given["document_components"]
-        of_rows = maps_what == "rows"
-        kind = LearnedMetric if of_rows else LearnedAdapter
-        expect(issubclass(kind, cls), "maps", maps_what, f"those of a {cls.__name__}")
-        expect(of_rows or threshold is None, "threshold", threshold, "none: it is no distance")
-        expect(not of_rows or documents is None, "document_components", documents, "none")
-        expect(of_rows or given["kernel"] is None, "kernel", given["kernel"], "none")
-=======
         check_sizes(given, sizes)
         check_scores(given["scores"])
         kind: Any = LearnedAdapter
@@ -366,7 +341,6 @@ class LearnedMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Stored, Cert
             expect(given[name] is None, name, given[name], expected)
         threshold = given.pop("threshold")
         promise = given.pop("threshold_promise")
->>>>>>> main
         fits = promise is None or threshold is not None
         expect(fits, "threshold_promise", promise, "a threshold")
         metric: Any = kind(**given)
