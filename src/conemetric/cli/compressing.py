@@ -109,12 +109,13 @@ def components_needed(X: Any, delta: float) -> int:
     from scipy.spatial.distance import pdist
     from sklearn.decomposition import PCA
 
-    Z = PCA().fit_transform(X)
+    Z = PCA().fit_transform(X)  # the leading components first
     apart = pdist(X, "sqeuclidean") > 0  # equal rows of Z differ by a rounding
     full = pdist(Z, "sqeuclidean")[apart]
     kept = 0.0  # share of each squared distance that the first components have
     for n, column in enumerate(Z.T, 1):
         kept = kept + pdist(column[:, None], "sqeuclidean")[apart] / full
+        # the best scale centres the shares that are kept, so that only their range matters
         if np.ptp(kept) <= delta * (kept.max() + kept.min()):
             return n
     return Z.shape[1]
@@ -201,6 +202,7 @@ def _results(metric, X, rows, test, seed):
     rank = len(metric.components)
     results = []
     pca = PCA(min(rank, len(rows), X.shape[1]), random_state=seed).fit(X[rows])
+    # the same pairs for both maps
     pairs = test[np.random.default_rng(seed).integers(len(test), size=(N_PAIRS, 2))]
     searched, queries = np.array_split(X[test][::-1], 2)
     for name, size, mapped in (("numax", rank, metric), ("pca", pca.n_components_, pca)):

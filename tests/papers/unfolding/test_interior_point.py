@@ -158,9 +158,10 @@ def test_a_direction_solves_the_linearised_path(asarray, sigma, equality):
     np.testing.assert_allclose(dX + W @ dZ @ W, target * np.linalg.inv(Z) - X, atol=known)
     G = to_numpy(system.G)
     dZ_scaled = G.T @ dZ @ G
-    np.testing.assert_allclose(dZ_scaled, to_numpy(scaled[1]), atol=known)
+    np.testing.assert_allclose(dZ_scaled, to_numpy(scaled.Z), atol=known)
     moved = np.vdot(X + 0.3 * dX, Z + 0.3 * dZ) + np.vdot(s + 0.3 * ds, u + 0.3 * du)
-    after = float(system.barrier_after((scaled[0], asarray(dZ_scaled), *scaled[2:]), 0.3))
+    as_found = scaled._replace(Z=asarray(dZ_scaled))
+    after = float(system.barrier_after(as_found, 0.3))
     order = len(X) + int(state.bounded.sum())
     assert after == pytest.approx(moved / order, rel=1e-9)
     if not equality:

@@ -154,6 +154,7 @@ def _most_separators(path, dialect):
         schema={"line": pl.String},
         truncate_ragged_lines=True,
     )
+    # the whole line is one field: no file has the separator above
     marks = pl.col("line").str.count_matches(dialect.separator, literal=True)
     return lines.select(marks.max()).collect().item() or 0
 
@@ -167,6 +168,7 @@ def _n_rows(frame):
 def explain(path: Path, given: Reading, error: Exception) -> NoReturn:
     """Raise an error that names the fault behind an error of Polars by line and column."""
     dialect = sniff(path, given)
+    # most errors of Polars are of broken records, which it names less clearly
     refuse_broken(path, dialect, read_header(path, dialect).names)
     found = re.search(r"could not parse `(.*?)` as dtype .*? at column '(.*?)'", str(error), re.S)
     if found:

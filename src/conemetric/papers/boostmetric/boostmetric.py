@@ -26,7 +26,7 @@ from .linear_column_generation import LinearColumnGeneration
 from .program import TraceProgram
 from .soft_margin import SoftMarginProgram
 
-PROGRAMS: dict[str, Callable] = {
+PROGRAMS: dict[str, Callable[..., Any]] = {
     "exponential": partial(TraceProgram, loss=LogSumExp()),
     "logistic": partial(TraceProgram, loss=Logistic()),
     "hinge": SoftMarginProgram,

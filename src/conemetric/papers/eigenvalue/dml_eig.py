@@ -148,7 +148,7 @@ class DMLEig(EigenvalueMetric):
         similar: Any = None,
         neighbors: Any = None,
         sample_weight: Any = None,
-        calibration_params: dict | None = None,
+        calibration_params: dict[str, Any] | None = None,
         checkpoint: str | None = None,
         target: str = "auto",
     ) -> Self:
@@ -241,7 +241,7 @@ class DMLEig(EigenvalueMetric):
         return replace(result, dual_point=closest, certificate=certificate)
 
     def _set_threshold_of_fit(
-        self, supervision: Supervision, given: Constraints, calibration: dict[str, Any]
+        self, supervision: Supervision, given: Any, calibration: dict[str, Any]
     ) -> None:
         """Set the threshold that is best for the pairs that were given; labels have none."""
         if self._n_in_tuple is not None:

@@ -65,7 +65,7 @@ def solve_frobenius_sdp(  # noqa: PLR0913
     tol: float = 1e-6,
     max_iter: int = 5000,
     start: Any = None,
-    callback: Callable[[dict], Any] | None = None,
+    callback: Callable[[dict[str, Any]], Any] | None = None,
 ) -> FrobeniusSDPResult:
     """Minimise <C, X> + ||X||_F^2 / (2 sigma) over psd X with <A_i, X> <= b_i or = b_i.
 

@@ -233,6 +233,7 @@ class RelativeComparisons(TripletMetric):
         if not isinstance(self.C, str):
             return self.C
         if callable(self.basis):
+            assert gram is not None
             # points in the feature space, the same for equal rows in spite of rounding
             _, first, place = np.unique(gram, axis=0, return_index=True, return_inverse=True)
             operator = from_triplets(spectral.factor(gram)[first[place]], triplets)

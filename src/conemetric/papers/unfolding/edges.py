@@ -129,7 +129,9 @@ class EdgeOperator(DistanceOperator, RestrictableOperator):
             y[used] = solve(change[used])
         return L + self.adjoint_product(y, L)
 
-    def curvature_solver(self, Y: Any, multipliers: Any, mu: Any, diagonal: Any) -> Callable:
+    def curvature_solver(
+        self, Y: Any, multipliers: Any, mu: Any, diagonal: Any
+    ) -> Callable[[Any], Any]:
         """The map G -> H^-1 G, where Z'HZ = 2 sum_e |u_e| ||Z_a - Z_b||^2 + 4 mu_e ((Y_a - Y_b)'(Z_a -
         Z_b))^2 + sum_i z_i' ``diagonal`` z_i: the curvature of an augmented Lagrangian at Y.
         """
