@@ -181,7 +181,7 @@ def paths(found: Adaptation) -> list[tuple[str, ...]]:
             if setting.normalization:
                 name += ", with the other scores"
             tried.setdefault(name, []).append(candidate)
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for name, candidates in tried.items():
         best = max(candidates, key=lambda candidate: candidate.gain)
         gain = f"{100 * best.gain:+.1f} ± {100 * best.standard_error:.1f}"
