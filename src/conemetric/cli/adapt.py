@@ -52,6 +52,7 @@ def adapt(given: Adapt) -> None:
     """
     _refuse_unused(given)
     _check_places(given)
+    # which of the last three are written is known only in the end
     out = output_folder(given.out, [*FILES.values(), WEIGHTS, *QUERY.values()], given.overwrite)
 
     from ..report.adaptation import write_retrieval_report
@@ -65,7 +66,7 @@ def adapt(given: Adapt) -> None:
         adapting.check_options(given)
         scores, more = read_scores(collection, given, given.target)
         found = adapting.adapt(replace(collection, scores=scores), given)
-        found.notes[:0] = notes + more
+        found.notes[:0] = notes + more  # on what was read, before those on what was learned
         emit("stage", stage="writing the report")
         files = save(found, out, postgres_language(given.language))
         name = _name(given.data, given.relevance)
@@ -258,7 +259,7 @@ def _answer(found: "Adaptation", name: str, files: dict[str, str], out: Path) ->
         shown.append(grid("Every score alone, and together", SCORES_HEADINGS, scores_table(found)))
     last = [written(out, ", ".join(files.values())), f"[bold]{escape(headline(found))}[/]"]
     last += _on_significance(changes)
-    if found.helps:
+    if found.helps:  # else there is nothing to use
         last.append(escape(snippet(found, files, out)))
     state.answer(
         _values(found, name, changes, places(out, files)),

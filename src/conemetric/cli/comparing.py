@@ -56,6 +56,7 @@ def compare(given: Compare) -> None:
         out = output_folder(given.out, [TABLE, *files.values()], given.overwrite)
         for method in methods:
             options = replace(given, method=method.name)
+            # a metric that Ctrl-C has cut short would not be compared fairly
             with all_or_nothing(), labelled(method=method.name):
                 study = run_study(task, options, feature_names=table.names)
             save_metric(out / files[method.name], study.metric)

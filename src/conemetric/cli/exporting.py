@@ -47,6 +47,7 @@ def export(given: Export) -> None:
     """
     metric = given.metric
     to = given.to
+    # known by its name, since what else may be written depends on it
     weights = metric.suffix == ".json"
     check_file(metric, "" if weights else "metric")
     if to != "sql" and given.dialect != DIALECT:

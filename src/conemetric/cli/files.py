@@ -98,6 +98,7 @@ def _lock(folder):
     if fcntl is None:  # Windows removes the file with its handle
         return os.open(folder / ".lock", os.O_CREAT | os.O_EXCL | os.O_TEMPORARY)
     handle = os.open(folder, os.O_RDONLY)
+    # the system gives up this lock of a process that was killed; a file would stay
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if not os.path.samestat(os.fstat(handle), os.stat(folder)):  # removed and made again
@@ -109,6 +110,7 @@ def _lock(folder):
 
 
 def _remove_empty(folders):
+    """Remove folders that were made for nothing, the innermost first."""
     with suppress(OSError):  # not empty, or gone
         for folder in folders:
             folder.rmdir()

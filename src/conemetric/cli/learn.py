@@ -70,6 +70,7 @@ def learn(given: Learn) -> None:
     if many and given.repeats > 1:
         raise ValueError("--repeats needs a single file, read into memory; leave it out.")
     if many and given.method is None:
+        # that of a single file, auto, holds all rows in memory
         given = replace(given, method="frob")
     if not many:
         given.check()
@@ -190,6 +191,7 @@ def _keep(path, kept, metric, interrupted):
     """Save the metric first of all; after Ctrl-C, stop there."""
     from ..storage import save_metric
 
+    # before it is judged, so that nothing later can lose what took long to learn
     save_metric(path, metric)
     kept.append("metric, not the rest,")
     if interrupted:
@@ -303,7 +305,7 @@ def _predict_command(given, out):
 def _next_steps(study, given, out):
     """What to do now, by the verdict."""
     lines = []
-    surer = []
+    surer = []  # than a single split
     if len(study.judged) == 1:
         surer = ["--repeats 5 for more splits"]
     if study.outcome == "better":

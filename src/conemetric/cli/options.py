@@ -38,7 +38,7 @@ def option(metavar: str, text: str, *names: str, **settings: Any) -> Any:
 
 def choice(metavar: str, text: str, *names: str, among: Iterable[str], **settings: Any) -> Any:
     """An option whose values the shell completes."""
-    known = tuple(among)
+    known = tuple(among)  # read many times, and perhaps a generator
 
     def complete(incomplete: str) -> list[str]:
         return [name for name in known if name.startswith(incomplete)]
@@ -72,6 +72,7 @@ def as_command(function: Callable[[Any], None]) -> Callable[..., None]:
         state.debug = options["debug"]
         return function(kind(**options))
 
+    # from which Typer reads the options
     call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     call.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return call

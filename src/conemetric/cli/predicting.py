@@ -69,6 +69,7 @@ def predict(given: Predict) -> None:
             "--explain targets says how deciding rows are chosen, and --rows 0 lists none; leave one of "
             "them out."
         )
+    # all that can be refused without reading rows comes first
     path, notes = _decision_file(given.decision)
     check_data(given.data)
     if given.out is not None:

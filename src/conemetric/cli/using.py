@@ -52,6 +52,7 @@ def embed(given: Embed) -> None:
     notes: list[str] = []
     dropped: list[int] = []
     with progress_bar("starting"):
+        # lazy: notes and counts are complete once all batches are written
         batches = embedded_batches(given.data, learned, given, notes, dropped)
         n = write_batches(given.out, batches, rank)
     if sum(dropped):
@@ -76,37 +77,31 @@ class Neighbors(Command, Dialect):
 
 def neighbors(given: Neighbors) -> None:
     """Find the nearest neighbours of every row by the learned distance."""
-    data = given.data
-    against = given.against
     k = given.k
     check_file(given.metric, "metric")
-    check_file(data)
-    if against is not None:
-        check_file(against)
+    check_file(given.data)
+    if given.against is not None:
+        check_file(given.against)
     if given.out is not None:
         check_free([given.out], given.overwrite)
 
     from ..neighbours.search import nearest
     from ..storage import LearnedMetric, atomic_path, load_metric
-    from .reading.tables import read_table
 
     learned = LearnedMetric.from_estimator(load_metric(given.metric))
-    if against is None:
-        queries = searched = read_table(data, given, learned)
-    else:
-        queries = read_table(data, _reading_of(data, against, given), learned)
-        searched = read_table(against, _reading_of(against, data, given), learned)
+    queries, searched = _queries_and_searched(given, learned)
     findable = len(searched.X)
-    if against is None:
+    if given.against is None:
         findable -= 1  # a row is no neighbour of itself
     if k > findable:
         raise ValueError(f"-k {k} exceeds the {plural(findable, 'row')} that can be found.")
     with progress_bar("searching"):
         references = None
-        if against is not None:
+        if given.against is not None:
             references = learned.transform(searched.X)
         found, distance = nearest(learned.transform(queries.X), references, k)
     frame = _as_frame(queries.row_names, searched.row_names[found], distance)
+    # each once: both may be the same table
     notes = dict.fromkeys((*queries.notes, *searched.notes))
     if given.out is None:
         _show_neighbours(frame, k, notes)
@@ -131,6 +126,19 @@ def _as_frame(names, neighbours, distance):
         "distance": distance.ravel(),
     }
     return pl.DataFrame(columns)
+
+
+def _queries_and_searched(given, learned):
+    """The table of the rows, and that of those to search, which may be the same."""
+    from .reading.tables import read_table
+
+    data = given.data
+    against = given.against
+    if against is None:
+        table = read_table(data, given, learned)
+        return table, table
+    queries = read_table(data, _reading_of(data, against, given), learned)
+    return queries, read_table(against, _reading_of(against, data, given), learned)
 
 
 def _reading_of(path, other, given):

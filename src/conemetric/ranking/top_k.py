@@ -38,7 +38,7 @@ class Found(NamedTuple):
     listed: np.ndarray
 
 
-def search(
+def search(  # noqa: PLR0913
     queries: Any,
     documents: Any,
     k: int,
@@ -80,17 +80,24 @@ def search(
     for rows in slices(len(left), len(right), at_once):
         scores = left[rows] @ right.T
         if listed.size:
-            row, column = np.nonzero(listed[rows] >= 0)
-            query = like(row, found)
-            document = like(listed[rows][row, column], found)
-            scored[rows][row, column] = to_numpy(scores[query, document] + shift[rows][query])
-            scores[query, document] = -np.inf
+            scored[rows] = _taken_out(scores, shift[rows], listed[rows])
         if excluded is not None:
             query, document = _excluded_in(rows, *excluded)
             scores[like(query, found), like(document, found)] = -np.inf
         found[rows], values[rows] = _top_columns(scores, shape[1], ties, order)
         values[rows] += shift[rows, None]
     return Found(found, values, scored)
+
+
+def _taken_out(scores, shift, listed):
+    """The scores of the documents listed, minus infinity where there is none; they are not found again."""
+    taken = np.full(listed.shape, -np.inf)
+    row, column = np.nonzero(listed >= 0)
+    query = like(row, scores, namespace(scores).int64)
+    document = like(listed[row, column], scores, namespace(scores).int64)
+    taken[row, column] = to_numpy(scores[query, document] + shift[query])
+    scores[query, document] = -np.inf
+    return taken
 
 
 def _excluded_in(rows, start, document):

@@ -108,7 +108,8 @@ class Adaptation:
 
     def difference(self, measure: str, against: str = "before") -> PairedDifference:
         """Of a measure over the held-out queries, from before, or another ranking, to after."""
-        before, after = (self.values[name][measure] for name in (against, self.chosen))
+        before = self.values[against][measure]
+        after = self.values[self.chosen][measure]
         return paired_difference(before, after, random_state=self.options.seed)
 
 
@@ -117,49 +118,89 @@ def adapt(collection: Collection, options: AdaptOptions | None = None) -> Adapta
     options = options or AdaptOptions()
     maps = check_options(options)
     if options.similarity == "cosine":  # unit rows, so that both estimators see the same data
-        both = collection.queries, collection.documents
-        queries, documents = (unit_rows(np.asarray(X)) for X in both)
-        collection = replace(collection, queries=queries, documents=documents)
+        collection = replace(
+            collection,
+            queries=unit_rows(np.asarray(collection.queries)),
+            documents=unit_rows(np.asarray(collection.documents)),
+        )
     train, test = _split(collection, options)
     notes: list[str] = []
-    fitted, seconds = {}, {}
+    fitted: dict[str, RankingEstimator] = {}
+    seconds: dict[str, float] = {}
     for name in maps:
-        sides = "queries" if name == "queries" else "both sides"
-        emit("stage", stage=f"learning a map of {sides}")
         began = time.perf_counter()
-        with collected_warnings() as collected:
-            own = {key: getattr(options, key) for key in ("n_components", "tol", "normalization")}
-            own["random_state"] = options.seed
-            if name == "queries":
-                own |= {"similarity": options.similarity, "target": options.target}
-            estimator = QueryAdapter if name == "queries" else RelevanceMetric
-            fitted[name] = estimator(**own).fit(*_part(collection, train))
+        fitted[name] = _fitted(name, options, _part(collection, train), notes)
         seconds[name] = time.perf_counter() - began
-        notes += [f"Map of {name}: {in_options(warning)}" for warning in collected]
-    chosen, *others = fitted  # queries first: a map of both has to be surely better
-    for name in others:
-        if fitted[name].chosen_.beats(fitted[chosen].chosen_):
-            chosen = name
+    chosen = _chosen(fitted)
     emit("stage", stage="judging")
     queries, documents, relevance, scores = _part(collection, test)
     judged = check_relevance(relevance, len(queries), len(documents))
-    rankings = {"before": measures.rank(queries, documents, DEPTH, options.similarity)}
-    for name, estimator in fitted.items():
-        rankings[name] = estimator.rank(queries, documents, scores, DEPTH)[0]
+    rankings = _rankings(fitted, queries, documents, scores, options)
     added: list[Contribution] = []
     if scores is not None:
         rankings |= _rankings_beside(rankings["before"], scores)
         added = _contributions(fitted[chosen], queries, documents, scores, judged)
-    values = {
-        name: {measure: of(ranking, judged) for measure, of in MEASURES.items()}
-        for name, ranking in rankings.items()
+    return Adaptation(
+        collection,
+        options,
+        fitted,
+        chosen,
+        held_out=test,
+        rankings=rankings,
+        values={name: _measured(ranking, judged) for name, ranking in rankings.items()},
+        seconds=seconds,
+        n_training=len(train),
+        notes=notes,
+        contributions=added,
+    )
+
+
+def _fitted(name, options, part, notes):
+    """A map of "queries" or of "both" sides, fitted; its warnings become notes."""
+    given = {
+        "n_components": options.n_components,
+        "tol": options.tol,
+        "normalization": options.normalization,
+        "random_state": options.seed,
     }
-    learned = (collection, options, fitted, chosen)
-    return Adaptation(*learned, test, rankings, values, seconds, len(train), notes, added)
+    estimator: RankingEstimator
+    if name == "queries":
+        emit("stage", stage="learning a map of queries")
+        estimator = QueryAdapter(similarity=options.similarity, target=options.target, **given)
+    else:
+        emit("stage", stage="learning a map of both sides")
+        estimator = RelevanceMetric(**given)
+    with collected_warnings() as collected:
+        estimator.fit(*part)
+    for warning in collected:
+        notes.append(f"Map of {name}: {in_options(warning)}")
+    return estimator
+
+
+def _chosen(fitted):
+    """The map to use: that of queries, which comes first, unless another is surely better."""
+    chosen, *others = fitted
+    for name in others:
+        if fitted[name].chosen_.beats(fitted[chosen].chosen_):
+            chosen = name
+    return chosen
+
+
+def _rankings(fitted, queries, documents, scores, options):
+    """How the embedding as it is, and with each map, ranks."""
+    rankings = {"before": measures.rank(queries, documents, DEPTH, options.similarity)}
+    for name, estimator in fitted.items():
+        rankings[name], _ = estimator.rank(queries, documents, scores, DEPTH)
+    return rankings
+
+
+def _measured(ranking, judged):
+    """Every measure of a ranking, by query."""
+    return {name: measure(ranking, judged) for name, measure in MEASURES.items()}
 
 
 def check_options(options: AdaptOptions) -> tuple[str, ...]:
-    """Which maps to try; an error if the options do not go together."""
+    """Which maps to try, that of queries first; an error if the options do not go together."""
     if options.map not in ("auto", *MAPS):
         raise ValueError(f"map={options.map!r} is not known; use auto, {' or '.join(MAPS)}.")
     if options.similarity not in ("cosine", "inner"):
@@ -182,13 +223,17 @@ def check_options(options: AdaptOptions) -> tuple[str, ...]:
         return ("queries",)
     if options.map != "auto":
         return (options.map,)
-    return MAPS if options.similarity == "cosine" else ("queries",)
+    if options.similarity == "inner":  # no distance ranks as an inner product does
+        return ("queries",)
+    return MAPS
 
 
 def _split(collection, options):
     """Judged queries to learn from and to judge on."""
-    shape = len(collection.queries), len(collection.documents)
-    judged = np.flatnonzero(check_relevance(collection.relevance, *shape).n_relevant > 0)
+    judgements = check_relevance(
+        collection.relevance, len(collection.queries), len(collection.documents)
+    )
+    judged = np.flatnonzero(judgements.n_relevant > 0)
     if collection.test is not None:
         test = collection.test[judged]
     else:
@@ -208,9 +253,11 @@ def _part(collection, queries):
     new[queries] = np.arange(len(queries))
     kept = collection.relevance[new[collection.relevance[:, 0]] >= 0]
     relevance = np.column_stack([new[kept[:, 0]], kept[:, 1:]])
-    scores = collection.scores and {
-        name: sparse.csr_array(column)[queries] for name, column in collection.scores.items()
-    }
+    scores = None
+    if collection.scores:
+        scores = {}
+        for name, column in collection.scores.items():
+            scores[name] = sparse.csr_array(column)[queries]
     return collection.queries[queries], collection.documents, relevance, scores
 
 
@@ -219,13 +266,19 @@ def _rankings_beside(before, scores):
 
     def fused(columns):
         ranks = {name: reciprocal_ranks(column) for name, column in columns.items()}
-        return Fusion(dict.fromkeys(columns, 1.0), "raw", []).rank(ranks, DEPTH)[0]
+        ranking, _ = Fusion(dict.fromkeys(columns, 1.0), "raw", []).rank(ranks, DEPTH)
+        return ranking
 
-    alone = {f"{name} alone": fused({name: column}) for name, column in scores.items()}
+    rankings = {}
+    for name, column in scores.items():
+        rankings[f"{name} alone"] = fused({name: column})
+    # the ranking of the embedding as a column: the nearest document has the highest score
     query, place = np.nonzero(before >= 0)
-    entries = -place.astype(np.float64), (query, before[query, place])
-    embedding = sparse.csr_array(entries, next(iter(scores.values())).shape)
-    return alone | {RRF: fused({**scores, EMBEDDED: embedding})}
+    heights = -place.astype(np.float64)
+    shape = next(iter(scores.values())).shape
+    embedding = sparse.csr_array((heights, (query, before[query, place])), shape)
+    rankings[RRF] = fused({**scores, EMBEDDED: embedding})
+    return rankings
 
 
 def _contributions(estimator, queries, documents, scores, judged):
@@ -233,13 +286,15 @@ def _contributions(estimator, queries, documents, scores, judged):
 
     def hits(weights):
         changed = replace(estimator.model_, weights=weights)
-        ranking = changed.rank(queries, documents, scores, SHOWN_FIRST)[0]
+        ranking, _ = changed.rank(queries, documents, scores, SHOWN_FIRST)
         return measures.hit_rate(ranking, judged, SHOWN_FIRST) > 0
 
     weights = estimator.score_weights_
-    found, contributed = hits(weights), []
+    found = hits(weights)
+    contributed = []
     for name, weight in weights.items():
         without = hits(weights | {name: 0.0})
-        rescued, lost = (np.flatnonzero(x) for x in (found & ~without, without & ~found))
+        rescued = np.flatnonzero(found & ~without)
+        lost = np.flatnonzero(without & ~found)
         contributed.append(Contribution(name, weight, rescued, lost))
     return contributed

@@ -17,7 +17,8 @@ MOST_KEYS = 1000  # of the pairs that a metric was learned from, kept to recogni
 # Rows of pairs are held out until so many pairs judge, an error's standard error being 5 % or less, if
 # that takes at most this share of the rows; at least this share of the pairs is then learned from.
 ENOUGH_JUDGED = 100
-LARGEST_SHARE, SHARE_STEP = 0.5, 0.05
+LARGEST_SHARE = 0.5
+SHARE_STEP = 0.05
 LEAST_LEARNED_FROM = 0.2
 MOST_RECURRING = 4  # pairs of a row, on average, that may pass for independent
 
@@ -167,10 +168,8 @@ class Paired(_Constrained):
         check_pairs(self.indices, len(self.X))
         similar = check_similar(self.similar, len(self.indices))
         if similar.all() or not similar.any():
-            raise ValueError(
-                f"all {len(similar)} pairs are {'similar' if similar.all() else 'dissimilar'}; "
-                "give some of both kinds."
-            )
+            kind = "similar" if similar.all() else "dissimilar"
+            raise ValueError(f"all {len(similar)} pairs are {kind}; give some of both kinds.")
 
     def fingerprint(self) -> dict[str, Any]:
         learned_from = self.indices[self.train]
@@ -250,5 +249,6 @@ class Ranked(_Constrained):
 
     def judge(self, estimator: Any, options: Options) -> Judgement:
         held_out = self.indices[self.test]
-        near, far = (-distance_score(estimator, self.X, held_out[:, [0, j]]) for j in (1, 2))
+        near = -distance_score(estimator, self.X, held_out[:, [0, 1]])
+        far = -distance_score(estimator, self.X, held_out[:, [0, 2]])
         return Judgement(near >= far)

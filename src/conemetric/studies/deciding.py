@@ -112,15 +112,22 @@ def new_decision(
         notes.append("No decision: it is learned from columns, not principal components.")
         return None
     X = task.raw
-    words = "from_dtype" if isinstance(X, np.ndarray) else word_columns(X) or "from_dtype"
-    if isinstance(X, np.ndarray) and names is not None:
+    words: Any = "from_dtype"
+    if not isinstance(X, np.ndarray):
+        words = word_columns(X) or words
+    elif names is not None:
         X = require("polars", "cli").DataFrame(X, schema=names)
-    given: dict[str, Any] = {"categorical_features": words, "random_state": options.seed}
-    given["kinds"] = dict(task.kinds) or None
+    given: dict[str, Any] = {
+        "categorical_features": words,
+        "random_state": options.seed,
+        "kinds": dict(task.kinds) or None,
+    }
     if task.kind == "quantity":
         return Decision(MetricRegressor(**given), X)
     method = find(str(options.method), task.kind)
-    metric = "auto" if method.name == "auto" else method.with_options(options, task.n_features)
+    metric: Any = "auto"
+    if method.name != "auto":
+        metric = method.with_options(options, task.n_features)
     return Decision(MetricClassifier(metric, **given), X)
 
 
@@ -144,21 +151,28 @@ def shared_metric(
         if is_all_or_nothing() or learned is None:
             raise
         learned.interrupted_ = True
-    # an encoder leaves out columns that are constant in these rows
-    return learned if learned.n_features_in_ == task.n_features else None
+    if learned.n_features_in_ != task.n_features:
+        return None  # an encoder leaves out columns that are constant in these rows
+    return learned
 
 
 def judged(decision: Decision, task: Labelled, seed: int, notes: list[str]) -> Decided:
     """Learn the decision from the rows of the metric; judge it beside forest and boosting."""
     decision.fit(task, notes)
-    X, learn, test = decision.X, *map(task.original, (task.learn, task.test))
+    X = decision.X
+    learn = task.original(task.learn)
+    test = task.original(task.test)
     name = type(decision.estimator).__name__
     judgements = {name: task.judged(decision.estimator.predict(X[test]))}
     seconds = dict(decision.seconds)
     absent: dict[str, str] = {}
-    n_classes = 0 if task.kind == "quantity" else len(task.classes)
-    # fits of few rows start threads thousands of times; where cores are busy, they wait long
-    threads = 1 if len(learn) * X.shape[1] < MIN_PARALLEL_WORK else None
+    n_classes = 0
+    if task.kind != "quantity":
+        n_classes = len(task.classes)
+    threads = None  # as many as there are cores
+    if len(learn) * X.shape[1] < MIN_PARALLEL_WORK:
+        # fits of few rows start threads thousands of times; where cores are busy, they wait long
+        threads = 1
     for other, model in _compared(task.kind, X, seed):
         why_skipped = _why_skipped(other, len(learn), n_classes)
         if why_skipped:
@@ -196,7 +210,9 @@ def _why_skipped(name, n_rows, n_classes):
 
 def _final_step(model):
     """The forest or boosting at the end of a pipeline, if it is one."""
-    return model[-1] if isinstance(model, Pipeline) else model
+    if isinstance(model, Pipeline):
+        return model[-1]
+    return model
 
 
 def _limit_rounds(boosting, shape, n_classes, notes):
@@ -228,41 +244,54 @@ def _fit_compared(model, X, y):
 
 def _compared(kind, X, seed) -> Iterator[tuple[str, Any]]:
     """Names and unfitted models of the comparison."""
-    forest, boosting = BASELINES[kind]
-    models = [forest(n_jobs=-1, random_state=seed), boosting(random_state=seed)]
+    new_forest, new_boosting = BASELINES[kind]
+    forest = new_forest(n_jobs=-1, random_state=seed)
+    boosting = new_boosting(random_state=seed)
     if isinstance(X, np.ndarray):
-        return zip(COMPARED, models, strict=True)
+        yield FOREST, forest
+        yield BOOSTING, boosting
+        return
     words = word_columns(X)
-    texts = [name for name, dtype in X.drop(words).schema.items() if str(dtype) == "String"]
-    spelled = {name: recognise(X[name].drop_nulls().unique().to_list()) for name in texts}
-    gaps = {"unknown_value": np.nan, "encoded_missing_value": np.nan}
-    encoders = (
-        OneHotEncoder(max_categories=MOST_CATEGORIES, handle_unknown="infrequent_if_exist"),
-        OrdinalEncoder(max_categories=MOST_CATEGORIES, handle_unknown="use_encoded_value", **gaps),
-    )
-    places = list(range(len(words)))
-    models[1].set_params(categorical_features=places)
-    models = [
-        make_pipeline(
+    places = list(range(len(words)))  # where `_as_objects` puts them
+    spelled = {}
+    for name, dtype in X.drop(words).schema.items():
+        if str(dtype) == "String":
+            spelled[name] = recognise(X[name].drop_nulls().unique().to_list())
+
+    def taking_words(encoder, model):
+        """A pipeline from the table to the model, with the words encoded."""
+        return make_pipeline(
             FunctionTransformer(_as_objects, kw_args={"words": words, "spelled": spelled}),
             make_column_transformer((encoder, places), remainder="passthrough", sparse_threshold=0),
             model,
         )
-        for encoder, model in zip(encoders, models, strict=True)
-    ]
-    return zip(COMPARED, models, strict=True)
+
+    one_hot = OneHotEncoder(max_categories=MOST_CATEGORIES, handle_unknown="infrequent_if_exist")
+    yield FOREST, taking_words(one_hot, forest)
+    ordinal = OrdinalEncoder(
+        max_categories=MOST_CATEGORIES,
+        handle_unknown="use_encoded_value",
+        unknown_value=np.nan,
+        encoded_missing_value=np.nan,
+    )
+    boosting.set_params(categorical_features=places)
+    yield BOOSTING, taking_words(ordinal, boosting)
 
 
 def _as_objects(X, words, spelled):
     """A table as objects: words first, then numbers, dates and times, which may be ``spelled`` as
     words; NaN where missing.
     """
-    columns: list[list[Any]] = [
-        [np.nan if word is None else str(word) for word in X[name].to_list()] for name in words
-    ]
+    columns = [_each(str, X[name].to_list()) for name in words]
     for column in X.drop(words):
+        number: Any = float
         known = spelled.get(column.name)
-        number = float if known is None else known.spelling.value_of
-        values = column.to_physical().to_list()
-        columns.append([np.nan if value is None else number(value) for value in values])
+        if known is not None:
+            number = known.spelling.value_of
+        columns.append(_each(number, column.to_physical().to_list()))
     return np.array(columns, object).T
+
+
+def _each(function, values):
+    """The function of each value, NaN of None."""
+    return [np.nan if value is None else function(value) for value in values]

@@ -44,13 +44,10 @@ class Giveaway:
         """What was found, and a remedy."""
         what = "the label" if label is None else f"'{label}'"
         figure = f"R² {1 - self.error:.3f}" if self.quantity else f"error {self.error:.1%}"
-        names = " and ".join(
-            part
-            for part in (", ".join(map(repr, self.columns[:-1])), repr(self.columns[-1]))
-            if part
-        )
-        if len(self.columns) == 1:
-            found = f"{names} alone predicts {what} (held-out {figure}); if it is"
+        *first, last = map(repr, self.columns)
+        names = f"{', '.join(first)} and {last}"
+        if not first:
+            found = f"{last} alone predicts {what} (held-out {figure}); if it is"
         elif self.together:
             found = f"{names} together predict {what} (held-out {figure}); if they are"
         else:
@@ -114,7 +111,8 @@ def _values(X, place, rows):
 def _halves(n):
     """Row numbers to learn from and to judge on; the rows are in random order."""
     half = n // SPLITS
-    first, second = np.arange(half), np.arange(half, n)
+    first = np.arange(half)
+    second = np.arange(half, n)
     return ((first, second), (second, first))
 
 
@@ -124,7 +122,8 @@ class _Classes:
     def __init__(self, y: np.ndarray) -> None:
         self.codes = np.unique(y, return_inverse=True)[1]
         counts = np.bincount(self.codes)
-        self.n, self.n_classes = len(y), len(counts)
+        self.n = len(y)
+        self.n_classes = len(counts)
         self.n_others = int(self.n - counts.max())
 
     @property
@@ -186,7 +185,8 @@ class _Quantity:
 
     def __init__(self, y: np.ndarray) -> None:
         self.y = np.asarray(y, float)
-        self.n, self.variance = len(y), float(np.var(y))
+        self.n = len(y)
+        self.variance = float(np.var(y))
 
     @property
     def worth_looking(self) -> bool:
@@ -247,13 +247,15 @@ class _Quantity:
         if len(varying) < 2:
             return
         r = np.corrcoef(np.vstack([*(columns[place] for place in varying), self.y]))
-        own, between = r[-1, :-1], r[:-1, :-1]
+        own = r[-1, :-1]  # of each column with the label
+        between = r[:-1, :-1]
         with np.errstate(divide="ignore", invalid="ignore"):
             explained = own[:, None] ** 2 + own**2 - 2 * own[:, None] * own * between
             explained = explained / (1 - between**2)
         explained = np.where(np.abs(between) < 1 - 1e-9, explained, 0.0)
         best = np.unravel_index(int(np.triu(explained, 1).argmax()), explained.shape)
-        one, two = varying[best[0]], varying[best[1]]
+        one = varying[best[0]]
+        two = varying[best[1]]
         pair = np.column_stack([columns[one], columns[two], np.ones(self.n)])
         weights = np.linalg.lstsq(pair, self.y, rcond=None)[0]
         yield one, two, pair @ weights

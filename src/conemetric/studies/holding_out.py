@@ -80,7 +80,8 @@ def _held_out(code, n, share, rng):
         members = rng.permutation(np.flatnonzero(part == large))
         held_out[members[: round(share * len(members))]] = True
     small = rng.permutation(np.flatnonzero(is_small))
-    reached = np.cumsum(sizes[small]) - sizes[small] / 2  # by the middle of each part
+    # a part is held out if its middle is within the share: neither too few nor too many on average
+    reached = np.cumsum(sizes[small]) - sizes[small] / 2
     wanted = share * sizes[small].sum()
     held_out[np.isin(part, small[reached <= wanted])] = True
     return held_out
@@ -90,10 +91,8 @@ def in_proportion(
     items: np.ndarray, similar: np.ndarray, share: float, rng: np.random.Generator
 ) -> np.ndarray:
     """As many of these pairs as have this share of similar ones; ``similar`` says which of all are."""
-    same, different = (
-        rng.permutation(items[similar[items]]),
-        rng.permutation(items[~similar[items]]),
-    )
+    same = rng.permutation(items[similar[items]])
+    different = rng.permutation(items[~similar[items]])
     n = min(len(same) / share, len(different) / (1 - share))
     kept = [same[: round(share * n)], different[: round((1 - share) * n)]]
     return np.sort(np.concatenate(kept))

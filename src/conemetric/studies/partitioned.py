@@ -35,22 +35,24 @@ class Partitioned(Labelled):
         """Draw the sample."""
         dask = require("dask", "cluster")
         sizes = np.asarray(sizes)
-        n, rng = int(sizes.sum()), np.random.default_rng(options.seed)
+        n = int(sizes.sum())
+        rng = np.random.default_rng(options.seed)
         wanted = min(n, VOTING + _n_held_out(n, options))
         sampled = np.sort(rng.choice(n, wanted, replace=False, shuffle=False))
-        tasks = [
-            dask.delayed(_rows)(partition, chosen)
-            for partition, chosen in zip(partitions, _by_partition(sampled, sizes), strict=True)
-            if len(chosen)
-        ]
+        tasks = []
+        for partition, chosen in zip(partitions, _by_partition(sampled, sizes), strict=True):
+            if len(chosen):
+                tasks.append(dask.delayed(_rows)(partition, chosen))
         rows, labels = zip(*dask.compute(*tasks), strict=True)
-        arrays = isinstance(rows[0], np.ndarray)
-        X: Any = np.concatenate(rows) if arrays else require("polars", "cli").concat(rows)
-        if arrays and np.isnan(X).any():  # what fills the gaps is named by column
-            partitions = [partial(partition, table=True) for partition in partitions]
-            numbers = np.where(np.isfinite(X), X, np.nan).astype(np.float64)
-            names = partitions[0]()[0].columns
-            X = require("polars", "cli").DataFrame(numbers, schema=names, nan_to_null=True)
+        X: Any
+        if not isinstance(rows[0], np.ndarray):
+            X = require("polars", "cli").concat(rows)
+        else:
+            X = np.concatenate(rows)
+            if np.isnan(X).any():  # what fills the gaps is named by column
+                partitions = [partial(partition, table=True) for partition in partitions]
+                first, _ = partitions[0]()
+                X = _with_nulls(X, first.columns)
         y = np.concatenate(labels)
         return cls(X, y, partitions=tuple(partitions), sizes=sizes, sampled=sampled, target=target)
 
@@ -101,14 +103,22 @@ class Partitioned(Labelled):
 
     def collections(self) -> tuple[Any, Any]:
         """Dask arrays of the prepared training rows and of their labels."""
-        dask, da = require("dask", "cluster"), require("dask.array", "cluster")
-        X, y = [], []
+        dask = require("dask", "cluster")
+        da = require("dask.array", "cluster")
+        X = []
+        y = []
         for (partition, out), size in zip(self._parts(), self.sizes.tolist(), strict=True):
             rows, labels = dask.delayed(_others, nout=2)(partition, out, self.prepare)
-            shape = size - len(out), self.n_features
+            shape = (size - len(out), self.n_features)
             X.append(da.from_delayed(rows, shape, self.X.dtype))
             y.append(da.from_delayed(labels, shape[:1], self.y.dtype))
         return da.concatenate(X), da.concatenate(y)
+
+
+def _with_nulls(X, names):
+    """Numbers as a frame with columns of these names, null where they are not finite."""
+    numbers = np.where(np.isfinite(X), X, np.nan).astype(np.float64)
+    return require("polars", "cli").DataFrame(numbers, schema=names, nan_to_null=True)
 
 
 def _n_held_out(n, options):
@@ -123,11 +133,16 @@ def _by_partition(rows, sizes):
 
 
 def _rows(partition, chosen):
+    """Some rows of a partition, and their labels."""
     X, y = partition()
     return X[chosen], y[chosen]
 
 
 def _others(partition, out, prepare=None):
+    """All rows of a partition but some, and their labels."""
     X, y = partition()
     kept = np.delete(np.arange(len(y)), out)
-    return X[kept] if prepare is None else prepare.transform(X[kept]), y[kept]
+    X = X[kept]
+    if prepare is not None:
+        X = prepare.transform(X)
+    return X, y[kept]

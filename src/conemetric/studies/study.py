@@ -107,11 +107,15 @@ class Study:
         which the row with the lower mean error does not err less counts with p = 1.
         """
         better, worse = sorted((one, other), key=lambda name: self.errors(name).mean())
-        p_values = [
-            split[better].p_value(split[worse]) if split[better].rate < split[worse].rate else 1.0
-            for split in self.judged
-        ]
-        return p_values[0] if len(p_values) == 1 else min(1.0, 2 * float(np.median(p_values)))
+        p_values = []
+        for split in self.judged:
+            if split[better].rate < split[worse].rate:
+                p_values.append(split[better].p_value(split[worse]))
+            else:
+                p_values.append(1.0)
+        if len(p_values) == 1:
+            return p_values[0]
+        return min(1.0, 2 * float(np.median(p_values)))
 
     @property
     def p_value(self) -> float:
@@ -124,7 +128,9 @@ class Study:
         difference may well be chance, or the metric has collapsed.
         """
         outcome = self.verdict.distances.outcome
-        return outcome.value if outcome in (Outcome.BETTER, Outcome.WORSE) else ""
+        if outcome in (Outcome.BETTER, Outcome.WORSE):
+            return outcome.value
+        return ""
 
     def kind(self, name: str) -> Kind:
         """What a row of the table predicts by."""
@@ -140,11 +146,10 @@ class Study:
     @cached_property
     def verdict(self) -> Verdict:
         """On the rows that were judged on every split."""
-        rows = [
-            Row(name, self.kind(name), float(self.errors(name).mean()))
-            for name in self.judged[0]
-            if all(name in split for split in self.judged)
-        ]
+        rows = []
+        for name in self.judged[0]:
+            if len(self._rates_where_judged(name)) == len(self.judged):
+                rows.append(Row(name, self.kind(name), float(self.errors(name).mean())))
         return find_verdict(rows, self.p_of, collapsed=bool(self.alarm))
 
     @property
@@ -152,21 +157,34 @@ class Study:
         """What the table shows, in a few sentences."""
         n_splits = len(self.judged)
         where = f" on {self.after.n:,} held-out {self.task.items}{self.task.sharing}"
+        judges = self.task.items
         if n_splits > 1:
             where = f", mean and standard deviation of {n_splits} random splits"
+            judges = "splits"
+        constant = ""
+        if CONSTANT in self.judged[0]:
+            constant = self.task.constant().words
         terms = Terms(
             measure=self.task.measure,
             figures={name: self._figure(name) for name in self.judged[0]},
             where=where,
-            judges=self.task.items if n_splits == 1 else "splits",
-            constant=self.task.constant().words if CONSTANT in self.judged[0] else "",
+            judges=judges,
+            constant=constant,
         )
         return verdict_in_words(self.verdict, terms)
 
+    def _rates_where_judged(self, name):
+        """Errors of a row of the table on the splits that judged it: what could not be learned on
+        another one has none there.
+        """
+        return [split[name].rate for split in self.judged if name in split]
+
     def _figure(self, name):
-        errors = np.array([split[name].rate for split in self.judged if name in split])
-        spread = f" ± {errors.std(ddof=1):.2%}" if len(errors) > 1 else ""
-        return f"{errors.mean():.2%}{spread}"
+        """The error as the table shows it."""
+        errors = np.array(self._rates_where_judged(name))
+        if len(errors) == 1:
+            return f"{errors.mean():.2%}"
+        return f"{errors.mean():.2%} ± {errors.std(ddof=1):.2%}"
 
     def table(self) -> list[dict[str, Any]]:
         """A row for every way to predict: its error on the first split with an interval, over all
@@ -184,7 +202,7 @@ class Study:
                 row["seconds"] = round(seconds[name], 3)
             if name == self.options.method:
                 row |= self.fit_facts
-            errors = [split[name].rate for split in self.judged if name in split]
+            errors = self._rates_where_judged(name)
             if len(errors) == len(self.judged) > 1:
                 row |= {"mean": statistics.mean(errors), "std": statistics.stdev(errors)}
             rows.append(row)
@@ -198,10 +216,12 @@ class Study:
     @property
     def fit_facts(self) -> dict[str, Any]:
         """Results of the fit of the metric, as JSON values."""
-        rank, certificate = {"rank": len(self.metric.components)}, self.metric.certificate
+        certificate = self.metric.certificate
+        rank = len(self.metric.components)
         if certificate is None:  # a blend
-            return rank
-        return rank | {
+            return {"rank": rank}
+        return {
+            "rank": rank,
             "iterations": int(self.estimator.n_iter_),
             "objective": certificate.primal,
             "bound": certificate.dual,
@@ -287,30 +307,51 @@ def _study(task, options, on_metric, names, decide):
     metric = _folded(prepare, estimator, task, options, identity, names)
     if on_metric is not None:
         on_metric(metric, _interrupted(estimator))
+    judged, decided = _judged(task, estimator, options, decision, seconds, notes)
+    compiling = seconds_compiling() - compiled_before
+    if compiling > WORTH_SAYING:
+        seconds[COMPILING] = compiling
+    return Study(
+        options,
+        estimator,
+        prepare,
+        metric,
+        task,
+        [judged],
+        seconds,
+        notes,
+        alarm=alarm,
+        names=names,
+        decided=decided,
+    )
+
+
+def _judged(task, estimator, options, decision, seconds, notes):
+    """The judgements of all rows of the table, and the decision with what it is compared with."""
+    judged = {}
     with timed_stage("judging", seconds):
-        judged = {EUCLIDEAN: task.judge(None, options), method.name: task.judge(estimator, options)}
+        judged[EUCLIDEAN] = task.judge(None, options)
+        judged[options.method] = task.judge(estimator, options)
     decided = None
     if decision is not None:
         decided = deciding.judged(decision, task, options.seed, notes)
         judged |= decided.judgements
     if isinstance(task, Labelled | Paired):
         judged[CONSTANT] = task.judged(np.full(len(task.test), task.constant().prediction))
-    compiling = seconds_compiling() - compiled_before
-    if compiling > WORTH_SAYING:
-        seconds[COMPILING] = compiling
-    learned = (options, estimator, prepare, metric)
-    return Study(*learned, task, [judged], seconds, notes, alarm, names, decided)
+    return judged, decided
 
 
 def _learned(task, prepare, options, decision, notes):
     """The fitted metric, and why it has collapsed, if it has. If a decision learns the same metric
     from the same rows on its way, both are fitted at once.
     """
-    estimator, alarm = find(options.method, task.kind).with_options(options, task.n_features), ""
-    shared = decision and deciding.shared_metric(decision, estimator, task, prepare, notes)
-    if shared is not None:
-        notes.extend(_evidence_in_words(shared))
-        return shared, alarm
+    estimator = find(options.method, task.kind).with_options(options, task.n_features)
+    if decision is not None:
+        shared = deciding.shared_metric(decision, estimator, task, prepare, notes)
+        if shared is not None:
+            notes.extend(_evidence_in_words(shared))
+            return shared, ""
+    alarm = ""
     with collected_warnings() as collected:
         task.fit(estimator)
     for warning in collected:
@@ -332,7 +373,10 @@ def _refitted(task, study, on_metric):
     """
     options, decided, metric = study.options, study.decided, study.metric
     whole = task.whole(options, np.random.default_rng(options.seed))
-    n = len(whole.train) if task.kind in ("pairs", "triplets") else len(whole.learn)
+    if task.kind in ("pairs", "triplets"):
+        n = len(whole.train)
+    else:
+        n = len(whole.learn)
     again = decided is None or decided.metric is not study.estimator
     with labelled(method="all rows"), timed_stage("learning from all rows", study.seconds):
         if again:
@@ -341,22 +385,28 @@ def _refitted(task, study, on_metric):
             estimator, _ = _learned(whole, prepare, options, None, [])
             metric = _folded(prepare, estimator, whole, options, data_id(task), study.names)
         if decided is not None:
-            rows, final = whole.original(whole.learn), deepcopy(decided.decision.estimator)
+            rows = whole.original(whole.learn)
+            final = deepcopy(decided.decision.estimator)
             final.refit(decided.decision.X[rows], whole.y[whole.learn])
             decided = replace(decided, final=final, final_rows=rows)
     if again and on_metric is not None:
         on_metric(metric, _interrupted(estimator))
-    saved = [f"metric learned again from {n:,} {task.items}" if again else "metric as judged"]
-    saved += [f"decision refitted to all {n:,} rows, its metrics as judged"] if decided else []
-    study.notes.append(f"Saved: {', '.join(saved)}.")
+    saved = "metric as judged"
+    if again:
+        saved = f"metric learned again from {n:,} {task.items}"
+    if decided is not None:
+        saved += f", decision refitted to all {n:,} rows, its metrics as judged"
+    study.notes.append(f"Saved: {saved}.")
     return replace(study, refitted=metric, decided=decided)
 
 
 def _folded(prepare, estimator, task, options, identity, names):
     """Preprocessing and learned map in one."""
+    if isinstance(prepare[0], TableEncoder):
+        names = None  # the encoder has them
     return LearnedMetric.from_estimator(
         make_pipeline(*(step for _, step in prepare.steps), estimator),
-        feature_names=None if isinstance(prepare[0], TableEncoder) else names,
+        feature_names=names,
         notes={
             "data_id": identity,
             "rows": task.n_rows,
@@ -382,19 +432,30 @@ def _preprocessing(task, options, notes):
     encoder = table_encoder(task.X, task.kinds)
     standard = options.scale == "standard" and encoder is None
     if options.scale == "auto" and encoder is None:
-        # the Euclidean error after either step, within some of the training items
+        # within some of the training items
         trial = task.validation(SMALL, np.random.default_rng(options.seed))
-        steps = (make_pipeline(step) for step in ("passthrough", StandardScaler()))
-        fitted = (step.fit(trial.training_rows()) for step in steps)
-        kept, scaled = (trial.prepared(step).judge(None, options).rate for step in fitted)
+        kept = _euclidean_error(trial, "passthrough", options)
+        scaled = _euclidean_error(trial, StandardScaler(), options)
         standard = scaled < kept
+        done = "standardised" if standard else "kept as they are"
         notes.append(
-            f"Columns {'standardised' if standard else 'kept as they are'}: Euclidean "
-            f"{task.measure} on training rows: as they are {kept:.1%}, standardised {scaled:.1%}."
+            f"Columns {done}: Euclidean {task.measure} on training rows: as they are {kept:.1%}, "
+            f"standardised {scaled:.1%}."
         )
-    first = StandardScaler() if standard else encoder
-    pca = PCA(options.n_pca, random_state=options.seed) if options.n_pca is not None else None
-    return [step for step in (first, pca) if step is not None] or ["passthrough"]
+    steps: list[Any] = []
+    if encoder is not None:
+        steps.append(encoder)
+    if standard:
+        steps.append(StandardScaler())
+    if options.n_pca is not None:
+        steps.append(PCA(options.n_pca, random_state=options.seed))
+    return steps or ["passthrough"]
+
+
+def _euclidean_error(trial, step, options):
+    """The error of the Euclidean distance after a step of preprocessing."""
+    step = make_pipeline(step).fit(trial.training_rows())
+    return trial.prepared(step).judge(None, options).rate
 
 
 def _evidence_in_words(estimator):
@@ -409,6 +470,7 @@ def _evidence_in_words(estimator):
 
 
 def _interrupted(estimator):
+    """Whether Ctrl-C has ended the fit."""
     certificate = getattr(estimator, "certificate_", None)
     if certificate is None:
         return getattr(estimator, "interrupted_", False)

@@ -76,8 +76,9 @@ class Labelled(Task):
                 "a metric needs at least two classes."
             )
         if np.unique(self.y[train], return_counts=True)[1].max() < 2:
-            quantity = self.target == "classes" and self.y.dtype.kind in "iuf"
-            remedy = ", or --target continuous if it is a quantity" if quantity else ""
+            remedy = ""
+            if self.target == "classes" and self.y.dtype.kind in "iuf":
+                remedy = ", or --target continuous if it is a quantity"
             raise ValueError(
                 f"no class has two rows to learn from ({len(self.classes):,} classes in "
                 f"{len(self.y):,} rows), as if the label were an id or a text; give --label a column "
@@ -124,9 +125,10 @@ class Labelled(Task):
         """About this share of the rows; whole groups, if rows have any."""
         if self.groups is None:
             return self.sample(rows, round(share * len(rows)), rng)
-        strata = self.strata[rows]
-        classes = strata if len(np.unique(strata)) > 1 else None
-        return rows[rows_of_groups(self.groups[rows], classes, share, rng)]
+        strata: np.ndarray | None = self.strata[rows]
+        if len(np.unique(strata)) == 1:
+            strata = None  # nothing to keep in proportion
+        return rows[rows_of_groups(self.groups[rows], strata, share, rng)]
 
     def _check_groups(self, train, test):
         """Refuse groups that keep every class on one side."""
@@ -141,7 +143,8 @@ class Labelled(Task):
     def _notes_on_groups(self, test):
         if self.groups is None:
             return []
-        n_held_out, n = len(np.unique(self.groups[test])), len(np.unique(self.groups))
+        n = len(np.unique(self.groups))
+        n_held_out = len(np.unique(self.groups[test]))
         return [
             f"Groups: {n_held_out:,} of {n:,} are held out, {len(test):,} rows; training and held-out "
             "rows share no group, and p-values compare whole groups."
@@ -162,11 +165,20 @@ class Labelled(Task):
 
     def prepared(self, prepare: Any) -> Self:
         used = np.union1d(self.train, self.test)
-        parts = {key: np.searchsorted(used, vars(self)[key]) for key in ("train", "learn", "test")}
-        parts |= {"X": prepare.transform(self.X[used]), "y": self.y[used], "raw": self.X}
-        if self.groups is not None:
-            parts["groups"] = self.groups[used]
-        return replace(self, used=used, **parts)
+        groups = self.groups
+        if groups is not None:
+            groups = groups[used]
+        return replace(
+            self,
+            X=prepare.transform(self.X[used]),
+            y=self.y[used],
+            raw=self.X,
+            used=used,
+            groups=groups,
+            train=np.searchsorted(used, self.train),
+            learn=np.searchsorted(used, self.learn),
+            test=np.searchsorted(used, self.test),
+        )
 
     @property
     def groups_in_folds(self) -> np.ndarray | None:
@@ -179,7 +191,9 @@ class Labelled(Task):
         _, stratum = np.unique(self.strata[self.learn], return_inverse=True)
         of_both = np.unique(np.column_stack([stratum, groups]), axis=0)
         groups_per_stratum = np.bincount(of_both[:, 0])
-        return groups if groups_per_stratum.max() > 1 else None
+        if groups_per_stratum.max() < 2:
+            return None
+        return groups
 
     def fit(self, estimator: Any) -> None:
         given: dict[str, Any] = {"target": self.target}
@@ -188,10 +202,11 @@ class Labelled(Task):
         estimator.fit(self.X[self.learn], self.y[self.learn], **given)
 
     def judge(self, estimator: Any, options: Options) -> Judgement:
-        train, test = (
-            self.X[rows] if estimator is None else estimator.transform(self.X[rows])
-            for rows in (self.train, self.test)
-        )
+        train = self.X[self.train]
+        test = self.X[self.test]
+        if estimator is not None:
+            train = estimator.transform(train)
+            test = estimator.transform(test)
         return self.judged(self._predict(train, test, options.n_neighbors))
 
     def _predict(self, train, test, k):
@@ -206,7 +221,9 @@ class Labelled(Task):
 
     @property
     def _groups_of_test(self):
-        return None if self.groups is None else self.groups[self.test]
+        if self.groups is None:
+            return None
+        return self.groups[self.test]
 
     def constant(self) -> Constant:
         """What to predict without any column."""
@@ -249,11 +266,13 @@ class Measured(Labelled):
             )
 
     def _predict(self, train, test, k):
-        return nearest_labels(train, self.y[self.train], test, k)[1].mean(1)
+        _, labels = nearest_labels(train, self.y[self.train], test, k)
+        return labels.mean(1)
 
     def judged(self, predicted: np.ndarray) -> Judgement:
         true = self.y[self.test]
-        squared, variance = (predicted - true) ** 2, np.var(true) or 1.0
+        squared = (predicted - true) ** 2
+        variance = np.var(true) or 1.0
         rmse = float(squared.mean() ** 0.5)
         detail = {"predicted": predicted, "rmse": rmse}
         return Deviation(squared / variance, detail, self._groups_of_test)
@@ -271,7 +290,7 @@ def sample_by_class(y: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarr
     _, group, counts = np.unique(y, return_inverse=True, return_counts=True)
     order = rng.permutation(len(y))
     members = np.split(order[np.argsort(group[order], kind="stable")], np.cumsum(counts)[:-1])
-    take = np.minimum(np.round(counts * n / len(y)).astype(int), counts - 1)
-    rows = np.concatenate([own[:k] for own, k in zip(members, take, strict=True)])
+    n_taken = np.minimum(np.round(counts * n / len(y)).astype(int), counts - 1)
+    rows = np.concatenate([own[:k] for own, k in zip(members, n_taken, strict=True)])
     # rounding up in many classes may have taken a few too many
     return np.sort(rng.permutation(rows)[:n])

@@ -21,9 +21,8 @@ class Judgement:
 
     wrong: np.ndarray  # whether, or by how much, for each held-out item
     detail: dict[str, Any] = field(default_factory=dict)  # predictions, or distances and threshold
-    groups: np.ndarray | None = (
-        None  # of the items, whose errors within a group depend on each other
-    )
+    # of the items, whose errors within a group depend on each other
+    groups: np.ndarray | None = None
 
     @property
     def n(self) -> int:
@@ -147,7 +146,9 @@ class Task:
 
     def original(self, rows: np.ndarray) -> np.ndarray:
         """Row numbers in the original data."""
-        return rows if self.used is None else self.used[rows]
+        if self.used is None:
+            return rows
+        return self.used[rows]
 
     def fingerprint(self) -> dict[str, Any]:
         """What tells later whether items were learned from, as JSON values."""
@@ -157,9 +158,11 @@ class Task:
 def table_encoder(X: Any, kinds: Mapping[str, Spelling] | None = None) -> TableEncoder | None:
     """The unfitted encoder of a table with words, dates or missing values; None for numbers alone."""
     if isinstance(X, np.ndarray):
-        return TableEncoder(sparse_output=False) if np.isnan(X).any() else None
+        if not np.isnan(X).any():
+            return None
+        return TableEncoder(sparse_output=False)
     spelled: dict[str | int, str | Spelling] = {}
-    spelled |= {name: kind for name, kind in (kinds or {}).items()}
+    spelled.update(kinds or {})
     return TableEncoder(categorical_features=word_columns(X), kinds=spelled, sparse_output=False)
 
 
@@ -183,10 +186,13 @@ def digits_of(*tables: Any) -> str:
     """Twelve hexadecimal digits that change with any entry of arrays or Polars frames."""
     digest = hashlib.sha256()
     for table in tables:
-        frame = [] if isinstance(table, np.ndarray) else [column.to_numpy() for column in table]
-        for values in frame or [table]:
+        parts = [table]
+        if not isinstance(table, np.ndarray):
+            parts = [column.to_numpy() for column in table]
+        for values in parts:
             values = np.ascontiguousarray(values)
-            values = values.astype(str) if values.dtype.kind == "O" else values
+            if values.dtype.kind == "O":  # whose bytes are addresses
+                values = values.astype(str)
             digest.update(f"{values.dtype.str}{values.shape}".encode())
             digest.update(values.tobytes())
     return digest.hexdigest()[:12]

@@ -109,8 +109,9 @@ class Verdict:
         """The other distance, where the lowest row is one."""
         if self.lowest.kind not in DISTANCES:
             return None
-        euclidean, learned = self.distances.euclidean, self.distances.learned
-        return learned if self.lowest == euclidean else euclidean
+        if self.lowest == self.distances.euclidean:
+            return self.distances.learned
+        return self.distances.euclidean
 
     @property
     def other_distance_is_worse(self) -> bool:
@@ -138,11 +139,14 @@ class Verdict:
         """ "better" or "worse" where the verdict says so of a row, else empty. Nothing is better that
         errs as much as the constant.
         """
-        learned, outcome = self.distances.learned, self.distances.outcome
+        learned = self.distances.learned
+        outcome = self.distances.outcome
         if name == learned.name and outcome is Outcome.WORSE:
             return "worse"
         if name == learned.name and outcome is Outcome.BETTER:
-            return "better" if learned.error < self._error_of_constant else ""
+            if learned.error < self._error_of_constant:
+                return "better"
+            return ""
         is_baseline = self.lowest.kind in (Kind.EUCLIDEAN, Kind.CONSTANT)
         if name == self.lowest.name and self.is_alone and not is_baseline:
             return "better"
@@ -168,12 +172,13 @@ def find_verdict(
     collapsed : bool, default=False
         Whether the learned distance has collapsed.
     """
-    order = list(Kind)
+    order = list(Kind)  # of rows with the same error
     lowest, *others = sorted(rows, key=lambda row: (row.error, order.index(row.kind)))
     counted = [row for row in others if not {row.kind, lowest.kind} <= set(DISTANCES)]
-    comparisons = tuple(
-        Comparison(row, min(1.0, len(counted) * p_value(lowest.name, row.name))) for row in counted
-    )
+    comparisons = []
+    for row in counted:
+        adjusted = len(counted) * p_value(lowest.name, row.name)
+        comparisons.append(Comparison(row, min(1.0, adjusted)))
     euclidean = next(row for row in rows if row.kind is Kind.EUCLIDEAN)
     learned = next(row for row in rows if row.kind is Kind.LEARNED)
     p_of_distances = p_value(euclidean.name, learned.name)
@@ -186,7 +191,7 @@ def find_verdict(
     else:
         outcome = Outcome.WORSE
     distances = OfDistances(euclidean, learned, p_of_distances, outcome)
-    return Verdict(lowest, comparisons, distances)
+    return Verdict(lowest, tuple(comparisons), distances)
 
 
 # ---- in words
@@ -232,6 +237,7 @@ def _lowest(verdict, terms):
     """Which row has the lowest error, and whether it is ours."""
     title = terms.title(verdict.lowest)
     figure = terms.figures[verdict.lowest.name] + terms.where
+    # what is not ours is named as plainly as what is
     if verdict.is_ours:
         return f"{title[0].upper()}{title[1:]} has the lowest {terms.measure}: {figure}."
     return f"The lowest {terms.measure} is not ours: {title}, {figure}."
@@ -250,26 +256,32 @@ def _level(verdict, terms):
 
 
 def _cannot_tell_apart(level, verdict, terms):
-    *first, last = (_with_p(each, terms) for each in level)
-    named = f"{', '.join(first)} or {last}" if first else last
+    """The rows that may be as good as the lowest, with their p-values."""
+    *first, named = (_with_p(each, terms) for each in level)
+    if first:
+        named = f"{', '.join(first)} or {named}"
     n = len(verdict.comparisons)
-    adjusted = f", p adjusted for {n} comparisons" if n > 1 else ""
-    return f"These {terms.judges} cannot tell it apart from {named}{adjusted}."
+    if n > 1:
+        named += f", p adjusted for {n} comparisons"
+    return f"These {terms.judges} cannot tell it apart from {named}."
 
 
 def _every_other_row(verdict, terms):
+    """That all other rows are worse, but for the constant and the other distance where they are not."""
     exceptions = [each.row for each in verdict.level]
     p_values = [each.p_value for each in verdict.worse]
     if verdict.other_distance_is_worse:
         p_values.append(verdict.distances.p_value)
     elif verdict.other_distance is not None:
         exceptions.append(verdict.other_distance)
-    but = " and ".join(terms.title(row) for row in exceptions)
-    rows = f"Every other row but {but}" if but else "Every other row"
+    rows = "Every other row"
+    if exceptions:
+        rows += f" but {' and '.join(map(terms.title, exceptions))}"
     p = _p(max(p_values)).replace("=", "at most")
     n = len(verdict.comparisons)
-    adjusted = f", adjusted for {n} comparisons" if n > 1 else ""
-    return f"{rows} has a higher {terms.measure} ({p}{adjusted})."
+    if n > 1:
+        p += f", adjusted for {n} comparisons"
+    return f"{rows} has a higher {terms.measure} ({p})."
 
 
 def _ours(verdict, terms):
@@ -302,8 +314,9 @@ def _constant(verdict, terms):
 
 def _on_distances(distances, terms, where=""):
     """Which of the two distances to use."""
-    figures = (terms.figures[row.name] for row in (distances.euclidean, distances.learned))
-    change = f"{terms.measure} {' -> '.join(figures)}{where}"
+    before = terms.figures[distances.euclidean.name]
+    after = terms.figures[distances.learned.name]
+    change = f"{terms.measure} {before} -> {after}{where}"
     p = _p(distances.p_value)
     if distances.outcome is Outcome.BETTER:
         return f"Use the learned distance rather than the Euclidean one: {change} ({p})."

@@ -96,7 +96,7 @@ def write_batches(path: Path, batches: Iterator[pl.DataFrame], rank: int) -> int
         raise ValueError(f"--out '{path}': give a name that ends in .csv, .parquet or .npy.")
     if not path.parent.is_dir():
         raise FileNotFoundError(f"--out '{path}': there is no folder '{path.parent}'.")
-    first = next(batches, None)
+    first = next(batches, None)  # which tells the columns
     if first is None:
         raise ValueError("the data have no rows, or none without missing values.")
     sizes = []
@@ -109,7 +109,7 @@ def write_batches(path: Path, batches: Iterator[pl.DataFrame], rank: int) -> int
             yield frame
 
     with atomic_path(path) as temporary:
-        if kind == ".npy":
+        if kind == ".npy":  # which Polars does not write
             dtype = first[:, -1].to_numpy().dtype
             _write_npy(temporary, dtype, source(first.columns[-rank:], None, None, None), rank)
         else:

@@ -22,7 +22,8 @@ from .tables import ARRAYS, LINES, TABLES, check_numbers, ending_of, load_arrays
 
 DIRECTIONS = 64  # of word counts, for the bundled pages: seconds to learn from
 # names of the arrays of an npz file that holds a whole collection
-QUERIES, DOCUMENTS = ("queries", "query"), ("documents", "docs", "corpus")
+QUERIES = ("queries", "query")
+DOCUMENTS = ("documents", "docs", "corpus")
 JUDGED = ("relevance", "qrels")
 IDS = ("_id", "id", "docid", "doc_id", "document_id", "corpus-id", "qid", "query_id", "query-id")
 TEXTS = ("title", "text", "query", "contents")
@@ -34,23 +35,18 @@ def read_collection(data: str | None, sources: Sources) -> tuple[Collection, lis
     documents and relevance, or the files of ``sources`` (with a folder: instead of those in it);
     without any, scikit-learn's reference pages.
     """
-    places = {name: getattr(sources, name) for name in ("queries", "documents", "relevance")}
+    places: dict[str, Any] = {
+        "queries": sources.queries,
+        "documents": sources.documents,
+        "relevance": sources.relevance,
+    }
     if not (data or any(places.values())):
         return _bundled(sources.encode)
-    folder = Path(data) if data is not None and Path(data).is_dir() else None
-    if data is not None and folder is None:
-        if any(places.values()):
-            raise ValueError(
-                f"got '{data}' and separate files; give one or the other, or a folder in BEIR's layout."
-            )
-        path = check_file(data)
-        if sources.encode is not None:
-            raise ValueError(
-                f"--encode {sources.encode} encodes texts, and '{path}' holds vectors only; leave the "
-                "option out, or give files with texts."
-            )
-        return _from_npz(path)
-    if folder:
+    folder = None
+    if data is not None:
+        if not Path(data).is_dir():
+            return _from_one_file(data, sources), []
+        folder = Path(data)
         places = _in_folder(folder, places)
     missing = [f"--{name}" for name, place in places.items() if place is None]
     if missing:
@@ -59,13 +55,31 @@ def read_collection(data: str | None, sources: Sources) -> tuple[Collection, lis
             "queries.jsonl and a folder qrels), or an npz file that holds all three."
         )
     notes: list[str] = []
-    sides = {name: read_rows(places[name], notes) for name in ("queries", "documents")}
-    if folder:
-        texts = {"queries": folder / "queries.jsonl", "documents": folder / "corpus.jsonl"}
-        sides = {name: _named_as(rows, texts[name]) for name, rows in sides.items()}
-    sides = {name: _with_vectors(rows, name, sources.encode) for name, rows in sides.items()}
-    judged, test = _judgements(places["relevance"], sides, notes)
-    return _collection(**sides, relevance=judged, test=test), notes
+    queries = read_rows(places["queries"], notes)
+    documents = read_rows(places["documents"], notes)
+    if folder is not None:
+        # vectors that were computed later have their texts beside them, in the same order
+        queries = _named_as(queries, folder / "queries.jsonl")
+        documents = _named_as(documents, folder / "corpus.jsonl")
+    queries = _with_vectors(queries, "queries", sources.encode)
+    documents = _with_vectors(documents, "documents", sources.encode)
+    judged, test = _judgements(places["relevance"], queries, documents, notes)
+    return _collection(queries, documents, judged, test), notes
+
+
+def _from_one_file(data, sources):
+    """The collection of an npz file, which leaves no use for other files or for a model."""
+    if sources.queries or sources.documents or sources.relevance:
+        raise ValueError(
+            f"got '{data}' and separate files; give one or the other, or a folder in BEIR's layout."
+        )
+    path = check_file(data)
+    if sources.encode is not None:
+        raise ValueError(
+            f"--encode {sources.encode} encodes texts, and '{path}' holds vectors only; leave the "
+            "option out, or give files with texts."
+        )
+    return _from_npz(path)
 
 
 def _collection(queries, documents, relevance, test):
@@ -76,8 +90,16 @@ def _collection(queries, documents, relevance, test):
         )
     if relevance.ndim == 2 and relevance.shape[1] == 2:  # without grades
         relevance = np.column_stack([relevance, np.ones(len(relevance), np.int64)])
-    names, texts = (queries.names, documents.names), (queries.texts, documents.texts)
-    return Collection(queries.X, documents.X, relevance, test, *names, *texts)
+    return Collection(
+        queries.X,
+        documents.X,
+        relevance,
+        test,
+        query_names=queries.names,
+        document_names=documents.names,
+        query_texts=queries.texts,
+        document_texts=documents.texts,
+    )
 
 
 # ---- queries or documents from a file
@@ -108,10 +130,8 @@ def read_rows(path: Path, notes: list[str]) -> Side:
     path = check_file(path)
     if ending_of(path, (*TABLES, *LINES, *ARRAYS)) in ARRAYS:
         arrays = load_arrays(path)
-        names, texts = (
-            None if found is None else found.astype(str).tolist()
-            for found in (_first_of(arrays, ("ids", *IDS)), _first_of(arrays, ("texts", *TEXTS)))
-        )
+        names = _as_texts(_first_of(arrays, ("ids", *IDS)))
+        texts = _as_texts(_first_of(arrays, ("texts", *TEXTS)))
         return _checked(Side(path, _first_of(arrays, VECTORS), names, texts))
     frame = read_frame(path, notes)
     ids = _first_of(frame.to_dict(), IDS)
@@ -120,14 +140,27 @@ def read_rows(path: Path, notes: list[str]) -> Side:
     if columns:
         joined = pl.concat_str(columns, separator=" ", ignore_nulls=True)
         texts = frame.select(joined.str.strip_chars()).to_series().to_list()
-    names = None if ids is None else ids.cast(pl.String).to_list()
-    vectors = _frame_vectors(frame.drop([] if ids is None else ids.name), path)
+    names = None
+    if ids is not None:
+        names = ids.cast(pl.String).to_list()
+        frame = frame.drop(ids.name)  # which may be numbers
+    vectors = _frame_vectors(frame, path)
     return _checked(Side(path, vectors, names, texts))
+
+
+def _as_texts(array):
+    """The entries of an array as text; None without one."""
+    if array is None:
+        return None
+    return array.astype(str).tolist()
 
 
 def _first_of(parts, names):
     """The first of these parts that there is; None without any."""
-    return next((parts[name] for name in names if name in parts), None)
+    for name in names:
+        if name in parts:
+            return parts[name]
+    return None
 
 
 def _frame_vectors(frame, path):
@@ -142,7 +175,10 @@ def _frame_vectors(frame, path):
             )
         vectors = known
     columns = vectors or [name for name, kind in frame.schema.items() if kind.is_numeric()]
-    return column_matrix(frame, columns, path)[0] if columns else None
+    if not columns:
+        return None
+    X, _ = column_matrix(frame, columns, path)
+    return X
 
 
 def _checked(rows):
@@ -155,7 +191,7 @@ def _checked(rows):
             f"'{rows.path}' has vectors, ids and texts of different lengths: {sorted(lengths)}."
         )
     if rows.names is not None and len(set(rows.names)) < len(rows.names):
-        twice = Counter(rows.names).most_common(1)[0][0]
+        [(twice, _)] = Counter(rows.names).most_common(1)
         raise ValueError(f"'{rows.path}' has '{twice}' more than once; ids must be unique.")
     if rows.X is None:
         return rows
@@ -203,11 +239,13 @@ def _bundled(encode):
         encoder = make_pipeline(words, TruncatedSVD(DIRECTIONS, random_state=0))
         encoder.fit(pages.documents)
         note += f", as {DIRECTIONS} latent directions of word counts"
-    sides = {}
-    for name, texts in {"queries": pages.queries, "documents": pages.documents}.items():
-        X = None if encoder is None else encoder.transform(texts)
-        sides[name] = _with_vectors(Side(place, X, pages.names, texts), name, encode)
-    return _collection(**sides, relevance=pages.relevance, test=None), [f"{note}."]
+    sides = []
+    for name, texts in (("queries", pages.queries), ("documents", pages.documents)):
+        X = None
+        if encoder is not None:
+            X = encoder.transform(texts)
+        sides.append(_with_vectors(Side(place, X, pages.names, texts), name, encode))
+    return _collection(*sides, relevance=pages.relevance, test=None), [f"{note}."]
 
 
 # ---- BEIR's folders, and everything in one file
@@ -216,14 +254,16 @@ def _bundled(encode):
 def _in_folder(folder, given):
     """The files of a folder in BEIR's layout; those given as options come first."""
     kinds = (*ARRAYS, ".parquet", *LINES)
-    places = {
-        "queries": [folder / f"queries{kind}" for kind in kinds],
-        "documents": [folder / f"corpus{kind}" for kind in kinds],
-        "relevance": [folder / "qrels"],
-    }
+
+    def first_of(name):
+        paths = (folder / f"{name}{kind}" for kind in kinds)  # vectors before texts
+        return next((path for path in paths if path.exists()), None)
+
+    qrels = folder / "qrels"
     return {
-        name: given[name] or next((path for path in paths if path.exists()), None)
-        for name, paths in places.items()
+        "queries": given["queries"] or first_of("queries"),
+        "documents": given["documents"] or first_of("corpus"),
+        "relevance": given["relevance"] or (qrels if qrels.exists() else None),
     }
 
 
@@ -242,41 +282,45 @@ def _named_as(rows, lines):
 
 def _from_npz(path):
     arrays = load_arrays(path) if path.suffix.lower() == ".npz" else {}
-    parts = [_first_of(arrays, names) for names in (QUERIES, DOCUMENTS, JUDGED)]
-    if any(part is None for part in parts):
+    queries = _first_of(arrays, QUERIES)
+    documents = _first_of(arrays, DOCUMENTS)
+    judged = _first_of(arrays, JUDGED)
+    if queries is None or documents is None or judged is None:
         raise ValueError(
             f"'{path}' is neither a folder in BEIR's layout nor an npz file with the arrays "
             f"{QUERIES[0]}, {DOCUMENTS[0]} and {JUDGED[0]}."
         )
-    test = arrays["split"].astype(str) == "test" if "split" in arrays else None
-    queries, documents = (_checked(Side(path, X)) for X in parts[:2])
-    return _collection(queries, documents, np.asarray(parts[2]), test), []
+    test = None
+    if "split" in arrays:
+        test = arrays["split"].astype(str) == "test"
+    sides = (_checked(Side(path, queries)), _checked(Side(path, documents)))
+    return _collection(*sides, np.asarray(judged), test)
 
 
 # ---- judgements
 
 
-def _judgements(place, sides, notes):
+def _judgements(place, queries, documents, notes):
     """Judgements by row number, and which queries are held out."""
     place = Path(place)
     if not place.is_dir():
-        return _by_number(place, sides, notes), None
+        return _by_number(place, queries, documents, notes), None
     files = sorted(path for path in place.iterdir() if path.is_file())
     if not files:
         raise ValueError(f"'{place}' holds no judgements.")
-    parts = {path.stem: _by_number(path, sides, notes) for path in files}
+    parts = {path.stem: _by_number(path, queries, documents, notes) for path in files}
     test = None
     if "test" in parts and len(parts) > 1:
-        test = np.zeros(len(sides["queries"]), bool)
+        test = np.zeros(len(queries), bool)
         test[parts["test"][:, 0]] = True
     return np.concatenate(list(parts.values())), test
 
 
-def _by_number(path, sides, notes):
+def _by_number(path, queries, documents, notes):
     """Rows [query, document, grade] of a file of judgements."""
     frame = read_judgements(path)
-    query = sides["queries"].numbers(frame["query"])
-    document = sides["documents"].numbers(frame["document"])
+    query = queries.numbers(frame["query"])
+    document = documents.numbers(frame["document"])
     known = known_lines(path, query, document, "judgement", notes)
     return np.column_stack([query, document, frame["grade"].to_numpy()])[known]
 
@@ -302,13 +346,18 @@ def read_judgements(path: Path) -> pl.DataFrame:
     """Query, document and grade: TREC's four columns, or a table of two or three."""
     path = check_file(path)
     tables = (*LINES, ".parquet", ".pq", ".npy")
-    frame = read_frame(path, []) if path.suffix.lower() in tables else _judgement_lines(path)
+    if path.suffix.lower() in tables:
+        frame = read_frame(path, [])
+    else:
+        frame = _judgement_lines(path)
     if frame.width < 2 or len(frame) == 0:
         raise ValueError(
             f"'{path}' has {plural(len(frame), 'row')} of {plural(frame.width, 'column')}; give "
             "query, document and, optionally, grade."
         )
-    frame = frame[:, :3] if frame.width > 2 else frame.with_columns(pl.lit(1).alias("grade"))
+    if frame.width == 2:  # all are relevant
+        frame = frame.with_columns(pl.lit(1).alias("grade"))
+    frame = frame[:, :3]
     frame.columns = ["query", "document", "grade"]
     frame = frame.with_columns(pl.col("grade").cast(pl.Int64, strict=False))
     if frame["grade"].null_count():
@@ -329,7 +378,15 @@ def _judgement_lines(path):
             )
     if len(rows[0]) == 4:  # TREC: query, iteration, document, grade
         rows = [[row[0], row[2], row[3]] for row in rows]
-    words = rows[0][0].lower().startswith(("query", "qid"))
-    if words if len(rows[0]) == 2 else len(rows[0]) > 2 and not NUMBER.fullmatch(rows[0][2]):
-        rows = rows[1:]  # a header
-    return pl.DataFrame(rows, orient="row") if rows else pl.DataFrame()
+    if _is_header(rows[0]):
+        rows = rows[1:]
+    if not rows:
+        return pl.DataFrame()
+    return pl.DataFrame(rows, orient="row")
+
+
+def _is_header(fields):
+    """Whether the first line names the columns: where there are grades, it has none."""
+    if len(fields) > 2:
+        return not NUMBER.fullmatch(fields[2])
+    return len(fields) == 2 and fields[0].lower().startswith(("query", "qid"))

@@ -146,7 +146,7 @@ def sniff(path: Path, given: Reading, wanted: Sequence[str] = ()) -> Dialect:
             if known[:-1] == key[:-1]:
                 return dialect
     if key not in _sniffed:
-        _sniffed.clear()
+        _sniffed.clear()  # commands read one file after the other
         _sniffed[key] = _detected(path, given, wanted)
     return _sniffed[key]
 
@@ -158,6 +158,7 @@ def _detected(path, given, wanted):
     """The dialect of a file but for what is given."""
     _refuse_other_kinds(path)
     facts = _facts(path, given)
+    # what is found first is needed to find the rest: encoding, separator, layout, decimal mark
     dialect = Dialect(
         encoding=facts.encoding,
         quotes=facts.quotes,

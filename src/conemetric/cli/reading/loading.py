@@ -77,7 +77,7 @@ def load_task(data: str | None, reading: Reading) -> tuple[Table, Task, str]:
             "no labels, pairs or triplets given: use --label COLUMN, or --labels, --pairs or "
             f"--triplets FILE{columns}."
         )
-    if reading.target == "auto":
+    if reading.target == "auto":  # else the user has said it
         table.notes.extend(_choice_of_task(table.labels))
     quantity = is_continuous(table.labels, reading.target)
     labels = table.labels
@@ -143,6 +143,7 @@ def read_pairs(path: Path, table: Table) -> tuple[np.ndarray, np.ndarray]:
             f"'{path}' has two columns; a third must say whether the pair is the same (1 or 0)."
         )
     column = rest.to_series(0)
+    # numbers and truth values too, as every file type spells them
     words = column.cast(pl.String).str.to_lowercase()
     same = words.replace_strict(SAME, default=None, return_dtype=pl.Boolean)
     if same.null_count():
@@ -152,7 +153,7 @@ def read_pairs(path: Path, table: Table) -> tuple[np.ndarray, np.ndarray]:
             "same or not."
         )
     similar = same.to_numpy()
-    pairs = np.sort(rows, axis=1)
+    pairs = np.sort(rows, axis=1)  # a pair is the same in either order
     alike = set(map(tuple, pairs[similar].tolist()))
     unlike = set(map(tuple, pairs[~similar].tolist()))
     both = alike & unlike

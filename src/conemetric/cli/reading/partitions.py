@@ -133,7 +133,9 @@ def find_partitions(pattern: str | None, reading: Reading) -> Partitions:
     if others.width:
         kinds = intake.learnable(paths[0], others, reading, notes).kinds
     used = [name for name in first.columns if name in {*kinds, *vectors}]
+    # in the order of the file
     kinds = {name: kinds.get(name, "vector") for name in used}
+    # one row tells how many numbers a row has, and their names
     X, names = read_columns(first[:1], kinds, paths[0])
     most = max(1, PARTITION_BYTES // (X.shape[1] * 8))
     parts: list[Part] = []

@@ -81,6 +81,7 @@ def read_run(path: Path, collection: Collection, notes: list[str]) -> sparse.csr
     kept = known_lines(path, query, document, "line", notes)
     query = query[kept]
     document = document[kept]
+    # a sparse matrix would add the two up
     if len(np.unique(query * shape[1] + document)) < len(query):
         raise ValueError(f"'{path}' lists a document twice for a query; keep one line of each.")
     values = np.array([float(row[4]) for row in rows])[kept]
