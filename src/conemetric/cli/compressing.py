@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import typer
 
@@ -65,12 +65,12 @@ def compress(given: Compress) -> None:
         emit("stage", stage="judging")
         results = _results(metric.of_features(), X, rows, test, given.seed)
         needed = None
-        if (
-            not given.class_aware
-        ):  # else distances between classes may change, and these compare to nothing
+        # with classes, distances between them may change, and these compare to nothing
+        if not given.class_aware:
             needed = components_needed(X[rows], given.delta)
     write_csv(out / TABLE, results)
-    _answer(name, table, X.shape[1], given.delta, metric, results, (rows, test), out, needed)
+    found = Compressed(given.delta, metric, X.shape[1], rows, test, results, needed)
+    _answer(name, table, found, out)
     if metric.certificate.status is Status.INTERRUPTED:
         raise typer.Exit(130)
 
@@ -121,14 +121,31 @@ def components_needed(X: Any, delta: float) -> int:
     return Z.shape[1]
 
 
-def _answer(name, table, n_features, delta, metric, results, split, out, needed):
+class Compressed(NamedTuple):
+    """A metric of few dimensions, what it was learned from, and how it does."""
+
+    delta: float
+    metric: Any
+    n_features: int  # before
+    learned_from: Any  # numbers of rows, as those that it is judged on
+    judging: Any
+    results: list[dict[str, Any]]
+    components_needed: int | None  # principal ones, for as much
+
+
+def _answer(name: str, table: Any, found: Compressed, out: Path) -> None:
+    """Show what was found, and write it for programs."""
+    delta = found.delta
+    metric = found.metric
+    n_features = found.n_features
+    results = found.results
     rank = len(metric.components)
-    learned_from, judging = split
-    rows = plural(len(learned_from), "row")
-    test = plural(len(judging), "row")
-    if judging is not learned_from:
+    rows = plural(len(found.learned_from), "row")
+    test = plural(len(found.judging), "row")
+    if found.judging is not found.learned_from:
         test += " held out"
     last = [written(out, f"{METRIC}, {TABLE}")]
+    needed = found.components_needed
     if needed is not None:
         last.append(
             f"[bold]{rank} dimensions keep every squared distance between the {rows} learned from "

@@ -18,8 +18,9 @@ from numpy.random import RandomState
 from ..automatic.folds import group_folds
 from ..core.arrays import Array, take
 from ..core.progress import emit
-from .full_size import Blends, Coefficients, Rejudged, blended_again, draw_landmarks
+from .full_size import Coefficients, Rejudged, blended_again, draw_landmarks
 from .rule import Judge, RowLosses, Training, Trial, mapped
+from .search import Search
 
 # Rows that are kept apart: the standard error of an error rate of 10 % is then half a percent.
 MAX_JUDGED = 3000
@@ -82,15 +83,14 @@ def _parts(rows: np.ndarray, numbers: np.ndarray) -> list[np.ndarray]:
 def judged_apart(
     rows: Training,
     apart: KeptApart,
-    usual: Trial,
-    blends: Blends,
+    found: Search,
     maps: Maps,
     *,
     row_losses: RowLosses,
     n_landmarks: int,
     rng: RandomState,
 ) -> Rejudged:
-    """Learn the ``usual`` rule and the parts of each blend from all rows that are not kept apart, and let
+    """Learn the usual rule and the parts of each blend ``found`` from all rows that are not kept apart, and let
     those that are judge them. The coefficients are for fits to all rows.
     """
     emit("stage", stage="rows kept apart judge the rules learned from all others")
@@ -114,6 +114,6 @@ def judged_apart(
     def learned_again(trials: Sequence[Trial]) -> list[Trial]:
         return [at_full_size(trial) for trial in trials]
 
-    usual_again = at_full_size(usual)
-    trials, again = blended_again(blends, learned_again, judge, apart.parts)
+    usual_again = at_full_size(found.usual)
+    trials, again = blended_again(found.blends, learned_again, judge, apart.parts)
     return Rejudged([usual_again, *trials], again, coefficients)

@@ -196,8 +196,7 @@ def _judged_by_rows_apart(
     rejudged = judged_apart(
         rows,
         apart,
-        found.usual,
-        found.blends,
+        found,
         maps,
         row_losses=preferences.row_losses,
         n_landmarks=preferences.n_landmarks,

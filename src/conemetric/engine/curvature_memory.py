@@ -193,7 +193,7 @@ def steepest(
     return namespace(u).where(free, g, 0.0) * relative**2
 
 
-def _extended(
+def _extended(  # noqa: PLR0913
     pairs: Arrays,
     u: Array,
     new_u: Array,
@@ -225,7 +225,7 @@ def _gram(
     return gram
 
 
-def _direction(
+def _direction(  # noqa: PLR0913
     pairs: Arrays,
     u: Array,
     g: Array,

@@ -384,7 +384,7 @@ class TripletMetric(SupervisedMetric):
     """Learns from triplets, given or found by labels; a subclass writes `_learn`."""
 
     @atomic_fit(prefer_skip_nested_validation=True)
-    def fit(
+    def fit(  # noqa: PLR0913
         self,
         X: Any,
         y: Any = None,

@@ -340,7 +340,17 @@ def _is_number(value):
 
 
 def _threshold(distance, y, strategy, min_rate, beta):
-    """The largest distance at which to call a pair similar."""
+    """The distance up to which to call a pair similar: midway between two pairs, so that new pairs,
+    and rounding, have room on either side.
+    """
+    lower = _largest_similar(distance, y, strategy, min_rate, beta)
+    upper = distance[distance > lower].min(initial=np.inf)
+    middle = lower + (upper - lower) / 2
+    return float(middle) if lower < middle < upper < np.inf else lower
+
+
+def _largest_similar(distance, y, strategy, min_rate, beta):
+    """The distance of the last pair to be called similar."""
     if strategy == "f_beta":
         precision, recall, thresholds = precision_recall_curve(y, -distance, pos_label=1)
         product = (1 + beta**2) * precision * recall

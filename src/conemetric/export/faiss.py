@@ -53,8 +53,11 @@ def to_faiss(metric: Any, index: Any = None) -> Any:
             "Euclidean one of transformed vectors: give an index that compares by L2."
         )
     transform = faiss.LinearTransform(n_features, rank, True)
-    for array, place in ((metric.components, transform.A), (metric.offset, transform.b)):
-        faiss.copy_array_to_vector(np.ascontiguousarray(array, np.float32).ravel(), place)
+    matrix = np.ascontiguousarray(metric.components, np.float32)
+    faiss.copy_array_to_vector(matrix.ravel(), transform.A)
+    faiss.copy_array_to_vector(np.ascontiguousarray(metric.offset, np.float32), transform.b)
     transform.set_is_orthonormal()  # computed from A; allows the reverse map if it is exact
     transform.is_trained = True
-    return transform if index is None else faiss.IndexPreTransform(transform, index)
+    if index is None:
+        return transform
+    return faiss.IndexPreTransform(transform, index)

@@ -178,9 +178,13 @@ def _text(text):
 def _words_sql(words, field, language, window, items="items", kind="MATERIALIZED VIEW"):
     """What to create for a lexical score, and the statement of its list."""
     names = {
-        **{"field": quoted(field), "items": items, "view": quoted(f"{items}_{field}")},
-        **{"index": quoted(f"{items}_{field}_lexeme"), "kind": kind},
-        **{"language": language, "window": window},
+        "field": quoted(field),
+        "items": items,
+        "view": quoted(f"{items}_{field}"),
+        "index": quoted(f"{items}_{field}_lexeme"),
+        "kind": kind,
+        "language": language,
+        "window": window,
     }
     create, listed = WORDS[words]
     return create.format(**names), listed.format(**names)
@@ -196,6 +200,27 @@ def postgres_file(
     examples: Examples | None = None,
 ) -> str:
     """A file for psql: the map, the function ``learned_rank`` and ``learned_verify``."""
+    header = _header(scores, window, words, language, examples is not None)
+    parts = [f"{header}BEGIN;\nCREATE EXTENSION IF NOT EXISTS vector;\n"]
+    if EMBEDDING in scores.weights:
+        parts.append(_map_sql(scores))
+    lists = {}
+    for name in scores.columns:
+        create, lists[name] = _words_sql(words, name, language, window)
+        if create:
+            parts.append(create)
+    value, operator = _VECTOR[scores.similarity]
+    near = f"SELECT id FROM items ORDER BY embedding {operator} {_QUERY} LIMIT {window} + $3"
+    statement = sum_statement(scores, lists, value, near, "$3")
+    searched = min(window + limit, MOST_SEARCHED)
+    parts.append(_RANK.format(limit=limit, searched=searched, statement=statement))
+    if examples is None:
+        return "\n".join([*parts, "COMMIT;\n"])
+    return "\n".join([*parts, _verify_sql(examples), "COMMIT;\n", _VERIFIED])
+
+
+def _header(scores: RankingModel, window: int, words: str, language: str, verified: bool) -> str:
+    """Comments that say what the file is for, and how to use it."""
     fields = "".join(f", {quoted(name)} tsvector" for name in scores.columns)
     header = [
         described(scores),
@@ -208,33 +233,30 @@ def postgres_file(
     if words == "bm25" and scores.columns:
         views = ", ".join(quoted(f"items_{name}") for name in scores.columns)
         header.append(f"After changes of items: REFRESH MATERIALIZED VIEW {views};")
-    if examples is not None:
+    if verified:
         header.append("Whether stored rankings come back: SELECT * FROM learned_verify;")
-    parts = [
-        "".join(f"-- {line}\n" for line in header)
-        + "BEGIN;\nCREATE EXTENSION IF NOT EXISTS vector;\n"
-    ]
-    if EMBEDDING in scores.weights:
-        rows = ",\n".join(f"({i}, '[{numbers(row)}]')" for i, row in enumerate(scores.query_map))
-        query = "l2_normalize($1)" if scores.similarity == "cosine" else "$1"
-        parts.append(_MAP.format(rows=rows, query=query))
-    made = {name: _words_sql(words, name, language, window) for name in scores.columns}
-    parts += [create for create, _ in made.values() if create]
-    value, operator = _VECTOR[scores.similarity]
-    near = f"SELECT id FROM items ORDER BY embedding {operator} {_QUERY} LIMIT {window} + $3"
-    lists = {name: listed for name, (_, listed) in made.items()}
-    statement = sum_statement(scores, lists, value, near, "$3")
-    searched = min(window + limit, MOST_SEARCHED)
-    parts.append(_RANK.format(limit=limit, searched=searched, statement=statement))
-    if examples is None:
-        return "\n".join([*parts, "COMMIT;\n"])
+    return "".join(f"-- {line}\n" for line in header)
+
+
+def _map_sql(scores: RankingModel) -> str:
+    """The table of the map, and the function that maps a query."""
+    query = "$1"
+    if scores.similarity == "cosine":
+        query = "l2_normalize($1)"
+    rows = [f"({i}, '[{numbers(row)}]')" for i, row in enumerate(scores.query_map)]
+    return _MAP.format(rows=",\n".join(rows), query=query)
+
+
+def _verify_sql(examples: Examples) -> str:
+    """The table of stored rankings, and the view that compares them with new ones."""
+    rows = []
     stored = zip(examples.vectors, examples.words, examples.documents, strict=True)
-    rows = ",\n".join(
-        f"({i}, '[{numbers(vector)}]', {_literal(text)}, ARRAY[{', '.join(map(_literal, ids))}])"
-        for i, (vector, text, ids) in enumerate(stored)
-    )
-    return "\n".join([*parts, _VERIFY.format(rows=rows), "COMMIT;\n", _VERIFIED])
+    for i, (vector, text, ids) in enumerate(stored):
+        documents = ", ".join(map(_literal, ids))
+        rows.append(f"({i}, '[{numbers(vector)}]', {_literal(text)}, ARRAY[{documents}])")
+    return _VERIFY.format(rows=",\n".join(rows))
 
 
-def _literal(value):
+def _literal(value: Any) -> str:
+    """A value as text in SQL."""
     return "'" + str(value).replace("'", "''") + "'"

@@ -142,14 +142,18 @@ def described(scores: RankingModel) -> str:
 
 def width(scores: RankingModel) -> int | None:
     """Dimensions of the documents' vectors."""
-    return None if scores.query_map is None else len(scores.query_map)
+    if scores.query_map is None:
+        return None
+    return len(scores.query_map)
 
 
 def sum_statement(
     scores: RankingModel, lists: dict[str, str], value: str, near: str, limit: Any
 ) -> str:
     """The sum: ``lists`` of the columns by name, the embedding's ``value`` and ``near`` list."""
-    tables, terms, joins = {}, [], []
+    tables = {}
+    terms = []
+    joins = []
     for i, (name, weight) in enumerate(scores.weights.items()):
         if name == EMBEDDING:
             tables["near"] = near

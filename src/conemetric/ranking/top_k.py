@@ -38,7 +38,7 @@ class Found(NamedTuple):
     listed: np.ndarray
 
 
-def search(
+def search(  # noqa: PLR0913
     queries: Any,
     documents: Any,
     k: int,

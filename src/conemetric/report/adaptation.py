@@ -21,8 +21,11 @@ def write_retrieval_report(
     """Write the report of an adaptation as one HTML file that needs no network; ``name`` is what
     to call the collection, ``snippet`` code that uses the map.
     """
-    before, after = (adaptation.values[key][MAIN] for key in ("before", adaptation.chosen))
+    before = adaptation.values["before"][MAIN]
+    after = adaptation.values[adaptation.chosen][MAIN]
     order = np.argsort(after - before, kind="stable")
+    won = [i for i in order[::-1] if after[i] > before[i]]
+    lost = [i for i in order if after[i] < before[i]]
     fields = {
         "name": name,
         "adaptation": adaptation,
@@ -33,16 +36,11 @@ def write_retrieval_report(
         "main_measure": MAIN,
         "scores_headings": SCORES_HEADINGS,
         "scores": scores_table(adaptation),
-        # queries that have a relevant document among the first 10 thanks to a score
-        "rescued": [
-            (score.name, _query(adaptation, query))
-            for score in adaptation.contributions
-            for query in adaptation.held_out[score.rescued[:SHOWN]]
-        ],
-        "n_won": int((after > before).sum()),
-        "n_lost": int((after < before).sum()),
-        "won": [query_row(adaptation, i) for i in order[::-1] if after[i] > before[i]][:SHOWN],
-        "lost": [query_row(adaptation, i) for i in order if after[i] < before[i]][:SHOWN],
+        "rescued": _rescued(adaptation),
+        "n_won": len(won),
+        "n_lost": len(lost),
+        "won": [query_row(adaptation, i) for i in won[:SHOWN]],
+        "lost": [query_row(adaptation, i) for i in lost[:SHOWN]],
         "proof": proof_facts("map", adaptation.estimator.certificate_),
         "snippet": snippet,
         "notes": adaptation.notes,
@@ -67,7 +65,9 @@ def headline(found: Adaptation) -> str:
     )
     if found.helps:
         return f"Use it: {scores}."
-    finding = "Worse than" if change.p_value <= SIGNIFICANT else "No measurable gain over"
+    finding = "No measurable gain over"
+    if change.p_value <= SIGNIFICANT:
+        finding = "Worse than"
     return f"{finding} the original embedding ({scores}): keep the embedding."
 
 
@@ -81,45 +81,61 @@ def scores_table(found: Adaptation) -> list[tuple[str, ...]]:
     embedding, *columns = found.contributions
 
     def row(label: str, key: str, score: Contribution | None = None) -> tuple[str, ...]:
-        change = found.difference(MAIN, against=key)
-        gain = f"{100 * change.difference:+.1f}", f"{change.p_value:.2g}"
+        gain = ("", "")
+        if key != found.chosen:  # which gains nothing over itself
+            change = found.difference(MAIN, against=key)
+            gain = (f"{100 * change.difference:+.1f}", f"{change.p_value:.2g}")
         shares = ("", "", "")
         if score is not None:
             shares = (f"{score.weight:.3g}", str(len(score.rescued)), str(len(score.lost)))
         mean = f"{found.mean(MAIN, key):.1f}"
-        return (label, mean, *(("", "") if key == found.chosen else gain), *shares)
+        return (label, mean, *gain, *shares)
 
-    return [
-        row("embedding alone", "before", embedding),
-        *(row(f"{column.name} alone", f"{column.name} alone", column) for column in columns),
-        row("rank fusion (RRF)", RRF),
-        row("learned sum", found.chosen),
-    ]
+    rows = [row("embedding alone", "before", embedding)]
+    for column in columns:
+        alone = f"{column.name} alone"
+        rows.append(row(alone, alone, column))
+    rows.append(row("rank fusion (RRF)", RRF))
+    rows.append(row("learned sum", found.chosen))
+    return rows
 
 
 # ---- queries
 
 
+def _rescued(found: Adaptation) -> list[tuple[str, str]]:
+    """Queries that have a relevant document among the first 10 thanks to a score, and its name."""
+    rescued = []
+    for score in found.contributions:
+        for query in found.held_out[score.rescued[:SHOWN]]:
+            rescued.append((score.name, _query(found, query)))
+    return rescued
+
+
 def query_row(found: Adaptation, i: int) -> dict[str, Any]:
     """The i-th held-out query: its text, its values, its first documents before and after."""
-    collection, query = found.collection, found.held_out[i]
-    before, after = (found.values[key][MAIN][i] for key in ("before", found.chosen))
+    collection = found.collection
+    query = found.held_out[i]
+    before = found.values["before"][MAIN][i]
+    after = found.values[found.chosen][MAIN][i]
     judged = collection.relevance[collection.relevance[:, 0] == query]
     relevant = set(judged[judged[:, 2] > 0, 1].tolist())
+
+    def first_documents(key: str) -> list[tuple[bool, str]]:
+        documents = found.rankings[key][i, :DOCUMENTS].tolist()
+        return [(each in relevant, _document(collection, each)) for each in documents]
+
     return {
         "text": _query(found, query),
         "change": f"{100 * before:.0f} \u2192 {100 * after:.0f}",
         "documents": {
-            label: [
-                (document in relevant, _document(collection, document))
-                for document in found.rankings[key][i, :DOCUMENTS].tolist()
-            ]
-            for label, key in (("before", "before"), ("after", found.chosen))
+            "before": first_documents("before"),
+            "after": first_documents(found.chosen),
         },
     }
 
 
-def _query(found, query):
+def _query(found: Adaptation, query: int) -> str:
     """The text of a query, or its name."""
     names = found.collection.query_names
     return _text(query, found.collection.query_texts) or _name(query, names, "query")
@@ -129,16 +145,26 @@ def _document(collection, document):
     """The name of a document, and the beginning of its text."""
     name = _name(document, collection.document_names, "document")
     text = _text(document, collection.document_texts)
-    return f"{name}: {text}" if text else name
+    if not text:
+        return name
+    return f"{name}: {text}"
 
 
-def _name(row, names, kind):
-    return f"{kind} {row}" if names is None else str(names[row])
+def _name(row: int, names: Any, kind: str) -> str:
+    """The name of a query or a document, else its number."""
+    if names is None:
+        return f"{kind} {row}"
+    return str(names[row])
 
 
-def _text(row, texts):
-    text = "" if texts is None else " ".join((texts[row] or "").split())
-    return text if len(text) <= LONGEST else text[: LONGEST - 1] + "\u2026"
+def _text(row: int, texts: Any) -> str:
+    """The beginning of a text in one line; empty without texts."""
+    if texts is None:
+        return ""
+    text = " ".join((texts[row] or "").split())
+    if len(text) <= LONGEST:
+        return text
+    return text[: LONGEST - 1] + "\u2026"
 
 
 def paths(found: Adaptation) -> list[tuple[str, ...]]:
@@ -147,14 +173,17 @@ def paths(found: Adaptation) -> list[tuple[str, ...]]:
     for side, estimator in found.fitted.items():
         for candidate in estimator.candidates_:
             setting = candidate.setting
-            if setting.C == 0:
+            if setting.C == 0:  # the map is the identity
                 continue
-            negatives = "" if setting.n_hard else ", random only"
-            scores = ", with the other scores" if setting.normalization else ""
-            name = f"{side}, margin {setting.margin:g}{negatives}{scores}"
+            name = f"{side}, margin {setting.margin:g}"
+            if not setting.n_hard:
+                name += ", random only"
+            if setting.normalization:
+                name += ", with the other scores"
             tried.setdefault(name, []).append(candidate)
-    best = {name: max(each, key=lambda candidate: candidate.gain) for name, each in tried.items()}
-    return [
-        (name, f"{each.setting.C:.3g}", f"{100 * each.gain:+.1f} ± {100 * each.standard_error:.1f}")
-        for name, each in best.items()
-    ]
+    rows: list[tuple[str, ...]] = []
+    for name, candidates in tried.items():
+        best = max(candidates, key=lambda candidate: candidate.gain)
+        gain = f"{100 * best.gain:+.1f} ± {100 * best.standard_error:.1f}"
+        rows.append((name, f"{best.setting.C:.3g}", gain))
+    return rows

@@ -1,7 +1,7 @@
 """The numbers a report shows, computed from a `Study`; the templates draw them."""
 
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.metrics import confusion_matrix
@@ -15,11 +15,16 @@ JUDGED = 2000  # rows the suggested dimension is judged on: a standard error bel
 MOST_CLASSES = 30  # legible in a confusion table
 MOST_FEATURES = 25  # bars
 TINY = np.finfo(float).tiny
-WIDTH, HEIGHT, MARGIN = 396, 274, 6  # of a picture
+# of a picture
+WIDTH = 396
+HEIGHT = 274
+MARGIN = 6
 OUTLYING = 0.15  # of the range of most rows: how far beyond it the map reaches
 BINS = 48  # of a histogram
 TITLES = ("Euclidean", "learned")
-SIMILAR, DISSIMILAR = "#12a594", "#7a5fd0"  # distinguishable for the colour-blind
+# distinguishable for the colour-blind
+SIMILAR = "#12a594"
+DISSIMILAR = "#7a5fd0"
 
 
 class Picture(NamedTuple):
@@ -32,7 +37,8 @@ class Picture(NamedTuple):
 
 def shown_rows(study: Study) -> tuple[np.ndarray, np.ndarray]:
     """Held-out rows, or rows of constraints, to show, and the name of the group of each."""
-    task, rng = study.task, np.random.default_rng(study.options.seed)
+    task = study.task
+    rng = np.random.default_rng(study.options.seed)
     if task.kind not in ("labels", "quantity"):
         rows = np.sort(rng.permutation(np.unique(task.indices))[:SHOWN])
         return rows, np.full(len(rows), "rows")
@@ -54,11 +60,13 @@ def projection(study: Study) -> Picture:
     for title, Z in zip(TITLES, (X, study.estimator.transform(X)), strict=True):
         share = np.nan_to_num(within_frame(on_principal_axes(Z)))
         places = MARGIN + share * (WIDTH - 2 * MARGIN, HEIGHT - 2 * MARGIN)
-        marks = zip(*places.round(1).T.tolist(), (colours[i] for i in colour_of), strict=True)
-        panels.append((title, list(marks)))
-    legend = list(zip(colours, map(str, names), strict=True))
-    axes = ("first principal axis", "second principal axis")
-    return Picture(panels, legend if len(names) > 1 else [], axes)
+        x, y = places.round(1).T.tolist()
+        coloured = [colours[i] for i in colour_of]
+        panels.append((title, list(zip(x, y, coloured, strict=True))))
+    legend: list[tuple[str, str]] = []
+    if len(names) > 1:
+        legend = list(zip(colours, map(str, names), strict=True))
+    return Picture(panels, legend, ("first principal axis", "second principal axis"))
 
 
 def within_frame(flat: np.ndarray) -> np.ndarray:
@@ -84,7 +92,8 @@ def confusion(study: Study, titles: dict[str, str]) -> Confusion | None:
     """The counts of every row of the table, under its title; None without classes."""
     if study.task.kind != "labels":
         return None
-    names, true = (each.astype(str) for each in (study.task.classes, study.task.y[study.task.test]))
+    names = study.task.classes.astype(str)
+    true = study.task.y[study.task.test].astype(str)
     tables = {}
     for row, title in titles.items():
         predicted = study.judged[0][row].detail["predicted"].astype(str)
@@ -111,15 +120,21 @@ class Dimensions(NamedTuple):
 
 def dimensions(study: Study) -> Dimensions:
     """Judge the leading directions of the metric on a part of the training items."""
-    components, task = study.estimator.components_, study.task
+    components = study.estimator.components_
+    task = study.task
     n = len(components)
     steps = np.round(2 ** np.arange(0, np.log2(n), 0.5))
     tried = np.unique(np.append(steps[steps < n], n)).astype(int)
     held_out = task.validation(JUDGED, np.random.default_rng(study.options.seed))
     mapped = held_out.prepared(study.estimator)
-    leading = (replace(mapped, X=mapped.X[:, :d]) for d in tried)
-    errors = np.array([trial.judge(None, study.options).rate for trial in leading])
-    best, n_judged = errors.min(), len(mapped.test)
+    rates = []
+    for d in tried:
+        leading = replace(mapped, X=mapped.X[:, :d])
+        rates.append(leading.judge(None, study.options).rate)
+    errors = np.array(rates)
+    best = errors.min()
+    n_judged = len(mapped.test)
+    # one standard error, of one mistake at least
     slack = np.sqrt(max(best * (1 - best), 1 / n_judged) / n_judged)
     suggested = int(tried[np.argmax(errors <= best + slack)])
     return Dimensions(spectral.eigenvalues_of(components), tried, errors, suggested)
@@ -137,7 +152,9 @@ def feature_shares(study: Study) -> np.ndarray:
     weight = np.asarray((components**2).sum(axis=0) * variance, float)
     if study.metric.encoder is not None:  # the features of a column together
         weight = study.metric.encoder.by_column(weight)
-    return weight / weight.sum() if weight.sum() > 0 else weight
+    if not weight.sum() > 0:
+        return weight
+    return weight / weight.sum()
 
 
 def main_features(study: Study, names: list[str]) -> list[tuple[str, float]]:
@@ -150,28 +167,41 @@ def distances(study: Study) -> Picture | None:
     """Histograms of the distances of held-out pairs before and after, in units of their threshold,
     as (x, y, width, height, colour); None for other tasks.
     """
-    task, scaled = study.task, []
+    task = study.task
     if task.kind != "pairs":
         return None
-    for judgement in (study.before, study.after):
-        distance, threshold = judgement.detail["distance"], judgement.detail["threshold"]
-        usable = 0 < threshold < np.inf
-        scaled.append(distance / (threshold if usable else np.median(distance) or 1.0))
-    top, panels = float(np.quantile(np.concatenate(scaled), 0.995)), []
-    similar, wide = task.similar[task.test], WIDTH / BINS
+    scaled = [_in_thresholds(judgement.detail) for judgement in (study.before, study.after)]
+    top = float(np.quantile(np.concatenate(scaled), 0.995))
+    similar = task.similar[task.test]
+    panels = []
     for title, values in zip(TITLES, scaled, strict=True):
         threshold = round(min(1 / top, 1) * WIDTH, 1)
-        marks: list[tuple] = [(threshold, 0, 1, HEIGHT, "#888888")]
+        line = (threshold, 0, 1, HEIGHT, "#888888")
         kinds = {SIMILAR: values[similar], DISSIMILAR: values[~similar]}
-        # those beyond the top count at the end
-        counts = {c: np.histogram(np.minimum(v, top), BINS, (0, top))[0] for c, v in kinds.items()}
-        most = max(map(np.max, counts.values()))
-        for colour, count in counts.items():
-            tall = (count / most * (HEIGHT - 20)).round(1)
-            marks += [
-                (round(i * wide, 1), HEIGHT - t, round(wide, 1), t, colour)
-                for i, t in enumerate(tall.tolist())
-            ]
-        panels.append((title, marks))
+        panels.append((title, [line, *_bars(kinds, top)]))
     legend = [(SIMILAR, "similar"), (DISSIMILAR, "dissimilar")]
     return Picture(panels, legend, ("distance, in units of the threshold", "pairs"))
+
+
+def _in_thresholds(detail: dict[str, Any]) -> np.ndarray:
+    """Distances in units of their threshold; of their median where that is 0 or infinite."""
+    distance = detail["distance"]
+    unit = detail["threshold"]
+    if not 0 < unit < np.inf:
+        unit = np.median(distance) or 1.0
+    return distance / unit
+
+
+def _bars(kinds: dict[str, np.ndarray], top: float) -> list[tuple]:
+    """The bars of a histogram of distances for each colour, all to one scale."""
+    counts = {}
+    for colour, values in kinds.items():
+        # those beyond the top count at the end
+        counts[colour] = np.histogram(np.minimum(values, top), BINS, (0, top))[0]
+    most = max(map(np.max, counts.values()))
+    wide = WIDTH / BINS
+    bars = []
+    for colour, count in counts.items():
+        for i, tall in enumerate((count / most * (HEIGHT - 20)).round(1).tolist()):
+            bars.append((round(i * wide, 1), HEIGHT - tall, round(wide, 1), tall, colour))
+    return bars

@@ -99,33 +99,49 @@ def candidates(study: Study) -> list[tuple[str, ...]]:
     """Name, weight, error and proven gap of the candidates of a blend, the heaviest first."""
     if study.evidence is None:
         return []
-    estimator, judged = study.estimator, study.evidence
-    heaviest_first = sorted(estimator.weights_, key=lambda name: -estimator.weights_[name])
+    judged = study.evidence
+    weights = study.estimator.weights_
+    heaviest_first = sorted(weights, key=lambda name: -weights[name])
     rows: list[tuple[str, ...]] = []
     for name in ("blend", *heaviest_first):
-        weight = f"{estimator.weights_[name]:.1%}" if name in estimator.weights_ else ""
+        weight = ""
+        if name in weights:
+            weight = f"{weights[name]:.1%}"
         error = f"{100 * judged.error[name]:.2f} ± {100 * judged.standard_error[name]:.2f}"
-        gaps = [abs(proof.relative_gap) for proof in estimator.certificates_.get(name, ())]
-        gap = (f"{max(gaps):.1e}" if max(gaps) < float("inf") else "no bound") if gaps else ""
-        rows.append((name, weight, error, gap))
+        proofs = study.estimator.certificates_.get(name, ())
+        rows.append((name, weight, error, _largest_gap(proofs)))
     return rows
+
+
+def _largest_gap(proofs: Sequence[Certificate]) -> str:
+    """The largest of the proven gaps of a candidate's fits; empty if it proves none."""
+    if not proofs:
+        return ""
+    gap = max(abs(proof.relative_gap) for proof in proofs)
+    if gap < float("inf"):
+        return f"{gap:.1e}"
+    return "no bound"
 
 
 def facts(study: Study) -> list[tuple[str, str]]:
     """Certificate, parameters and timings, by name."""
-    metric, promise = study.metric, study.metric.threshold_promise_
+    metric = study.metric
     columns = ", ".join(study.names or ()) or "all, by position"
-    parameters = (f"{name}={value}" for name, value in (metric.parameters or {}).items())
-    return [
+    parameters = [f"{name}={value}" for name, value in (metric.parameters or {}).items()]
+    told = [
         ("Data", f"{study.task.n_rows:,} rows, id {(metric.notes or {})['data_id']}"),
         (f"Columns used ({study.task.raw.shape[1]:,})", columns),
         ("Method", str(metric.method)),
         ("Parameters", ", ".join(parameters)),
         ("Preprocessing", ", ".join(metric.preprocessing) or "none"),
         *proof_facts("metric", metric.certificate),
-        *([("Threshold of pairs", f"{metric.threshold_:.4g}: {promise}")] if promise else []),
-        *((f"Time, {stage}", f"{seconds:.2f} s") for stage, seconds in study.seconds.items()),
     ]
+    promise = metric.threshold_promise_
+    if promise:
+        told.append(("Threshold of pairs", f"{metric.threshold_:.4g}: {promise}"))
+    for stage, seconds in study.seconds.items():
+        told.append((f"Time, {stage}", f"{seconds:.2f} s"))
+    return told
 
 
 def proof_facts(what: str, certificate: Certificate | None) -> list[tuple[str, str]]:

@@ -10,7 +10,9 @@ import numpy as np
 from ..studies import Study
 from ..studies.deciding import Decided
 
-N_WRONG = N_RIGHT = 3  # held-out rows shown, so that mistakes and successes can be compared
+# held-out rows shown, so that mistakes and successes can be compared
+N_WRONG = 3
+N_RIGHT = 3
 N_DECIDING = 3  # training rows of each
 N_NEAR = 3  # columns of each
 
@@ -24,13 +26,18 @@ class ShownRows(NamedTuple):
     row_numbers: Any = None  # of the rows in their file, if some of that were left out
 
     def name(self, row: int) -> str:
+        """The name of a row, or its number in the file."""
         if self.ids is not None:
             return str(self.ids[row])
-        number = row if self.row_numbers is None else self.row_numbers[row]
-        return f"row {number}"
+        if self.row_numbers is not None:
+            row = self.row_numbers[row]
+        return f"row {row}"
 
     def value(self, label: Any) -> str:
-        return f"{label:.4g}" if self.kind == "quantity" else str(label)
+        """A label, or a quantity, as text."""
+        if self.kind == "quantity":
+            return f"{label:.4g}"
+        return str(label)
 
     def image(self, X: Any, row: int) -> str:
         """A grey image as a data URI of PNG (signature, chunks); empty if rows are no images."""
@@ -41,12 +48,17 @@ class ShownRows(NamedTuple):
         height, width = grey.shape
         lines = np.pad(grey, ((0, 0), (1, 0)))  # each begins with its filter: none
         header = struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)
-        chunks = ((b"IHDR", header), (b"IDAT", compress(lines.tobytes())), (b"IEND", b""))
-        png = b"\x89PNG\r\n\x1a\n" + b"".join(
-            struct.pack(">I", len(data)) + name + data + struct.pack(">I", crc32(name + data))
-            for name, data in chunks
-        )
+        png = b"\x89PNG\r\n\x1a\n"
+        png += _chunk(b"IHDR", header)
+        png += _chunk(b"IDAT", compress(lines.tobytes()))
+        png += _chunk(b"IEND", b"")
         return "data:image/png;base64," + base64.b64encode(png).decode()
+
+
+def _chunk(name: bytes, data: bytes) -> bytes:
+    """A part of a PNG file: its length, name, data and checksum."""
+    checksum = struct.pack(">I", crc32(name + data))
+    return struct.pack(">I", len(data)) + name + data + checksum
 
 
 def reasons(
@@ -60,29 +72,37 @@ def reasons(
     rows = task.original(task.test[chosen])
     why = decided.explain(rows, N_DECIDING)
     label = dict(zip(task.original(task.learn).tolist(), task.y[task.learn], strict=True))
-
-    def near_by(nearness):
-        top = np.argsort(-nearness, kind="stable")[:N_NEAR]
-        return ", ".join(f"{columns[j]} {nearness[j]:+.2f}" for j in top if nearness[j] > 0)
-
-    return [
-        {
-            "name": shown.name(row),
-            "image": shown.image(decided.decision.X, row),
-            "true": shown.value(task.y[task.test[i]]),
-            "predicted": shown.value(judged.detail["predicted"][i]),
-            "rows": [
+    X = decided.decision.X
+    found = []
+    for place, (i, row) in enumerate(zip(chosen, rows.tolist(), strict=True)):
+        deciding = []
+        weighed = zip(why.rows[place].tolist(), why.shares[place], why.nearness[place], strict=True)
+        for by, share, nearness in weighed:
+            deciding.append(
                 {
                     "name": shown.name(by),
-                    "image": shown.image(decided.decision.X, by),
+                    "image": shown.image(X, by),
                     "label": shown.value(label[by]),
                     "share": f"{share:+.1%}",
-                    "near_by": near_by(near),
+                    "near_by": _near_by(nearness, columns),
                 }
-                for by, share, near in zip(by_rows.tolist(), shares, nearness, strict=True)
-            ],
-        }
-        for i, row, by_rows, shares, nearness in zip(
-            chosen, rows.tolist(), why.rows, why.shares, why.nearness, strict=True
+            )
+        found.append(
+            {
+                "name": shown.name(row),
+                "image": shown.image(X, row),
+                "true": shown.value(task.y[task.test[i]]),
+                "predicted": shown.value(judged.detail["predicted"][i]),
+                "rows": deciding,
+            }
         )
-    ]
+    return found
+
+
+def _near_by(nearness: np.ndarray, columns: list[str]) -> str:
+    """The columns in which two rows are nearest to each other, and by how much."""
+    told = []
+    for j in np.argsort(-nearness, kind="stable")[:N_NEAR]:
+        if nearness[j] > 0:
+            told.append(f"{columns[j]} {nearness[j]:+.2f}")
+    return ", ".join(told)

@@ -28,11 +28,15 @@ def row_titles(study: Study) -> dict[str, str]:
 def table_headings(study: Study) -> tuple[str, ...]:
     """Of the columns of `table_rows`."""
     n_splits = len(study.judged)
-    error, spread = study.task.measure, "95 % interval"
+    error = study.task.measure
+    spread = "95 % interval"
     if n_splits > 1:
-        error, spread = f"{error}, mean of {n_splits} splits", "standard deviation"
-    rmse = ("RMSE",) if study.task.kind == "quantity" else ()
-    return ("", error, spread, *rmse, "dimensions", "seconds")
+        error += f", mean of {n_splits} splits"
+        spread = "standard deviation"
+    headings = ["", error, spread]
+    if study.task.kind == "quantity":
+        headings.append("RMSE")
+    return (*headings, "dimensions", "seconds")
 
 
 def table_rows(study: Study) -> list[tuple[str, ...]]:
@@ -47,14 +51,19 @@ def table_rows(study: Study) -> list[tuple[str, ...]]:
         if has_rmse:
             cells.append(_rmse(name, study))
         cells.append(str(dimensions.get(study.kind(name), "")))
-        cells.append(f"{row['seconds']:.1f}" if "seconds" in row else "")
+        seconds = ""
+        if "seconds" in row:
+            seconds = f"{row['seconds']:.1f}"
+        cells.append(seconds)
         rows.append(tuple(cells))
-    absent = study.decided.absent if study.decided else {}
-    empty = ("",) * (3 if has_rmse else 2)
-    return rows + [(name, "-", why, *empty) for name, why in absent.items()]
+    if study.decided:
+        n_empty = len(table_headings(study)) - 3
+        for name, why in study.decided.absent.items():
+            rows.append((name, "-", why, *[""] * n_empty))
+    return rows
 
 
-def _error_and_spread(row, study):
+def _error_and_spread(row: dict[str, Any], study: Study) -> tuple[str, str]:
     """Two cells: of one split error and interval, of several mean and standard deviation."""
     n_splits = len(study.judged)
     if n_splits == 1:
@@ -65,10 +74,12 @@ def _error_and_spread(row, study):
     return f"{row['mean']:.2%}", f"{row['std']:.2%}"
 
 
-def _rmse(name, study):
-    """The root mean squared error, the mean of all splits."""
-    values = [split[name].detail["rmse"] for split in study.judged if name in split]
-    return f"{np.mean(values):.4g}" if len(values) == len(study.judged) else ""
+def _rmse(name: str, study: Study) -> str:
+    """The root mean squared error, the mean of all splits; empty if it lacks in one."""
+    if not all(name in split for split in study.judged):
+        return ""
+    values = [split[name].detail["rmse"] for split in study.judged]
+    return f"{np.mean(values):.4g}"
 
 
 class Card(NamedTuple):
@@ -82,7 +93,8 @@ class Card(NamedTuple):
 
 def cards(study: Study) -> list[Card]:
     """A card for every row of the table that was judged on all splits."""
-    measure, n_splits = study.task.measure, len(study.judged)
+    measure = study.task.measure
+    n_splits = len(study.judged)
     titles = row_titles(study)
     found = []
     for row in study.table():

@@ -377,7 +377,7 @@ class LearnedMetric(LearnedMap, MahalanobisMetric):
     Parameters
     ----------
     components, offset, method, parameters, certificate, feature_names, preprocessing, fill, \
-encoder, notes, scores, document_components
+encoder, notes, scores, document_components, kernel
         As in `LearnedMap`.
 
     Examples
@@ -429,7 +429,7 @@ class LearnedAdapter(LearnedMap):
     Parameters
     ----------
     components, offset, method, parameters, certificate, feature_names, preprocessing, fill, \
-encoder, notes, scores, document_components
+encoder, notes, scores, document_components, kernel
         As in `LearnedMap`.
     """
 

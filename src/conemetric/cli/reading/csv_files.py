@@ -249,18 +249,28 @@ def read_header(path: Path, dialect: Dialect, single: Sequence[str | None] = ())
     fields = list(map(name_of, first))
     if layout.row_names:
         fields = ["", *fields]
-    counts = Counter(fields)
     for name in single:
-        if name and counts[name] > 1:
-            places = ", ".join(str(i) for i, field in enumerate(fields, 1) if field == name)
+        if name and fields.count(name) > 1:
             raise ValueError(
-                f"'{path}', line {begins}: the header has '{name}' {counts[name]} times (fields "
-                f"{places}); give every column a name of its own."
+                f"'{path}', line {begins}: {_repeated(name, fields)}; give every column a name of "
+                "its own."
             )
+    return _named(fields, layout.groups)
+
+
+def _repeated(name: str, fields: Sequence[str]) -> str:
+    """How often, and where, a header has a name."""
+    places = [str(i) for i, field in enumerate(fields, 1) if field == name]
+    return f"the header has '{name}' {len(places)} times (fields {', '.join(places)})"
+
+
+def _named(fields: Sequence[str], groups: Sequence[str]) -> Header:
+    """The header with a name for each column, in which none is there twice."""
+    counts = Counter(fields)
     names: list[str] = []
     unnamed: list[str] = []
     renamed: list[str] = []
-    for place, (field, group) in enumerate(itertools.zip_longest(fields, layout.groups)):
+    for place, (field, group) in enumerate(itertools.zip_longest(fields, groups)):
         if field is None:  # groups may be wider than the names below them
             break
         name = _full_name(place, fields, counts, group)

@@ -246,7 +246,7 @@ def pair_products(
 
 
 @jit
-def half_laplacian(
+def half_laplacian(  # noqa: PLR0913
     start: int,
     stop: int,
     rows: np.ndarray,

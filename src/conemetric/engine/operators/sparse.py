@@ -64,7 +64,7 @@ class SparseOperator(PairOperator):
 
 
 @jit
-def add_products(
+def add_products(  # noqa: PLR0913
     start: int,
     stop: int,
     first: np.ndarray,

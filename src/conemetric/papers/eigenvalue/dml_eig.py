@@ -139,7 +139,7 @@ class DMLEig(EigenvalueMetric):
     _learns_from_quantities = False
 
     @atomic_fit(prefer_skip_nested_validation=True)
-    def fit(
+    def fit(  # noqa: PLR0913
         self,
         X: Any,
         y: Any = None,

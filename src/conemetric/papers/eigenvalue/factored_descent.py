@@ -88,6 +88,7 @@ def _augmented(
     """F_k and its gradient."""
     L = flat.reshape(shape)
     t = problem.target - problem.operator.forward_factor(L)
+    # the v that attains F_k, at which its gradient is that of v t alone
     v = np.clip(u + t / MU, 0, problem.loss_weight)
     value = problem.trace_weight * flat @ flat + v @ t - 0.5 * MU * np.sum((v - u) ** 2)
     return value, 2 * (problem.trace_weight * L - problem.operator.adjoint(v) @ L).ravel()

@@ -89,6 +89,7 @@ class EigenvalueProgram(Problem):
         requested = self.terms(operator.forward_factor(L))
         u = operator.space.map(clipped, u, lower=0.0, upper=None)
         adjoint, (terms, *of_u) = operator.adjoint_and(u, requested, *self._of_multipliers(u))
+        # no multiple of u = 0 bounds the optimum by more than 0
         if not of_u[0] > 0:
             u = operator.empty_constraint_vector() + 1
             adjoint, of_u = operator.adjoint_and(u, *self._of_multipliers(u))
@@ -106,6 +107,7 @@ class EigenvalueProgram(Problem):
         """The factor that makes u feasible, given A*(u) and ``most``, the largest u_r / c_r."""
         largest = spectral.largest_eigenvalue(adjoint)
         scale = self.trace_weight / largest if largest > 0 else math.inf
+        # enforced constraints put no upper bound on u
         return scale if self.hard else min(1 / most, scale)
 
     @cached_property

@@ -85,6 +85,7 @@ class ProximalPoint(Solver):
         gap = float("inf")
         while state.failed < MAX_FAILED:
             state = Subproblem(**space.save_state(**state._asdict()))
+            # not saved on its own: the multipliers and the centre are the state
             dual = ProximalDual(problem, state.center, state.sigma)
             inner = DualQuasiNewton(save_every=None)
             for steps, point in enumerate(inner.steps(dual, state.u)):
@@ -96,6 +97,7 @@ class ProximalPoint(Solver):
             else:  # no further ascent in this precision
                 bounds = problem.bounds(point.primal_point, point.dual_point)
                 yield _iterate(bounds, point, state)
+            # the multipliers are kept either way: any of them are a start for the next subproblem
             if self._solved(bounds, point):
                 state = state.solved(point, steps)
             else:

@@ -205,6 +205,7 @@ class FrobMetric(TripletMetric):
             return None
         if previous.triplets.shape[1] != triplets.shape[1]:
             return None
+        # shares of the largest that C and the weights allow, so that both may have changed
         place = find_rows(triplets, like(previous.triplets, triplets))
         weights: Any = 1.0
         if given.weights is not None:

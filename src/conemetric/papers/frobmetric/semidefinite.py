@@ -55,7 +55,7 @@ class FrobeniusSDPResult:
     },
     prefer_skip_nested_validation=True,
 )
-def solve_frobenius_sdp(
+def solve_frobenius_sdp(  # noqa: PLR0913
     C: Any,
     A: Any,
     b: Any,

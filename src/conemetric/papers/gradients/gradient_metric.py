@@ -48,7 +48,7 @@ class GradientRound(NamedTuple):
     certificate: Certificate
 
 
-def gradient_rounds(
+def gradient_rounds(  # noqa: PLR0913
     Z: Any,
     Y: Any,
     weights: Any,

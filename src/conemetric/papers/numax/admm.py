@@ -159,7 +159,7 @@ class ADMM(Solver):
             if iteration % RENEW == 1:
                 dual_point = step.image.y
                 dual = problem.bound(dual_point)
-            if past is None:
+            if past is None:  # the norm depends on beta
                 past = _Past(self._weights(step.image, beta))
             products = past.add(x, step.image.joined())
             violation, sizes, products = step.measured(problem, now, products)

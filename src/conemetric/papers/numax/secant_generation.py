@@ -85,7 +85,8 @@ class SecantGeneration(Solver):
         while True:
             active.solve()
             scan, offenders = scanner.look(active)
-            certain = scanner.exact or len(offenders) > 0  # else it may be rounding
+            # without offenders, what a scan in float32 found may be rounding
+            certain = scanner.exact or len(offenders) > 0
             worst = scan.worst if certain else 0.0
             complete = scanner.exact and scan.next_tile is None
             finished = complete and worst <= self.tol
@@ -194,6 +195,7 @@ class _Active:
         delta = self.problem.delta
         xp = self.problem.secants.xp
         self.worst = worst
+        # all constraints hold as well as asked, so only the gap is left
         if finished and self.allowed == self.goal:
             self.goal /= 2
         slack = self.program.slack(self.program.operator.forward_factor(factor))
@@ -260,6 +262,7 @@ class _Scanner:
         found = scan.keys[scan.excess > tol]
         found = found[~secants.xp.isin(found, active.keys)]
         if len(found) > limit:
+            # the worst are similar to each other, so half are drawn from the rest
             rest = np.arange(limit // 2, len(found))
             others = np.sort(self.rng.choice(rest, limit - limit // 2, replace=False))
             found = secants.xp.concat([found[: limit // 2], found[like(others, found)]])

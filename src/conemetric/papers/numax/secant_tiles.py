@@ -104,7 +104,7 @@ def _worst_on_device(
 
 
 @jit
-def worst_secants(
+def worst_secants(  # noqa: PLR0913
     start: int,
     stop: int,
     squared: np.ndarray,

@@ -213,6 +213,7 @@ class AllSecants(Secants):
             first = rng.integers(0, n, size)
             second = rng.integers(0, n - 1, size)
             second = second + (second >= first)  # any point but the first
+        # a pair has one key, whichever of its ends was drawn first
         keys = np.unique(np.minimum(first, second) * n + np.maximum(first, second))
         keys = self._with_secant(like(keys, self.X, self.xp.int64))
         if len(keys):

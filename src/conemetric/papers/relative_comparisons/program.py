@@ -59,6 +59,7 @@ class ComparisonProgram(Problem):
         there = self.diagonal > 0
         self.inverse_diagonal = np.divide(1.0, self.diagonal, out=np.zeros(p), where=there)
         self.slices = slices(m, p, ENTRIES)
+        # sweeps and Newton steps read Z again and again, which is computed from m p differences
         stored = m * p * self.diagonal.itemsize <= memory
         self._Z = np.empty((m, p)) if stored else None
         self._buffer = np.empty((0 if stored else self.slices[0].stop, p))

@@ -201,6 +201,7 @@ class RelativeComparisons(TripletMetric):
             if rows_coincide(X):
                 raise ValueError("all rows of X coincide, so basis='pca' has no direction.")
             pca = PCA(svd_solver="full").fit(X)
+            # directions in which rows differ by rounding would each get a weight
             rounding = X.shape[1] * np.finfo(X.dtype).eps * pca.singular_values_[0]
             A = pca.components_[pca.singular_values_ > rounding].T
             return Mapping(A, X @ A, None)

@@ -49,9 +49,11 @@ class SemismoothNewton(Solver):
         c = problem.penalties
         if start is None:
             start = np.zeros(len(c)), np.zeros(len(problem.diagonal))
-            yield Iterate(float(c.sum()), 0.0, start[1], start, extra={"steps": 0})
         a, w = start
         s = 1 - problem.margins(w)
+        # what the start is worth: the first step replaces its multipliers
+        primal = problem.primal_value(w, problem.loss(1 - s))
+        yield Iterate(primal, problem.lower_bound(start), w, start, extra={"steps": 0})
         phi = AugmentedLagrangian(problem, a, float(c.mean()))
         largest_sigma = LARGEST * phi.sigma
         best_primal = np.inf

@@ -249,6 +249,7 @@ class MaximumVarianceUnfolding(
         """Return the result with the best point, and the best of their bounds."""
         if len(results) == 1 or results[-1].status not in (*SHORT_OF_TOL, Status.CONVERGED):
             return results[-1]
+        # a point and a bound may come of different solves: both are of the same program
         u = max((result.dual_point for result in results), key=problem.bound)
         dual = problem.bound(u)
         candidates = []
