@@ -36,7 +36,10 @@ STRATEGIES = ("accuracy", "f_beta", "max_tpr", "max_tnr", *PROMISES)
 
 def n_in_tuple(X: Any, preprocessor: Any = None) -> int | None:
     """Number of points in each tuple of X; None if X holds single points."""
-    shape = np.shape(X)
+    if hasattr(X, "shape"):
+        shape = X.shape
+    else:
+        shape = np.asarray(X).shape  # np.shape refuses what only becomes an array
     if len(shape) == 3 or (len(shape) == 2 and _names_points(X, preprocessor)):
         return shape[1]
     return None
