@@ -98,7 +98,12 @@ class Competitor:
 
 
 # BoostMetric as in its paper, where the number of iterations is what regularises
-BOOSTING: dict[str, Any] = {"v": 1e-7, "loss": "exponential", "solver": "stagewise"}
+BOOSTING: dict[str, Any] = {
+    "v": 1e-7,
+    "loss": "exponential",
+    "solver": "stagewise",
+    "max_iter": 500,
+}
 
 
 def ours(name, grid: Grid = ({},), **parameters):

@@ -132,7 +132,7 @@ FROBMETRIC_TABLE2 = FaceVerification(
         "Euclidean, Mk-NN": Competitor(),
         "FrobMetric": ours("FrobMetric"),
         "FrobMetric, Mk-NN": ours("FrobMetric"),
-        "BoostMetric": ours("BoostMetric", **BOOSTING, max_iter=100),
+        "BoostMetric": ours("BoostMetric", **{**BOOSTING, "max_iter": 100}),
         "DML-eig": ours("DMLEig"),
     },
     published=published_table(

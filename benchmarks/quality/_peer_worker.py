@@ -46,7 +46,7 @@ def geometric_mean(X, y, seed=0):
 
 
 # BoostMetric as in its paper, where the number of iterations is what regularises
-BOOSTING = {"v": 1e-7, "loss": "exponential", "solver": "stagewise"}
+BOOSTING = {"v": 1e-7, "loss": "exponential", "solver": "stagewise", "max_iter": 500}
 
 
 def conemetric(name, **parameters):
@@ -97,7 +97,7 @@ METHODS = {
     "FrobMetric": conemetric("FrobMetric"),
     "FrobMetric, gap 0.1": conemetric("FrobMetric", tol=0.1),
     "BoostMetric": conemetric("BoostMetric", **BOOSTING),
-    "BoostMetric, 50 rounds": conemetric("BoostMetric", **BOOSTING, max_iter=50),
+    "BoostMetric, 50 rounds": conemetric("BoostMetric", **{**BOOSTING, "max_iter": 50}),
     "DMLEig": conemetric("DMLEig"),
     "LMNNEig": conemetric("LMNNEig"),
     "metric-learn LMNN": metric_learn("LMNN", n_neighbors=3),

@@ -75,7 +75,7 @@ class BoostMetric(TripletMetric):
         Passes over the data, from labels only: each finds new triplets, and solves its program,
         over X as mapped by the metric learned so far; its M and trace are those over the mapped
         features. Passes end early when the triplets or the objective stay the same.
-    max_iter : int, default=500
+    max_iter : int, default=1000
         Maximum number of iterations, hence learners, per pass.
     n_targets : int, default=3
     n_impostors : int or "auto", default=3
@@ -129,7 +129,7 @@ class BoostMetric(TripletMetric):
     loss: str = "logistic"
     solver: str = "corrective"
     n_passes: int = 1
-    max_iter: int = 500
+    max_iter: int = 1000
 
     _remedy = "a lower v, " + TripletMetric._remedy
     _takes_dask = True
