@@ -298,6 +298,15 @@ def test_dates_with_dashes_that_could_be_either_are_named():
         TableEncoder().fit(frame_of("pandas", ["02-03-2014", "04-05-2014"]))
 
 
+def test_the_empty_date_of_databases_is_missing():
+    days = [f"2019-{month:02}-{day:02} 00:00:00" for month in range(1, 13) for day in (3, 17, 28)]
+    empty = pd.DataFrame({"at": [*days, "0000-00-00 00:00:00", "0000-00-00"]})
+    missing = pd.DataFrame({"at": [*days, None, None]})
+    y = [0, 1] * 19
+    encoded = [TableEncoder().fit_transform(table, y) for table in (empty, missing)]
+    np.testing.assert_array_equal(*encoded)
+
+
 def test_a_metric_learned_from_words_is_that_of_their_values():
     rng = np.random.default_rng(0)
     prices, y = rng.lognormal(3, 1, 80), np.repeat([0, 1], 40)

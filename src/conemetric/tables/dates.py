@@ -78,6 +78,9 @@ MONTH_FIRST = frozenset(TURNED)
 DAY_FIRST = frozenset(TURNED.values())
 OTHER_ORDER = TURNED | {day_first: month_first for month_first, day_first in TURNED.items()}
 LIKE_ISO = re.compile(r"\d{8}|\d{4}-?W|\d{4}-\d\d-\d\d", re.ASCII)
+NO_DATE = re.compile(
+    r"0000-00-00([T ]00:00:00(\.0+)?)?"
+)  # what MySQL writes where there is no date
 COMPACT = ("%Y%m%d", "%m%d%Y", "%d%m%Y")  # of whole numbers that are dates
 # of text; eight digits in a row are a number, unless a file or `fromisoformat` says otherwise
 TEXT_FORMATS = tuple(form for form in DATE_FORMATS if form not in COMPACT)
@@ -120,7 +123,7 @@ def seconds_of_word(word: str, formats: Iterable[str] = TEXT_FORMATS) -> float |
     date.
     """
     word = word.strip()
-    if is_missing(word):
+    if is_missing(word) or NO_DATE.fullmatch(word):
         return math.nan
     for form in formats:
         if form == "iso":
@@ -169,9 +172,9 @@ def _seconds(parts: dict[str, str | None]) -> float | None:
 
 def _year(parts: dict[str, str | None]) -> int:
     """The year, with its century if it has two digits."""
-    year = int(parts.get("year") or 0)
-    if year:
-        return year
+    year = parts.get("year")
+    if year is not None:
+        return int(year)
     short = int(parts["short"] or 0)
     if short >= FIRST_SHORT_YEAR:
         return 1900 + short
