@@ -13,6 +13,7 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from conemetric import FrobMetric, watching
 from conemetric.automatic import automatic
 from conemetric.evaluation.knn import knn_error
+from conemetric.report.metric import write_report
 from conemetric.studies import Options, methods, run_study
 from conemetric.studies import study as studying
 from conemetric.studies.constrained import Paired, Ranked
@@ -227,7 +228,7 @@ def random_pairs(n=400):
 def test_pairs_are_judged_by_a_threshold_of_the_training_pairs():
     indices, same = random_pairs()
     study = run_study(Paired(X, indices, similar=same), Options(scale="standard"))
-    assert study.metric.method == "DMLEig"
+    assert study.metric.method == "FrobMetric"
     distance, threshold = study.after.detail["distance"], study.after.detail["threshold"]
     np.testing.assert_array_equal(
         (distance <= threshold) != same[study.task.test], study.after.wrong
@@ -292,8 +293,8 @@ def test_intervals_and_p_values():
 
 
 def test_methods_know_what_they_learn_from():
-    with pytest.raises(ValueError, match="learns from labels or quantity or triplets, not pairs"):
-        find("frob", "pairs")
+    with pytest.raises(ValueError, match="learns from labels, not pairs"):
+        find("auto", "pairs")
     with pytest.raises(ValueError, match="'x' is not known"):
         find("x", "labels")
     for method in KNOWN:
@@ -307,3 +308,32 @@ def test_the_command_and_the_library_judge_by_one_rule():
     task = Labelled(rows, np.array([2, 1, 0, 2]), train=np.arange(3), test=np.array([3]))
     error = knn_error(None, rows[:3], task.y[:3], rows[3:], [2])
     assert task.judge(None, Options()).rate == error == 0.0
+
+
+def test_a_kernel_is_learned_in_and_the_decision_in_the_columns(tmp_path):
+    options = Options(method="frob", kernel="gaussian")
+    study = run_study(Labelled(X, y), options, decide=True)
+    assert study.metric.kernel.kernel == "gaussian"
+    assert study.decided.metric.kernel_coordinates_ is None
+    write_report(tmp_path / "report.html", study, name="iris")
+    assert "no shares of their own" in (tmp_path / "report.html").read_text(encoding="utf-8")
+
+
+def test_a_choice_between_kernels_and_columns_is_told():
+    study = run_study(Labelled(X, y), Options(kernel="auto"), decide=True)
+    assert set(study.estimator.space_errors_) > {"linear"}
+    (note,) = [note for note in study.notes if note.startswith("Learned in ")]
+    assert "with the columns and " in note and study.estimator.space_.replace("linear", "") in note
+
+
+@pytest.mark.parametrize(
+    ("method", "kernel", "why"),
+    [
+        ("gradient", "gaussian", "without kernels; use one of: auto, frob"),
+        (None, "gaussian", "chooses the kernel itself"),
+        ("frob", "auto", "name one for 'frob'"),
+    ],
+)
+def test_a_kernel_that_the_method_has_no_use_for_is_refused(method, kernel, why):
+    with pytest.raises(ValueError, match=why):
+        run_study(Labelled(X, y), Options(method=method, kernel=kernel))

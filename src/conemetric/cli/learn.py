@@ -31,7 +31,12 @@ PREDICTIONS = "predictions.csv"  # of held-out rows with labels
 NAMES = [*FILES.values(), PREDICTIONS, DECISION]
 BUNDLED_IMAGES = {"digits": (8, 8)}  # height and width of the images that a bundled data set holds
 METHODS = ("auto", "frob", "boost", "dml-eig", "lmnn-eig", "relative", "gradient", "numax")
-METHOD = f"{', '.join(METHODS[:-1])} or {METHODS[-1]}; default: auto, for pairs dml-eig, for triplets frob."
+METHOD = f"{', '.join(METHODS[:-1])} or {METHODS[-1]}; default: auto; for pairs and triplets frob."
+KERNELS = ("auto", "gaussian", "laplacian", "cosine")
+KERNEL = (
+    f"Learn in the coordinates of a kernel: {', '.join(KERNELS[1:])}, or auto, which takes one where it is "
+    "significantly better than the columns (--method auto); default: none."
+)
 NO_DECISION = "Learn the metric only: no classifier or regressor, nor others to compare it with."
 WORKERS = "Compute on a local cluster of this many processes, partition by partition."
 SCHEDULER = "Compute on the Dask cluster of this scheduler, such as tcp://host:8786."
@@ -42,6 +47,7 @@ class Learn(Command, Supervised, Judging):
     """Options of `learn`."""
 
     method: Annotated[str | None, choice("NAME", METHOD, among=METHODS)] = None
+    kernel: Annotated[str | None, choice("NAME", KERNEL, among=KERNELS)] = None
     repeats: Annotated[int, option("N", "Judge on N random splits, one fit for each.", min=1)] = 1
     workers: Annotated[int | None, option("N", WORKERS, min=1)] = None
     scheduler: Annotated[str | None, option("ADDRESS", SCHEDULER)] = None
@@ -69,6 +75,8 @@ def learn(given: Learn) -> None:
     many = is_pattern(given.data) or given.workers is not None or given.scheduler is not None
     if many and given.repeats > 1:
         raise ValueError("--repeats needs a single file, read into memory; leave it out.")
+    if many and given.kernel is not None:
+        raise ValueError("--kernel needs a single file, read into memory; leave it out.")
     if many and given.method is None:
         # that of a single file, auto, holds all rows in memory
         given = replace(given, method="frob")

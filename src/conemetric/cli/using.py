@@ -210,12 +210,16 @@ def _inside_metric(learned):
     promise = getattr(learned, "threshold_promise_", None)
     if promise is not None:
         promise = promise_values(promise)
+    kernel = None
+    if learned.kernel is not None:
+        kernel = learned.kernel.kernel
     values = {
         "method": learned.method,
         "features": learned.n_features_in_,
         "dimensions": len(learned.components),
         "feature_names": learned.feature_names,
         "preprocessing": list(learned.preprocessing),
+        "kernel": kernel,
         "columns": _kinds(learned.encoder),
         "fills_missing_values": learned.fill is not None or learned.encoder is not None,
         "parameters": learned.parameters,

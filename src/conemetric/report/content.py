@@ -140,8 +140,12 @@ def dimensions(study: Study) -> Dimensions:
     return Dimensions(spectral.eigenvalues_of(components), tried, errors, suggested)
 
 
-def feature_shares(study: Study) -> np.ndarray:
-    """Share of each column in the mean squared learned distance: M_jj times its variance."""
+def feature_shares(study: Study) -> np.ndarray | None:
+    """Share of each column in the mean squared learned distance: M_jj times its variance. None with a
+    kernel, whose coordinates take all columns together.
+    """
+    if study.metric.kernel is not None:
+        return None
     components = study.estimator.components_
     if study.options.n_pca is None:
         variance = study.task.training_rows().var(axis=0)
@@ -160,6 +164,8 @@ def feature_shares(study: Study) -> np.ndarray:
 def main_features(study: Study, names: list[str]) -> list[tuple[str, float]]:
     """The columns with the largest shares."""
     shares = feature_shares(study)
+    if shares is None:
+        return []
     return [(names[i], shares[i]) for i in np.argsort(-shares, kind="stable")[:MOST_FEATURES]]
 
 

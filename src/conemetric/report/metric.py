@@ -59,6 +59,10 @@ def write_report(
     if image_shape is not None and image_shape[0] * image_shape[1] != n_columns:
         size = "x".join(map(str, image_shape))
         raise ValueError(f"images of {size} do not have the {n_columns} columns of the data.")
+    shares = content.feature_shares(study)
+    features_image = ""
+    if shares is not None:
+        features_image = rows.image([shares], 0)
     fields = {
         "name": name,
         "study": study,
@@ -68,7 +72,7 @@ def write_report(
         "cards_of_rows": cards(study),
         "confusion": content.confusion(study, row_titles(study)),
         "features": content.main_features(study, _column_names(study)),
-        "features_image": rows.image([content.feature_shares(study)], 0),
+        "features_image": features_image,
         "dimensions": content.dimensions(study),
         "images": image_shape is not None,
         "decided": study.decided,

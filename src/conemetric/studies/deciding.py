@@ -127,7 +127,7 @@ def new_decision(
     method = find(str(options.method), task.kind)
     metric: Any = "auto"
     if method.name != "auto":
-        metric = method.with_options(options, task.n_features)
+        metric = method.with_options(replace(options, kernel=None), task.n_features)
     return Decision(MetricClassifier(metric, **given), X)
 
 
@@ -140,6 +140,8 @@ def shared_metric(
     standardised = isinstance(prepare[0], (StandardScaler, TableEncoder))
     if not (isinstance(metric, AutoMetric) and standardised and task.kind == "labels"):
         return None
+    if metric.kernel is not None:
+        return None  # decisions are learned in the columns
     capped = metric.max_rows is not None and metric.max_rows < len(task.learn)
     if capped or metric.n_neighbors != AutoMetric().n_neighbors:
         return None

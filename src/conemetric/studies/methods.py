@@ -31,13 +31,17 @@ class Method(NamedTuple):
         """An unfitted estimator for rows of ``n_features``; options its class lacks are ignored."""
         given = {name: getattr(options, name) for name in ("n_neighbors", "tol")}
         given |= {"max_rows": AUTO_VALUES // (n_features + 100), "random_state": options.seed}
+        given |= {"kernel": options.kernel}
         given |= options.parameters
         estimator = getattr(import_module("conemetric"), self.class_name)()
         known = estimator.get_params(deep=False)
         return estimator.set_params(**{name: given[name] for name in given if name in known})
 
 
-TRIPLETS = ("labels", "quantity", "triplets")  # what methods that learn from triplets accept
+# what methods that learn from triplets accept: from pairs, they compare similar with dissimilar ones
+TRIPLETS = ("labels", "quantity", "pairs", "triplets")
+# methods that have no `kernel` parameter
+WITHOUT_KERNEL = ("gradient", "numax")
 KNOWN = (
     Method("auto", "AutoMetric", ("labels",), passes=1000),
     Method("frob", "FrobMetric", TRIPLETS),
@@ -69,3 +73,22 @@ def find(name: str, supervision: str) -> Method:
             f"one of: {takers}."
         )
     return method
+
+
+def check_kernel(method: str, kernel: str | None) -> None:
+    """Refuse a kernel that the method cannot learn with."""
+    if kernel is None:
+        return
+    if method in WITHOUT_KERNEL:
+        takers = ", ".join(each.name for each in KNOWN if each.name not in WITHOUT_KERNEL)
+        raise ValueError(f"method '{method}' learns without kernels; use one of: {takers}.")
+    if method == "auto" and kernel != "auto":
+        raise ValueError(
+            f"method 'auto' chooses the kernel itself: kernel='{kernel}' needs a method such as 'frob', "
+            "or be 'auto'."
+        )
+    if method != "auto" and kernel == "auto":
+        raise ValueError(
+            f"kernel='auto' is for method 'auto', which tries several; name one for '{method}': "
+            "gaussian, laplacian or cosine."
+        )

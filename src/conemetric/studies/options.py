@@ -35,6 +35,9 @@ class Options:
         Of the first split; the others count on from it.
     tol : float
         Certified relative gap to stop at.
+    kernel : str or None
+        Learn in the coordinates of this kernel; "auto" lets `AutoMetric` choose between kernels
+        and columns. The decision that goes with the metric is learned without.
     """
 
     method: str | None = None
@@ -48,6 +51,7 @@ class Options:
     repeats: int = 1
     seed: int = 0
     tol: float = 1e-3
+    kernel: str | None = None
 
 
 @dataclass(frozen=True)

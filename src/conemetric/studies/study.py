@@ -23,7 +23,7 @@ from ..tables import TableEncoder
 from . import deciding
 from .advice import in_options
 from .constrained import Paired
-from .methods import find, methods_for
+from .methods import check_kernel, find, methods_for
 from .options import Options
 from .supervision import Labelled
 from .task import Judgement, Task, data_id, table_encoder
@@ -294,6 +294,7 @@ def _study(task, options, on_metric, names, decide):
     seconds: dict[str, float] = {}
     compiled_before = seconds_compiling()
     method = find(options.method or methods_for(task.kind)[0].name, task.kind)
+    check_kernel(method.name, options.kernel)
     options = replace(options, method=method.name)
     identity = data_id(task)
     task = task.split(options, np.random.default_rng(options.seed))
@@ -463,10 +464,24 @@ def _evidence_in_words(estimator):
     yield f"Cross-validated on {estimator.evidence_.n_rows:,} training rows: {estimator.evidence_}."
     parts = sorted(estimator.weights_.items(), key=lambda part: -part[1])
     yield f"Blend: {', '.join(f'{name} {weight:.0%}' for name, weight in parts)}."
+    if len(estimator.space_errors_) > 1:
+        yield _space_in_words(estimator)
     for name, reason in estimator.shortened_.items():
         yield f"Candidate {name} learned from {reason}."
     for name, reason in estimator.left_out_.items():
         yield f"Candidate {name} is left out: {reason}."
+
+
+def _space_in_words(estimator):
+    """Where a blend was learned, and how it did in the spaces that were tried."""
+    errors = []
+    for space, error in estimator.space_errors_.items():
+        name = "the columns" if space == "linear" else f"a {space} kernel"
+        errors.append(f"{error:.1%} with {name}")
+    chosen = "columns"
+    if estimator.space_ != "linear":
+        chosen = f"the {estimator.space_} kernel, significantly better"
+    return f"Learned in {chosen}: held-out error {' and '.join(errors)}."
 
 
 def _interrupted(estimator):
