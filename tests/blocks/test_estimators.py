@@ -224,8 +224,14 @@ def assert_weighed_alike(estimator):
     assert metric.certificate_.primal == pytest.approx(expected, rel=1e-6)
 
 
-@pytest.mark.parametrize("name", ["FrobMetric", *WEIGHED])
-@pytest.mark.parametrize("class_weight", ["balanced", {1: 2.5}, {0: 0.0, 2: 3.0}])
+@pytest.mark.parametrize(
+    ("name", "class_weight"),
+    [
+        ("FrobMetric", "balanced"),
+        ("FrobMetric", {0: 0.0, 2: 3.0}),
+        *((name, {1: 2.5}) for name in WEIGHED),
+    ],
+)
 def test_class_weights(name, class_weight):
     X, y = labelled(18, n=60)
     sizes, weights = (25, 0, 35), np.random.default_rng(18).uniform(size=len(y))
@@ -357,8 +363,8 @@ def test_a_checkpoint_is_gone_on_from_with_the_same_bits(name, dtype, tmp_path):
         ("BoostMetric, stage-wise", {"solver": "corrective"}),
     ],
 )
-def test_the_checkpoint_of_another_fit_is_refused(name, other, seed, tmp_path):
-    X, y = labelled(seed)
+def test_the_checkpoint_of_another_fit_is_refused(name, other, tmp_path):
+    X, y = labelled(13)
     parts = partitioned(X, (50, 70)), partitioned(y, (50, 70))
     estimator = made(name, tol=0.0, max_iter=22, **LONGER.get(name, {}))
     if "prior" in other:
