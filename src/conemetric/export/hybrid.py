@@ -26,19 +26,22 @@ def score_sum(fusion: Any) -> RankingModel:
     """What a `Fusion`, a fitted estimator or its file, or the dict that "json" returns adds up, as
     a model with the weights above 0 only.
     """
-    given, query_map = fusion, None
+    given = fusion
+    query_map = None
     if isinstance(fusion, (RankingEstimator, LearnedMap)):
         learned = LearnedMap.from_estimator(fusion)
-        given, query_map = learned.scores, learned.components
+        given = learned.scores
+        query_map = learned.components
     elif isinstance(fusion, Fusion):
         given = {"weights": fusion.weights, "normalization": fusion.normalization}
-    weights = given.get("weights") if isinstance(given, Mapping) else None
-    if not isinstance(weights, Mapping) or "normalization" not in given:
+    if not _is_a_sum(given):
         raise TypeError(
             f"fusion is {type(given).__name__}; give what fuse returns, or a QueryAdapter or "
             "RelevanceMetric fitted with scores, or loaded from a file."
         )
-    state = {name: given.get(name) for name in SUMMED} | {"query_map": None, "document_map": None}
+    weights = given["weights"]
+    state = {name: given.get(name) for name in SUMMED}
+    state |= {"query_map": None, "document_map": None}
     if not weights.get(EMBEDDING):
         state["similarity"] = SIMILARITIES[0]  # of no embedding
     known = f"one of {', '.join(SIMILARITIES)}, as the embedding is compared, which has a weight"
@@ -51,6 +54,13 @@ def score_sum(fusion: Any) -> RankingModel:
             "with its queries mapped (transform_queries)."
         )
     return replace(model, query_map=query_map, weights=used)
+
+
+def _is_a_sum(given: Any) -> bool:
+    """Whether this is a mapping with weights by column, and how scores are normalised."""
+    if not isinstance(given, Mapping) or "normalization" not in given:
+        return False
+    return isinstance(given.get("weights"), Mapping)
 
 
 def to_hybrid_query(
@@ -117,15 +127,19 @@ def to_hybrid_query(
     'Weights of bm25, dense'
     """
     scores = score_sum(fusion)
-    system = scores.target if system is None else system
+    if system is None:
+        system = scores.target
     if system is None or system not in SYSTEMS:
         raise ValueError(f"system={system!r} is not known; use one of {', '.join(SYSTEMS)}.")
-    window = scores.window or LISTED if window is None else window
-    for name, number in {"limit": limit, "window": window}.items():
-        check_depth(number, name)
+    if window is None:
+        window = scores.window or LISTED
+    check_depth(limit, "limit")
+    check_depth(window, "window")
     if system == JSON:
-        absent = {} if EMBEDDING in scores.weights else {"similarity": None}
-        return {name: getattr(scores, name) for name in SUMMED} | absent
+        values = {name: getattr(scores, name) for name in SUMMED}
+        if EMBEDDING not in scores.weights:
+            values["similarity"] = None
+        return values
     _check_computes(scores, system)
     wanted = Request(limit, window, words, language, examples)
     return WRITERS[system](scores, wanted)
@@ -145,7 +159,9 @@ def _check_computes(scores, system):
         )
     if EMBEDDING not in scores.weights:
         return
-    learned = ENGINES[scores.target].embedding if scores.target else EVERY
+    learned = EVERY
+    if scores.target:
+        learned = ENGINES[scores.target].embedding
     if scores.similarity not in engine.similarities or learned != engine.embedding:
         what = f"the {scores.similarity} score of the embedding as {scores.target or 'rank'} does"
         raise ValueError(f"{system} does not count {what}; {remedy}.")
@@ -211,9 +227,12 @@ def _opensearch(scores: RankingModel, wanted: Request) -> dict[str, Any]:
             f"{len(scores.weights)} scores have a weight, but a hybrid query of OpenSearch has at "
             f"most {MOST_CLAUSES} clauses; fuse fewer columns."
         )
-    shares = [weight / sum(scores.weights.values()) for weight in scores.weights.values()]
-    combination = {"technique": "arithmetic_mean", "parameters": {"weights": shares}}
-    processor = {"normalization": {"technique": "min_max"}, "combination": combination}
+    total = sum(scores.weights.values())
+    shares = [weight / total for weight in scores.weights.values()]
+    processor = {
+        "normalization": {"technique": "min_max"},
+        "combination": {"technique": "arithmetic_mean", "parameters": {"weights": shares}},
+    }
     return {
         "description": f"Weights of {', '.join(scores.weights)}",
         "phase_results_processors": [{"normalization-processor": processor}],
@@ -224,7 +243,9 @@ def _opensearch(scores: RankingModel, wanted: Request) -> dict[str, Any]:
 def _elasticsearch(scores: RankingModel, wanted: Request) -> dict[str, Any]:
     # elastic.co/docs/reference/elasticsearch/mapping-reference/dense-vector, max_inner_product:
     # _score is product + 1, and 1 / (1 + -1 * product) below 0
-    of_columns = "minmax" if scores.normalization == "range" else "none"
+    of_columns = "none"
+    if scores.normalization == "range":
+        of_columns = "minmax"
     nearest = {
         "field": EMBEDDING,
         "query_vector": "{{query_vector}}",
@@ -233,33 +254,43 @@ def _elasticsearch(scores: RankingModel, wanted: Request) -> dict[str, Any]:
     }
     retrievers = []
     for name, weight in scores.weights.items():
-        retriever: dict[str, Any] = {"knn": nearest}
-        normalizer = "none"
+        part: dict[str, Any] = {"weight": weight}
         if name in scores.columns:
-            retriever = {"standard": {"query": {"match": {name: "{{query}}"}}}}
-            normalizer = of_columns
-        parts = {"retriever": retriever, "weight": weight, "normalizer": normalizer}
-        retrievers.append(parts)
+            part["retriever"] = {"standard": {"query": {"match": {name: "{{query}}"}}}}
+            part["normalizer"] = of_columns
+        else:
+            part["retriever"] = {"knn": nearest}
+            part["normalizer"] = "none"
+        retrievers.append(part)
     linear = {"retrievers": retrievers, "rank_window_size": wanted.window}
     return {"retriever": {"linear": linear}, "size": wanted.limit}
 
 
 @writes("qdrant")
 def _qdrant(scores: RankingModel, wanted: Request) -> dict[str, Any]:
-    lists: dict[str, dict[str, Any]] = {
-        name: {"query": f"{{{{{name}}}}}", "using": name, "limit": wanted.window}
-        for name in scores.weights
-    }
-    prefetch = list(lists.values())
-    if EMBEDDING in lists:  # the embedding scores all that are listed, not only its nearest
-        near = lists[EMBEDDING] | {"limit": wanted.window + wanted.limit}
-        every = [near, *(lists[name] for name in scores.columns)]
-        rescored = {"prefetch": every, "limit": sum(each["limit"] for each in every)}
-        prefetch[list(lists).index(EMBEDDING)] = near | rescored
-    places = {f"$score[{i}]": weight for i, weight in enumerate(scores.weights.values())}
-    formula = {"sum": [{"mult": [weight, place]} for place, weight in places.items()]}
-    query = {"formula": formula, "defaults": dict.fromkeys(places, 0.0)}
-    return {"prefetch": prefetch, "query": query, "limit": wanted.limit}
+    lists: dict[str, dict[str, Any]] = {}
+    for name in scores.weights:
+        placeholder = f"{{{{{name}}}}}"
+        lists[name] = {"query": placeholder, "using": name, "limit": wanted.window}
+    if EMBEDDING in lists:
+        lists[EMBEDDING] = _qdrant_rescoring(lists, wanted)
+    terms = []
+    defaults = {}
+    for number, weight in enumerate(scores.weights.values()):
+        place = f"$score[{number}]"
+        terms.append({"mult": [weight, place]})
+        defaults[place] = 0.0  # of what this search does not list
+    query = {"formula": {"sum": terms}, "defaults": defaults}
+    return {"prefetch": list(lists.values()), "query": query, "limit": wanted.limit}
+
+
+def _qdrant_rescoring(lists: dict[str, dict[str, Any]], wanted: Request) -> dict[str, Any]:
+    """The search by the embedding, which scores all that any search lists, not only its nearest."""
+    near = lists[EMBEDDING] | {"limit": wanted.window + wanted.limit}
+    others = [of_column for name, of_column in lists.items() if name != EMBEDDING]
+    every = [near, *others]
+    limit = sum(each["limit"] for each in every)
+    return near | {"prefetch": every, "limit": limit}
 
 
 @writes("milvus")

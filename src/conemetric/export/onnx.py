@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,8 +21,8 @@ def to_onnx(metric: Any, path: str | Path) -> None:
     The model maps ``X``, float32 (n, n_features), to ``embedding``, float32 (n, rank), and
     fills missing values if the metric does. A kernel's landmarks and width are constants of the
     model; a Laplacian kernel takes (n, landmarks, n_features) numbers of memory, so pass some hundred
-    rows at a time. Its metadata hold the method, the certificate
-    and the feature names as JSON under ``conemetric.method`` and so on.
+    rows at a time. Its metadata hold the method, the certificate and the feature names as JSON under
+    ``conemetric.method`` and so on.
 
     Parameters
     ----------
@@ -49,20 +49,34 @@ def to_onnx(metric: Any, path: str | Path) -> None:
     from onnx import TensorProto, helper, numpy_helper
 
     metric = LearnedMap.from_estimator(metric).for_vectors("ONNX", fills=True, kernels=True)
-    rank, n_features = len(metric.components), metric.n_features_in_
-    arrays, nodes = _map(metric)
-    single = {name: _cast(array, np.float32) for name, array in arrays.items()}
-    graph = helper.make_graph(
-        [helper.make_node(kind, inputs, [output], **more) for kind, inputs, output, more in nodes],
+    rank = len(metric.components)
+    n_features = metric.n_features_in_
+    graph = _graph_of(metric)
+    nodes = []
+    for node in graph.nodes:
+        made = helper.make_node(node.operator, node.inputs, [node.output], **node.attributes)
+        nodes.append(made)
+    constants = []
+    for name, array in graph.arrays.items():
+        constants.append(numpy_helper.from_array(_cast(array, np.float32), name))
+    whole = helper.make_graph(
+        nodes,
         "conemetric",
         [helper.make_tensor_value_info("X", TensorProto.FLOAT, ["n", n_features])],
         [helper.make_tensor_value_info("embedding", TensorProto.FLOAT, ["n", rank])],
-        [numpy_helper.from_array(array, name) for name, array in single.items()],
+        constants,
     )
-    opsets = {"ir_version": IR_VERSION, "opset_imports": [helper.make_opsetid("", OPSET)]}
-    model = helper.make_model(graph, producer_name="conemetric", **opsets)
-    facts = {"method": metric.method, "certificate": certificate_values(metric.certificate)}
-    facts["feature_names"] = metric.feature_names
+    model = helper.make_model(
+        whole,
+        producer_name="conemetric",
+        ir_version=IR_VERSION,
+        opset_imports=[helper.make_opsetid("", OPSET)],
+    )
+    facts = {
+        "method": metric.method,
+        "certificate": certificate_values(metric.certificate),
+        "feature_names": metric.feature_names,
+    }
     props = {f"conemetric.{name}": json.dumps(fact) for name, fact in facts.items()}
     helper.set_model_props(model, props)
     onnx.checker.check_model(model)
@@ -70,80 +84,114 @@ def to_onnx(metric: Any, path: str | Path) -> None:
         temporary.write_bytes(model.SerializeToString())
 
 
-def _map(metric):
-    """Arrays by name, and nodes (operator, inputs, output, attributes) from X to embedding."""
-    arrays, rows = {"components": metric.components, "offset": metric.offset}, "X"
-    filled: list[tuple] = []
+class Node(NamedTuple):
+    """An operator of ONNX, with the names of what it takes and of what it gives."""
+
+    operator: str
+    inputs: list[str]
+    output: str
+    attributes: dict[str, Any]
+
+
+class Graph:
+    """Constant arrays by name, and the nodes in the order in which they are computed."""
+
+    def __init__(self) -> None:
+        self.arrays: dict[str, Any] = {}
+        self.nodes: list[Node] = []
+
+    def add(self, operator: str, inputs: list[str], output: str, **attributes: Any) -> str:
+        """Add a node; return the name of its output."""
+        self.nodes.append(Node(operator, inputs, output, attributes))
+        return output
+
+
+def _graph_of(metric):
+    """The graph from "X" to "embedding"."""
+    graph = Graph()
+    rows = "X"
     if metric.fill is not None:
-        arrays["fill"], rows = metric.fill, "complete"
-        filled = [("IsNaN", ["X"], "missing", {}), ("Where", ["missing", "fill", "X"], rows, {})]
-    coordinates: list[tuple] = []
+        graph.arrays["fill"] = metric.fill
+        graph.add("IsNaN", ["X"], "missing")
+        rows = graph.add("Where", ["missing", "fill", "X"], "complete")
     if metric.kernel is not None:
-        if metric.kernel.matrix is not None:
-            arrays["matrix"], arrays["shift"] = metric.kernel.matrix, metric.kernel.shift
-            filled.append(("Gemm", [rows, "matrix", "shift"], "prepared", {"transB": 1}))
-            rows = "prepared"
-        constants, coordinates = _kernel_nodes(metric.kernel, rows)
-        arrays |= constants
-        rows = "coordinates"
-    last = ("Gemm", [rows, "components", "offset"], "embedding", {"transB": 1})
-    return arrays, [*filled, *coordinates, last]
+        rows = _add_kernel(graph, metric.kernel, rows)
+    graph.arrays["components"] = metric.components
+    graph.arrays["offset"] = metric.offset
+    graph.add("Gemm", [rows, "components", "offset"], "embedding", transB=1)
+    return graph
 
 
-def _kernel_nodes(kernel, rows):
-    """Arrays by name, and nodes from ``rows`` to "coordinates", as `engine.kernel_map` computes them."""
+def _add_kernel(graph, kernel, rows):
+    """Add what `engine.kernel_map` computes, from ``rows`` to coordinates."""
     if not isinstance(kernel.kernel, str):
         raise TypeError("a kernel that is a function cannot be exported; use a named one.")
+    if kernel.matrix is not None:
+        graph.arrays["matrix"] = kernel.matrix
+        graph.arrays["shift"] = kernel.shift
+        rows = graph.add("Gemm", [rows, "matrix", "shift"], "prepared", transB=1)
+    graph.arrays["projection"] = to_numpy(kernel.projection)
+    graph.arrays["columns"] = np.array([1])  # the axis that sums run over
     landmarks = to_numpy(kernel.landmarks).astype(np.float64)
-    arrays = {"projection": to_numpy(kernel.projection), "columns": np.array([1])}
-    if kernel.kernel == "gaussian":
-        # about the mean of the landmarks, which keeps digits
-        arrays["centre"] = landmarks.mean(0)
-        landmarks = landmarks - arrays["centre"]
-        arrays["landmarks"] = landmarks.T / kernel.width**2
-        arrays["sizes"] = (landmarks**2).sum(1) / (2 * kernel.width**2)
-        arrays["narrowness"] = np.array([1 / (2 * kernel.width**2)])
-        nodes = [
-            ("Sub", [rows, "centre"], "centred", {}),
-            ("Mul", ["centred", "centred"], "squares", {}),
-            ("ReduceSum", ["squares", "columns"], "sums", {"keepdims": 1}),
-            ("Mul", ["sums", "narrowness"], "row_sizes", {}),
-            ("MatMul", ["centred", "landmarks"], "products", {}),
-            ("Sub", ["products", "row_sizes"], "without_sizes", {}),
-            ("Sub", ["without_sizes", "sizes"], "exponents", {}),
-            ("Exp", ["exponents"], "values", {}),
-        ]
-    elif kernel.kernel == "laplacian":
-        arrays["landmarks"] = landmarks
-        arrays["last"] = np.array([2])
-        arrays["width"] = np.array([-kernel.width])
-        nodes = [
-            ("Unsqueeze", [rows, "columns"], "alone", {}),
-            ("Sub", ["alone", "landmarks"], "differences", {}),
-            ("Abs", ["differences"], "sizes", {}),
-            ("ReduceSum", ["sizes", "last"], "distances", {"keepdims": 0}),
-            ("Div", ["distances", "width"], "exponents", {}),
-            ("Exp", ["exponents"], "values", {}),
-        ]
-    else:
-        sizes = np.linalg.norm(landmarks, axis=1, keepdims=True)
-        arrays["landmarks"] = (landmarks / np.where(sizes > 0, sizes, 1)).T
-        arrays["tiny"] = np.array([1e-30])
-        nodes = [
-            ("Mul", [rows, rows], "squares", {}),
-            ("ReduceSum", ["squares", "columns"], "sums", {"keepdims": 1}),
-            ("Sqrt", ["sums"], "lengths", {}),
-            ("Max", ["lengths", "tiny"], "positive_lengths", {}),
-            ("Div", [rows, "positive_lengths"], "units", {}),
-            ("MatMul", ["units", "landmarks"], "values", {}),
-        ]
-    return arrays, [*nodes, ("MatMul", ["values", "projection"], "coordinates", {})]
+    values = KERNELS[kernel.kernel](graph, rows, landmarks, kernel.width)
+    return graph.add("MatMul", [values, "projection"], "coordinates")
+
+
+def _add_gaussian(graph, rows, landmarks, width):
+    """exp(x'z / w^2 - |x|^2 / 2w^2 - |z|^2 / 2w^2) for rows x and landmarks z, both taken from the mean
+    of the landmarks, which keeps digits.
+    """
+    centre = landmarks.mean(0)
+    landmarks = landmarks - centre
+    graph.arrays["centre"] = centre
+    graph.arrays["landmarks"] = landmarks.T / width**2
+    graph.arrays["sizes"] = (landmarks**2).sum(1) / (2 * width**2)
+    graph.arrays["narrowness"] = np.array([1 / (2 * width**2)])
+    graph.add("Sub", [rows, "centre"], "centred")
+    graph.add("Mul", ["centred", "centred"], "squares")
+    graph.add("ReduceSum", ["squares", "columns"], "sums", keepdims=1)
+    graph.add("Mul", ["sums", "narrowness"], "row_sizes")
+    graph.add("MatMul", ["centred", "landmarks"], "products")
+    graph.add("Sub", ["products", "row_sizes"], "without_sizes")
+    graph.add("Sub", ["without_sizes", "sizes"], "exponents")
+    return graph.add("Exp", ["exponents"], "values")
+
+
+def _add_laplacian(graph, rows, landmarks, width):
+    """exp(-|x - z|_1 / w) for rows x and landmarks z."""
+    graph.arrays["landmarks"] = landmarks
+    graph.arrays["last"] = np.array([2])
+    graph.arrays["width"] = np.array([-width])
+    graph.add("Unsqueeze", [rows, "columns"], "alone")
+    graph.add("Sub", ["alone", "landmarks"], "differences")
+    graph.add("Abs", ["differences"], "sizes")
+    graph.add("ReduceSum", ["sizes", "last"], "distances", keepdims=0)
+    graph.add("Div", ["distances", "width"], "exponents")
+    return graph.add("Exp", ["exponents"], "values")
+
+
+def _add_cosine(graph, rows, landmarks, _):
+    """x'z / |x| |z| for rows x and landmarks z; 0 for rows of zeros."""
+    sizes = np.linalg.norm(landmarks, axis=1, keepdims=True)
+    graph.arrays["landmarks"] = (landmarks / np.where(sizes > 0, sizes, 1)).T
+    graph.arrays["tiny"] = np.array([1e-30])
+    graph.add("Mul", [rows, rows], "squares")
+    graph.add("ReduceSum", ["squares", "columns"], "sums", keepdims=1)
+    graph.add("Sqrt", ["sums"], "lengths")
+    graph.add("Max", ["lengths", "tiny"], "positive_lengths")
+    graph.add("Div", [rows, "positive_lengths"], "units")
+    return graph.add("MatMul", ["units", "landmarks"], "values")
+
+
+KERNELS = {"gaussian": _add_gaussian, "laplacian": _add_laplacian, "cosine": _add_cosine}
 
 
 def _cast(array, dtype):
     """Numbers in this precision; positions of axes stay integers."""
     array = np.asarray(array)
-    return np.ascontiguousarray(array, np.int64 if array.dtype.kind == "i" else dtype)
+    if array.dtype.kind == "i":
+        dtype = np.int64
+    return np.ascontiguousarray(array, dtype)
 
 
 def register_onnx_converters() -> None:
@@ -171,7 +219,11 @@ def register_onnx_converters() -> None:
 
 
 def _subclasses(kind) -> set[Any]:
-    return {sub for direct in kind.__subclasses__() for sub in {direct, *_subclasses(direct)}}
+    """All classes below this one."""
+    found = set()
+    for direct in kind.__subclasses__():
+        found |= {direct, *_subclasses(direct)}
+    return found
 
 
 def _output_shape(operator):
@@ -186,18 +238,27 @@ def _convert(scope, operator, container):
     from skl2onnx.proto import onnx_proto
 
     metric = LearnedMap.from_estimator(operator.raw_operator)
-    arrays, nodes = _map(metric.for_vectors("ONNX", fills=True, kernels=True))
-    double = isinstance(operator.inputs[0].type, DoubleTensorType)
-    kind = onnx_proto.TensorProto.DOUBLE if double else onnx_proto.TensorProto.FLOAT
-    dtype = np.dtype("f8" if double else "f4")
+    graph = _graph_of(metric.for_vectors("ONNX", fills=True, kernels=True))
+    dtype, element = np.float32, onnx_proto.TensorProto.FLOAT
+    if isinstance(operator.inputs[0].type, DoubleTensorType):
+        dtype, element = np.float64, onnx_proto.TensorProto.DOUBLE
+    # names must be unique in the whole pipeline
     names = {"X": operator.inputs[0].full_name, "embedding": operator.outputs[0].full_name}
-    for name, array in arrays.items():
+    for name, array in graph.arrays.items():
         names[name] = scope.get_unique_variable_name(name)
-        array = _cast(array, dtype)
-        element = kind if array.dtype == dtype else onnx_proto.TensorProto.INT64
-        container.add_initializer(names[name], element, array.shape, array.ravel())
-    for node, inputs, output, more in nodes:
-        if output not in names:
-            names[output] = scope.get_unique_variable_name(output)
-        options = {"name": scope.get_unique_operator_name("Metric"), "op_version": OPSET, **more}
-        container.add_node(node, [names[name] for name in inputs], names[output], **options)
+        constant = _cast(array, dtype)
+        kind = element
+        if constant.dtype != dtype:
+            kind = onnx_proto.TensorProto.INT64
+        container.add_initializer(names[name], kind, constant.shape, constant.ravel())
+    for node in graph.nodes:
+        if node.output not in names:
+            names[node.output] = scope.get_unique_variable_name(node.output)
+        container.add_node(
+            node.operator,
+            [names[name] for name in node.inputs],
+            names[node.output],
+            name=scope.get_unique_operator_name("Metric"),
+            op_version=OPSET,
+            **node.attributes,
+        )

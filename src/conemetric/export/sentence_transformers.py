@@ -34,26 +34,52 @@ def to_sentence_transformers(metric: Any, folder: str | Path) -> None:
     metric = LearnedMetric.from_estimator(metric).for_vectors("sentence-transformers")
     folder = Path(folder)
     modules = _modules(folder)
-    rank, n_features = metric.components.shape
-    _check_width(folder, modules, n_features)
+    _check_width(folder, modules, metric.components.shape[1])
     name = f"{len(modules)}_Dense"
-    place = folder / name
-    place.mkdir()
-    arrays = {"linear.weight": metric.components, "linear.bias": metric.offset}
-    weights = {key: np.ascontiguousarray(array, np.float32) for key, array in arrays.items()}
-    save_file(weights, place / "model.safetensors")
-    config = {"in_features": n_features, "out_features": rank, "bias": True}
-    identity = {"activation_function": "torch.nn.modules.linear.Identity"}
-    _write_json(place / "config.json", config | identity)
-    certificate = certificate_values(metric.certificate)
-    _write_json(place / MARK, {"method": metric.method, "certificate": certificate})
-    settings = folder / "config_sentence_transformers.json"
-    known = json.loads(settings.read_text("utf-8")) if settings.exists() else {}
-    _write_json(settings, {**known, "similarity_fn_name": "euclidean"})
-    newer = any(module["type"].startswith("sentence_transformers.base.") for module in modules)
-    kind = f"sentence_transformers.{'base.modules.dense' if newer else 'models'}.Dense"
-    entry = {"idx": len(modules), "name": str(len(modules)), "path": name, "type": kind}
+    _write_module(folder / name, metric)
+    _declare_euclidean(folder / "config_sentence_transformers.json")
+    entry = {
+        "idx": len(modules),
+        "name": str(len(modules)),
+        "path": name,
+        "type": f"sentence_transformers.{_home_of_dense(modules)}.Dense",
+    }
     _write_json(folder / "modules.json", [*modules, entry])  # last: now the model changes
+
+
+def _write_module(place, metric):
+    """Write the folder of a ``Dense`` module with the map."""
+    rank, n_features = metric.components.shape
+    weights = {
+        "linear.weight": np.ascontiguousarray(metric.components, np.float32),
+        "linear.bias": np.ascontiguousarray(metric.offset, np.float32),
+    }
+    config = {
+        "in_features": n_features,
+        "out_features": rank,
+        "bias": True,
+        "activation_function": "torch.nn.modules.linear.Identity",
+    }
+    certificate = certificate_values(metric.certificate)
+    place.mkdir()
+    save_file(weights, place / "model.safetensors")
+    _write_json(place / "config.json", config)
+    _write_json(place / MARK, {"method": metric.method, "certificate": certificate})
+
+
+def _declare_euclidean(settings):
+    """Let ``model.similarity`` be the negative Euclidean distance; other settings stay."""
+    known = {}
+    if settings.exists():
+        known = json.loads(settings.read_text("utf-8"))
+    _write_json(settings, {**known, "similarity_fn_name": "euclidean"})
+
+
+def _home_of_dense(modules):
+    """The module of the library that holds ``Dense``, in the release that saved the model."""
+    if any(module["type"].startswith("sentence_transformers.base.") for module in modules):
+        return "base.modules.dense"
+    return "models"
 
 
 def _write_json(path, values):
@@ -79,17 +105,23 @@ def _modules(folder):
 
 def _check_width(folder, modules, n_features):
     """Refuse a metric of another width than the model's vectors, if its files state that."""
+    width = None
+    fits = True
     for module in reversed(modules):
         config = folder / module["path"] / "config.json"
-        values = json.loads(config.read_text("utf-8")) if config.exists() else {}
-        pooled = values.get("embedding_dimension", values.get("word_embedding_dimension"))
-        width = values.get("out_features", pooled)
-        if width is None:
+        if not config.exists():
             continue
-        # pooling in several modes concatenates their vectors
-        if n_features != width if "out_features" in values else n_features % width:
-            raise ValueError(
-                f"the model in '{folder}' returns vectors of {width} numbers, but the metric was "
-                f"learned from {n_features}; learn it from the output of model.encode."
-            )
-        return
+        values = json.loads(config.read_text("utf-8"))
+        if values.get("out_features") is not None:
+            width = values["out_features"]
+            fits = n_features == width
+            break
+        width = values.get("embedding_dimension", values.get("word_embedding_dimension"))
+        if width is not None:
+            fits = n_features % width == 0  # pooling in several modes concatenates their vectors
+            break
+    if not fits:
+        raise ValueError(
+            f"the model in '{folder}' returns vectors of {width} numbers, but the metric was "
+            f"learned from {n_features}; learn it from the output of model.encode."
+        )

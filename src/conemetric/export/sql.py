@@ -113,11 +113,11 @@ def to_sql(metric: Any, dialect: str, *, name: str = "learned_map") -> str:
     metric = LearnedMetric.from_estimator(metric).for_vectors("SQL")
     template, product = DIALECTS[dialect]
     rank, n = metric.components.shape
-    rows = ",\n".join(
-        product.format(row=numbers(row), shift=numbers([shift]), n=n)
-        for row, shift in zip(metric.components, metric.offset, strict=True)
-    )
-    return template.format(method=metric.method, n=n, rank=rank, name=name, rows=rows)
+    rows = []
+    for row, shift in zip(metric.components, metric.offset, strict=True):
+        rows.append(product.format(row=numbers(row), shift=numbers([shift]), n=n))
+    of_metric = {"method": metric.method, "n": n, "rank": rank, "rows": ",\n".join(rows)}
+    return template.format(name=name, **of_metric)
 
 
 def numbers(values: Iterable[float]) -> str:
@@ -134,9 +134,12 @@ def quoted(name: str) -> str:
 
 def described(scores: RankingModel) -> str:
     """What was learned, in a line."""
-    of = {name: f"{scores.normalization}({name})" for name in scores.columns}
-    of[EMBEDDING] = f"{scores.similarity} of the mapped query"
-    terms = (f"{weight:.4g} {of[name]}" for name, weight in scores.weights.items())
+    terms = []
+    for name, weight in scores.weights.items():
+        score = f"{scores.normalization}({name})"
+        if name == EMBEDDING:
+            score = f"{scores.similarity} of the mapped query"
+        terms.append(f"{weight:.4g} {score}")
     return f"{' + '.join(terms)}, learned by conemetric"
 
 
@@ -163,10 +166,13 @@ def sum_statement(
         scaled = SCALED[scores.normalization or "raw"].format(f"scores_{i}")
         terms.append(f"{weight!r} * COALESCE({scaled}, 0)")
         joins.append(f"LEFT JOIN scores_{i} USING (id)")
+    # what any of the lists holds is scored by all
     tables["listed"] = " UNION ".join(f"SELECT id FROM {name}" for name in tables)
     made = ",\n".join(f"{name} AS (\n  {of}\n)" for name, of in tables.items())
+    total = "\n  + ".join(terms)
     return (
-        f"WITH {made}\nSELECT id,\n  " + "\n  + ".join(terms) + " AS score\n"
+        f"WITH {made}\n"
+        f"SELECT id,\n  {total} AS score\n"
         f"FROM listed JOIN items USING (id) {' '.join(joins)}\n"
         f"ORDER BY score DESC, id LIMIT {limit}"
     )
@@ -175,7 +181,8 @@ def sum_statement(
 def sum_query(engine: str, scores: RankingModel, limit: int, window: int) -> str:
     """A statement of DuckDB or SQLite."""
     header, values, listed = ENGINE_SQL[engine]
-    columns, d = scores.columns, width(scores) or 0
+    columns = scores.columns
+    d = width(scores) or 0
     value = values[scores.similarity].format(d=d, bytes=4 * d)
     lists = {name: listed.format(table=quoted(name), window=window) for name in columns}
     near = f"SELECT id FROM items ORDER BY {value} DESC, id LIMIT {window + limit}"
