@@ -27,7 +27,7 @@ def by_scipy(kernel, A, B, width):
 
 def a_map(kernel, X, n_components=None, width=1.5):
     K = kernel_values(kernel, X, X, width)
-    return KernelMap(kernel, width, X, decomposed(K, n_components).projection)
+    return KernelMap(kernel, width, X, decomposed(K, n_components, is_definite=True).projection)
 
 
 @pytest.fixture
@@ -113,8 +113,9 @@ def test_the_width_is_the_median_distance(X):
     ],
 )
 def test_what_is_no_kernel_is_refused(kernel, fault, X):
-    with pytest.raises(ValueError, match=fault):
-        decomposed(kernel_values(kernel, X, X, 1.0), None)
+    for n_components in (None, 2):
+        with pytest.raises(ValueError, match=fault):
+            decomposed(kernel_values(kernel, X, X, 1.0), n_components, is_definite=False)
 
 
 def test_the_state_rebuilds_the_map_bit_for_bit(X):

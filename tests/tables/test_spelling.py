@@ -50,7 +50,7 @@ NUMBERS = {
     "stop watch": (["27:15:00", "101:05:09", "95:30"], [98100, 363909, 5730]),
     "counted": (["90 min", "1h 30m", "2h", "1 day 2 hours"], [5400, 5400, 7200, 93600]),
     "timedelta": (["0 days 02:03:00", "1 days 05:00:00.5"], [7380, 104400.5]),
-    "feet": (["5'11\"", "6'2", "5 ft 7 in"], [71, 74, 67]),
+    "feet": (["5'11\"", "6'2", "5 ft 7 in", "5'11.5\""], [71, 74, 67, 71.5]),
 }
 DATES = {
     "American": (["11/7/14", "8/25/15"], ["2014-11-07", "2015-08-25"]),
@@ -275,6 +275,18 @@ def test_more_words_than_are_counted_are_read_too(monkeypatch):
         np.testing.assert_allclose(whole.transform(X), expected, rtol=1e-9)
     texts = X.assign(column=[f"number {i}" for i in range(300)])
     assert TableEncoder().fit(texts).ignored_ == {"column": "too many different words"}
+
+
+def test_words_that_spell_nothing_in_another_part_are_named(monkeypatch):
+    monkeypatch.setattr(summaries, "MAX_WORDS", 50)
+    encoder = TableEncoder()
+    values = [f"${value}.50" for value in range(100)]
+    others = {"few": ["cheap", "dear"] * 50, "many": [f"price {i}" for i in range(100)]}
+    for words in others.values():
+        parts = [encoder.summarize(pd.DataFrame({"column": part})) for part in (values, words)]
+        for one, other in (parts, parts[::-1]):
+            with pytest.raises(ValueError, match="'column' is one of"):
+                one + other
 
 
 def test_a_slip_or_mixed_units_are_named():

@@ -115,6 +115,7 @@ class KernelFolds(LabelledFolds):
     """The folds of labelled rows, each of which sees coordinates with its training rows as landmarks."""
 
     def __init__(self, rows: LabelledFolds, kernel: str, max_rows: int | None = None) -> None:
+        # the folds, seed and vote of the linear blend: the two are compared row by row
         vars(self).update(vars(rows))
         self.kernel = kernel
         self.max_rows = max_rows
@@ -127,13 +128,15 @@ class KernelFolds(LabelledFolds):
         self.width = median_width(kernel, X[labelled], check_random_state(rows.seed))
         for fold in rows.folds:
             chosen = fold.train[:MAX_LANDMARKS]
+            # a repeated landmark adds nothing to their span, and makes the kernel matrix singular
             _, first = np.unique(X[chosen], axis=0, return_index=True)
             chosen = chosen[np.sort(first)]
             K = kernel_values(kernel, X[chosen], X[chosen], self.width)
-            projection = decomposed(K, MAX_COORDINATES).projection
+            projection = decomposed(K, MAX_COORDINATES, is_definite=True).projection
             self.landmarks.append(chosen)
             self.projections.append(projection)
             mapping = KernelMap(kernel, self.width, X[chosen], projection)
+            # by id, since arrays give a fold no hash
             self._points[id(fold)] = mapping(X).coordinates
 
     def points(self, fold: Fold) -> np.ndarray:

@@ -270,7 +270,7 @@ SERVER = (
     "started for the purpose."
 )
 SHORTER = "Also shorten the embedding to this many dimensions."
-SCALING = "Scale of the other scores: raw, range or spread; auto tries all."
+SCORE_SCALING = "Scale of the other scores: raw, range or spread; auto tries all."
 RANKED_BY = f"Search engine that will rank: {', '.join(ENGINES)}."
 MAP = "What to map: queries (the index stays), both, or auto, the more reliable gain."
 
@@ -297,7 +297,7 @@ class Adapting(AdaptOptions):
     similarity: Annotated[str, option("KIND", "Similarity of the index: cosine, inner.")] = "cosine"
     n_components: Annotated[Number, option("N", SHORTER, "--components", min=1)] = None
     target: Annotated[Text, option("ENGINE", RANKED_BY)] = None
-    normalization: Annotated[str, option("HOW", SCALING)] = "auto"
+    normalization: Annotated[str, option("HOW", SCORE_SCALING)] = "auto"
     test_size: TestSize = AdaptOptions.test_size
     tol: Tolerance = AdaptOptions.tol
     seed: Seed = 0

@@ -135,6 +135,7 @@ class KernelMap(Stored):
             like(each, reference, namespace(reference).float64)
             for each in (self.landmarks, self.projection)
         )
+        # of no rows an empty block, from which the result has its shape
         blocks = slices(len(rows), rows.shape[1] + len(landmarks), MAX_HELD) or [slice(0, 0)]
         parts = []
         far = []
@@ -204,15 +205,17 @@ class Decomposed(NamedTuple):
     eigenvalues: Array
 
 
-def decomposed(K: Array, n_components: int | None) -> Decomposed:
-    """The leading eigenvectors of a kernel matrix, each divided by the root of its eigenvalue."""
+def decomposed(K: Array, n_components: int | None, *, is_definite: bool) -> Decomposed:
+    """The leading eigenvectors of a kernel matrix, each divided by the root of its eigenvalue. Unless
+    the kernel ``is_definite`` by its formula, a negative eigenvalue is refused.
+    """
     largest = float(abs(K).max())
     if float(abs(K - K.T).max()) > ASYMMETRY * largest:
         raise ValueError("kernel is not symmetric on the rows of X; pass a kernel that is.")
     n = len(K)
     p = n if n_components is None else min(n, n_components)
     K = (K + K.T) / 2
-    if is_torch(K) or p > n // 2:
+    if is_torch(K) or not is_definite or p > n // 2:
         values, vectors = spectral.eigh(K)
         if float(values[-1]) < -NEGATIVE_EIGENVALUE * n * largest:
             raise ValueError(
@@ -220,6 +223,7 @@ def decomposed(K: Array, n_components: int | None) -> Decomposed:
                 "semidefinite kernel."
             )
     else:
+        # only the leading pairs; a negative eigenvalue at the other end would not be seen
         from scipy.linalg import eigh
 
         values, vectors = eigh(K, subset_by_index=[n - p, n - 1], check_finite=False)

@@ -63,6 +63,7 @@ class Loss(ABC):
         """First and second derivative of the sum of w l at ``margins + t change`` by t."""
         v = self.multiplier(margins + t * change)
         weighted = weights * change
+        # rho = g'(v), so that l''(rho) = -dv/drho = -1 / g''(v)
         return -(v * weighted).sum(), (change * weighted / self.curvature(v)).sum()
 
     def evaluate(
@@ -75,7 +76,7 @@ class Loss(ABC):
 
     def _weighted(self, margins: Array, weights: Values) -> Pair:
         value, v = self.value_and_multiplier(margins)
-        if isinstance(weights, float):  # one of a mean, which is applied to its sum
+        if _is_one(weights):
             return value, v
         return weights * value, weights * v
 
@@ -161,13 +162,15 @@ class Logistic(Loss):
 
     def value_and_multiplier(self, margins: Array) -> Pair:
         loss = self.value(margins)
+        # 1 / (1 + e^rho) = e^-rho / (1 + e^-rho) = exp(-rho - l): never overflows
         return loss, namespace(margins).exp(-margins - loss)
 
     def slope_and_bend(self, margins: Array, change: Array, weights: Values, t: float) -> Pair:
         v = self.multiplier(margins + t * change)
         weighted = v * change
-        if not isinstance(weights, float):
+        if not _is_one(weights):
             weighted = weights * v * change
+        # l'' = v (1 - v)
         return -weighted.sum(), ((1 - v) * weighted) @ change
 
     def gain(self, v: Array) -> Array:
@@ -199,8 +202,14 @@ class LogSumExp:
         margins = _less_log(margins, w, space)
         requested = Reduction(_moments, (margins, change), {"t": t}, _join_scaled)
         ((_, total, first, second),) = space.totals(requested)
+        # derivatives of log sum exp: minus the mean of `change` under the weights u; its variance
         mean = first / total
         return -mean, second / total - mean**2
+
+
+def _is_one(weights: Values) -> bool:
+    """Whether the margins have no weights, so that no pass over them is needed to apply these."""
+    return isinstance(weights, float) and weights == 1.0
 
 
 def _loss_and_captured(pair: Pair, margins: Array) -> Pair:

@@ -175,9 +175,10 @@ class KernelCoordinates(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Certi
             else:
                 self.width_ = float(self.width)
             K = kernel_values(self.kernel, landmarks, landmarks, self.width_)
-            found = decomposed(K, self.n_components)
+            found = decomposed(K, self.n_components, is_definite=isinstance(self.kernel, str))
         self.landmarks_ = landmarks
         self.eigenvalues_ = found.eigenvalues
+        # fewer than asked for: nothing but rounding was left out
         whole = self.n_components is None or len(found.eigenvalues) < self.n_components
         complete = complete and n_rows <= looked_at
         self.exact_ = complete and (whole or len(landmarks) <= len(found.eigenvalues))

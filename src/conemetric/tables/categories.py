@@ -84,9 +84,12 @@ class WordColumn(Kind):
     def encode(self, column: Column) -> tuple[csr_array, np.ndarray]:
         codes = self._codes(column)
         first = self.first
+        # two one-hot features put different values sqrt(2) apart, one feature that stands for both
+        # only 1: so the scale of a column of two values is smaller by that factor
         scale = float(self.shares @ (1 - self.shares) / (1 + first)) ** 0.5
         centre = self.shares[first:] / scale
         k = len(centre)
+        # of two values the first has no entry: such a row is the centring alone
         known = np.flatnonzero(codes >= first)
         unknown = np.flatnonzero(codes < 0)  # at the centre, so all of their entries are stored
         entries = np.concatenate([np.full(len(known), 1 / scale), np.tile(centre, len(unknown))])

@@ -110,6 +110,7 @@ def _from_vector(values: np.ndarray, name: str, as_words: bool) -> Column:
     kind = values.dtype.kind
     if kind in "OUSb" or as_words:
         return _words(values.tolist(), name, category=as_words)
+    # divided by a second, dates and durations of any resolution become floats, and NaT becomes NaN
     second = np.timedelta64(1, "s")
     if kind == "M":
         return Column(name, "date", (values - np.datetime64(0, "s")) / second)
@@ -189,6 +190,7 @@ def _words(
 def _is_gap(value: Any) -> bool:
     """Whether a Python object stands for a missing value."""
     try:
+        # NaN and NaT differ from themselves
         return value is None or bool(value != value)
     except (TypeError, ValueError):  # pandas.NA is neither true nor false; nor is an array
         return not isinstance(value, Iterable)
@@ -196,6 +198,7 @@ def _is_gap(value: Any) -> bool:
 
 def _word(value: Any, name: str) -> str:
     """The word for a Python object that is no string."""
+    # before numbers: True is a Real too, and would become the word 1
     if isinstance(value, (bool, np.bool_, np.datetime64)):
         return str(value)
     if isinstance(value, (date, time)):

@@ -194,6 +194,7 @@ def _hour(shown: int, half: str) -> int | None:
     """The hour of the day; None if a half of the day is given and has no such hour."""
     if not half:
         return shown
+    # 13:05 PM and 0:30 AM are slips, not times
     if not 1 <= shown <= 12:
         return None
     hour = shown % 12  # 12 am is midnight
@@ -219,6 +220,7 @@ def date_formats(words: Iterable[str], others: float = 0.0) -> tuple[str, ...]:
         return ()
     read = {form: _n_read(present, [form]) for form in TEXT_FORMATS}
     best = max(read, key=lambda form: read[form])
+    # one format for all words leaves no second order of day and month
     if read[best] == len(present):
         return (best,)
     other_order = _rarer_order(read, best)
@@ -246,6 +248,7 @@ def _rarer_order(read: dict[str, int], best: str) -> frozenset[str]:
 
 def compact_format(numbers: Collection[int]) -> str | None:
     """The format in which all these whole numbers are dates, such as 20141107 or 11072014."""
+    # a number has lost its leading zero: 1052018 is 01052018
     words = [f"{number:08d}" for number in numbers]
     for form in COMPACT:
         if _n_read(words, [form]) == len(words):
@@ -270,6 +273,8 @@ def formats_of(name: str, words: Iterable[str], known: Sequence[str] = ()) -> li
     words = list(words)
     if known and _n_read(words, known) == len(words):
         return list(known)
+    # without a slip if possible, else with a few; if no word is a date, the caller, who reads the
+    # words in these formats, names the first of them
     formats = list(date_formats(words) or date_formats(words, MOST_SLIPS) or TEXT_FORMATS)
     order = order_of(formats)
     either = is_ambiguous(words, formats)
@@ -278,6 +283,7 @@ def formats_of(name: str, words: Iterable[str], known: Sequence[str] = ()) -> li
         return formats
     first = min(word for word in words if seconds_of_word(word, known) is None)
     dates = f"column {name!r}: dates such as {first!r}"
+    # guessing could swap day and month in a whole block of new rows unseen
     if known and either:
         raise ValueError(f"{dates} were not in fit; write them as 2021-12-31.")
     reading = f"are read with the {order} first"

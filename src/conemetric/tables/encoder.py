@@ -220,6 +220,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             X = X.rechunk({1: -1})
         summary_of = dask.delayed(_summary)
         promised = [summary_of(self, part) for part in np.ravel(X.to_delayed())]
+        # added up in the order of the partitions: whether a column numbers the rows shows in how
+        # one part goes on from the part before
         found = dask.compute(*promised)
         return reduce(add, [summary for summary in found if summary is not None])
 
@@ -354,6 +356,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         """The columns that are used, each with its kind."""
         given = column_names(X)
         names = [kind.name for kind in self.columns_]
+        # without names on both sides, columns go by their place
         if given is None or not hasattr(self, "feature_names_in_"):
             X = _validated(self, X, reset=False)
             places = positions(self._names, names)
@@ -382,6 +385,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         framed = get_output_config("transform", self)["dense"] != "default"
         if self.sparse_output != "auto" or framed:  # frames have no sparse output
             return self.sparse_output is True
+        # by the blocks, not by the rows at hand: all parts of a table get the same kind of output
         density = len(self.blocks_) / self._n_features_out  # about one nonzero entry for each block
         return self._n_features_out >= FEWEST_SPARSE and density <= MOST_DENSITY
 

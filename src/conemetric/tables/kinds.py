@@ -105,6 +105,7 @@ class NumberColumn(Kind):
         centring = np.zeros(len(self.mean))
         if self.missing is None:
             return scaled, centring
+        # the indicator of missing values is standardised too: its variance in training is p (1 - p)
         scale = (self.missing * (1 - self.missing)) ** -0.5
         gaps = np.isnan(numbers) * scale
         return np.column_stack([scaled, gaps]), np.append(centring, -self.missing * scale)
@@ -172,6 +173,7 @@ class DateColumn(NumberColumn):
         if settings["dates"] == "ignore":
             return "dates are ignored"
         formats: list[str] = []
+        # the words were read as dates before: only their formats are kept, to read new rows by
         if isinstance(spelling, DateSpelling) and summary.family == cls.kind:
             formats = list(spelling.formats)
         elif summary.weights:
@@ -351,6 +353,7 @@ def _of_values(summary: Summary, read: Reader, kind: Any) -> Summary:
         raise _misfit(summary.name, f"{summary.family}s, not {kind}s")
     if summary.counts is None:
         raise ValueError(f"column {summary.name!r} has too many different words for a {kind}.")
+    # each different word is read once, with the weight of all its rows
     values = _values(list(summary.weights), read, summary.name, kind)
     weights = np.array(list(summary.weights.values()))
     found = summarize(Column(summary.name, kind, values), weights)

@@ -12,6 +12,7 @@ from .spelling import FEWEST_VALUES, MOST_SLIPS, Spelling, is_missing
 from .times import DurationSpelling, HeightSpelling, TimeSpelling
 
 # in the order in which they are tried
+# 13:08 would also be a duration, of 13 minutes and 8 seconds: times of day come first
 CLASSES: tuple[type[Spelling], ...] = (
     DateSpelling,
     TimeSpelling,

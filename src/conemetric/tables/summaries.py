@@ -100,9 +100,13 @@ class Summary:
 
     def __add__(self, other: "Summary") -> "Summary":
         if self.spelling is not None and other.family == "word":
-            return self + other.as_spelled(self.spelling)
+            return self._with(other.as_spelled(self.spelling))
         if other.spelling is not None and self.family == "word":
-            return self.as_spelled(other.spelling) + other
+            return self.as_spelled(other.spelling)._with(other)
+        return self._with(other)
+
+    def _with(self, other: "Summary") -> "Summary":
+        """The sum of two summaries with one spelling, or none."""
         if other.family != self.family or other.spelling != self.spelling:
             raise ValueError(
                 f"column {self.name!r} is one of {self.family}s in one part of the table and of "
@@ -113,6 +117,7 @@ class Summary:
             order = self.order
         counts = _both(add, self.counts, other.counts)
         weights = self.weights + other.weights
+        # a column with too many words in one part stays uncounted: `_both` passes None on
         if counts is None or len(counts) > MAX_WORDS:
             counts = None
             weights = Counter()
@@ -141,6 +146,7 @@ class Summary:
         if None in values:
             return self
         n_rows = list(self.counts.values())
+        # the weight of each row of a word is not known any more; their mean gives the same moments
         mean_weights = [self.weights[word] / n for word, n in self.counts.items()]
         spelled = Column(self.name, spelling.kind, np.repeat(np.array(values, float), n_rows))
         found = summarize(spelled, np.repeat(np.array(mean_weights), n_rows))

@@ -33,7 +33,7 @@ COUNTED = re.compile(
 )
 FEET = re.compile(
     "(?P<feet>[0-9])\\s?(?:ft\\.?|['\N{PRIME}\N{RIGHT SINGLE QUOTATION MARK}])"
-    "\\s?(?:(?P<inches>1[01]|[0-9])(?:\\.[0-9]+)?\\s?"
+    "\\s?(?:(?P<inches>(?:1[01]|[0-9])(?:\\.[0-9]+)?)\\s?"
     "(?:in\\.?|''|[\"\N{DOUBLE PRIME}\N{RIGHT DOUBLE QUOTATION MARK}])?)?",
     re.IGNORECASE,
 )
@@ -121,7 +121,7 @@ class HeightSpelling(_Fixed):
         found = FEET.fullmatch(word)
         if found is None:
             return None
-        return int(found["feet"]) * INCHES + int(found["inches"] or 0)
+        return int(found["feet"]) * INCHES + _number(found["inches"])
 
     @property
     def title(self) -> str:
@@ -129,5 +129,5 @@ class HeightSpelling(_Fixed):
 
 
 def _number(digits: str | None) -> float:
-    """The number of a part of a duration, 0 of one that is not there."""
+    """The number of a part of a duration or height, 0 of one that is not there."""
     return float(digits or 0)
