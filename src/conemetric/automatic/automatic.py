@@ -301,6 +301,7 @@ class AutoMetric(MahalanobisMetric):
         if self._runs_side_by_side(rows.X):
             run = partial(side_by_side, X=rows.X)
         try:
+            # lazy: what was fitted before Ctrl-C has been taken over by then
             fits = run(partial(self._fit_candidate, rows), candidates.items())
             for name, fit in zip(candidates, fits, strict=True):
                 outcome = ""

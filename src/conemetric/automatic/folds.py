@@ -292,6 +292,8 @@ class LabelledFolds:
         distances, labels = self._nearest(Z, fold, self.n_neighbors)
         centre = Z[fold.train].mean(axis=0)
         spread = _mean_square(Z[fold.train] - centre) + _mean_square(Z[fold.held_out] - centre)
+        # to the neighbours, so that two metrics of one weight put neighbours equally far away; the
+        # part to all rows keeps the scale from 0 where neighbours coincide
         scale = float(np.mean(distances**2)) + SPREAD * spread
         if not scale > 0:
             return None
@@ -413,6 +415,7 @@ def fitted_with_map(
 ) -> tuple[np.ndarray, Any]:
     """(L, a clone of the estimator fitted to the rows): transform(x) = L'x + a constant."""
     estimator = clone(estimator)
+    # 0 stands for an estimator without this parameter; a seed that the user has set stays
     if estimator.get_params(deep=False).get("random_state", 0) is None:
         estimator.set_params(random_state=seed)
     told = {}
@@ -423,6 +426,8 @@ def fitted_with_map(
         estimator.fit(X, y, **told)
     d = X.shape[1]
     sample = to_numpy(X[:10])
+    # the origin shows the constant that a transform may add, the unit
+    # vectors the columns of the map
     corners = np.concatenate([np.zeros((1, d)), np.eye(d), sample])
     mapped = to_numpy(estimator.transform(corners.astype(sample.dtype))).astype(np.float64)
     origin = mapped[0]

@@ -56,9 +56,12 @@ class Checkpoint:
             "numbers": numbers,
         }
         files.makedirs(root, exist_ok=True)
+        # under another name, renamed when it is whole: a fit that dies here
+        # resumes from the state before
         with files.open(f"{root}/state.new", "wb") as file:
             file.write(json.dumps(record).encode())
         files.mv(f"{root}/state.new", f"{root}/state")
+        # only now, when ``state`` no longer names it
         if last and files.exists(f"{root}/{last}"):
             files.rm(f"{root}/{last}", recursive=True)
         return saved
@@ -111,6 +114,7 @@ class Checkpoint:
 
 
 def _is_serial(value: Any) -> bool:
+    # True is an int too
     return type(value) is int and value > 0
 
 

@@ -92,6 +92,8 @@ class Cluster(Engine):
     ) -> Column:
         graph = Graph("conemetric-across")
         last = []
+        # a chain for each block, in the order of the others: the bits do not
+        # depend on which comes first
         for block, mine in enumerate(own.states):
             before = None
             for number, other in enumerate(others.states):

@@ -120,6 +120,7 @@ def from_numbers(
     space = rows.space
     if not is_dask(index):
         index = np.asarray(index)
+        # as many lists as there are blocks, so that no task holds all constraints
         size = max(1, -(-len(index) // len(rows.counts)))
         index = require("dask.array", "cluster").from_array(index, chunks={0: size}, name=False)
     beside = {"similar": similar, "sample_weight": weights}
@@ -259,6 +260,7 @@ def _local(partition: Partition, index: np.ndarray, needed: np.ndarray, first: F
     """Return the constraints by row numbers within the block, where rows of other blocks follow."""
     own = index - first[partition.number]
     far = len(partition.X) + np.searchsorted(needed, index)
+    # four bytes number the rows of a block, and every triplet holds three of them
     return np.where(_inside(partition, index, first), own, far).astype(np.int32)
 
 
@@ -306,5 +308,6 @@ def _over(
     if devices is not None:
         import torch
 
+        # by the number of the partition: a block goes to the same device in every visit
         points = torch.as_tensor(points, device=devices[partition.number % len(devices)])
     return function(points, index, similar, **small)

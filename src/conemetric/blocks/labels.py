@@ -46,6 +46,7 @@ def from_labels(
     most: Any = n_impostors
     if n_impostors == "auto":
         most = search.MAX_IMPOSTORS
+    # ranges over all rows: ties must not be decided by how the rows are partitioned
     extents = np.array(space.gather(column_extent, space.map(attrgetter("X"), partitions)))
     extent = (extents[:, 0].min(0), extents[:, 1].max(0))
     numbering = {"first": first, "n_rows": rows.n_rows, "extent": extent}
@@ -69,6 +70,7 @@ def _weighed_by_class(rows: BlockRows, class_weight: Any) -> BlockRows:
     """Return the rows with weights multiplied by ``class_weight``, without those of weight zero."""
     assert rows.classes is not None
     space = rows.space
+    # the class -1 stands for no label, and has no weight to balance
     without = int(first_means_none(rows.classes))
     in_sum = space.sum(_class_sums, rows.partitions, classes=rows.classes)
     factors = np.ones(len(rows.classes))

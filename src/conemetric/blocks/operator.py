@@ -56,6 +56,7 @@ class BlockOperator(Operator):
 
     def adjoint_and(self, u: Any, *requested: Any) -> tuple[Any, list]:
         own = total(DifferenceOperator.adjoint, self.blocks, u)
+        # all of these in one visit: each visit reads every block
         adjoint, *results = self.space.totals(own, *requested)
         return adjoint.astype(self.dtype, copy=False), results
 

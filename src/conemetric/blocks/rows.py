@@ -119,6 +119,7 @@ def checked_partitions(
     tasks = []
     for number, of_partition in enumerate(zip(*columns, strict=True)):
         tasks.append(delayed_check(number, *of_partition))
+    # mapped, if by nothing, so that the pieces are kept: a source is read again by every visit
     return space.map(same, space.source(tasks))
 
 
@@ -149,6 +150,7 @@ def summarised(
         n_features=widths[0],
         dtype=dtype,
         mean=mean,
+        # within the blocks, and of the blocks' means about the common one
         spread=np.average(spreads + (means - mean) ** 2, axis=0, weights=counts),
         sample=sample[evenly],
     )

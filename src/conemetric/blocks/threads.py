@@ -109,6 +109,7 @@ class Threads(Engine):
                     yield waiting.pop(0).result()
                     begin(1)
             finally:
+                # after an error or Ctrl-C no block may go on in the background
                 running = [job for job in waiting if not job.cancel()]
                 wait(running)
 
@@ -148,6 +149,8 @@ class Stored:
             with open(self._path, "rb") as file:
                 piece = pickle.load(file)
         if size_of(piece):
+            # an id may be given to another object later; the reference tells
+            # whether it still is this piece
             known[id(piece)] = (weakref.ref(piece), self)
         return piece
 
@@ -219,6 +222,7 @@ def usable_memory() -> int:
     psutil = require("psutil", "cluster")  # which distributed needs too
     process = psutil.Process()
     own = process.memory_info()
+    # a container may have less than the machine, and ``ulimit`` less than the container
     limits = [psutil.virtual_memory().available]
     for path in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
         if os.path.exists(path):

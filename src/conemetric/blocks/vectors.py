@@ -78,6 +78,8 @@ class BlockSpace(VectorSpace):
         self.vectors: WeakSet[BlockVector] = WeakSet()  # those in use
         self._checkpoint: Checkpoint | None = None
         self._resumes = False
+        # states are saved even if the user names no folder: the blocks of a worker that dies are
+        # then computed from the last state on, not from the first iteration
         if engine.scratch is not None:
             self._checkpoint = Checkpoint(f"{engine.scratch}/{id(self)}", {})
 
@@ -105,6 +107,7 @@ class BlockSpace(VectorSpace):
     def resume(self, operator: Any, *names: str) -> dict[str, Any] | None:
         if self._checkpoint is None or not self._resumes:
             return None
+        # the blocks of now: their shapes are compared with those in the files
         n_blocks = len(self.gather(attrgetter("n_constraints"), operator.blocks))
         stored = self._checkpoint.read(self.engine, names, n_blocks)
         if stored is None:

@@ -118,6 +118,7 @@ def _groups(results: Iterable[tuple[Any, ...]]) -> Iterator[list[tuple[Any, ...]
 
 def join(joins: Sequence[Callable[[Any, Any], Any]], *results: tuple[Any, ...]) -> tuple[Any, ...]:
     """Join results, one tuple per block or group of blocks, in their order and in float64."""
+    # blocks may be in single precision, and sums over many of them would lose digits
     first, *others = results
     joined = [_wide(part) for part in first]
     for other in others:

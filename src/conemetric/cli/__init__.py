@@ -50,4 +50,5 @@ def main(args: list[str] | None = None) -> None:
         state.message(f"[bold red]error[/] {escape(text)}")
         sys.exit(1)
     finally:
+        # unlocks the folder, and removes it if nothing was written, after an error too
         state.at_end.close()

@@ -75,6 +75,7 @@ def latest_written(name: str) -> Path | None:
 
 def _lock_folder(folder):
     """Make the folder and lock it until the command ends; False if another process has locked it."""
+    # noted before they are made: only these may be removed if nothing is written
     made = [each for each in (folder, *folder.parents) if not each.exists()]
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -88,6 +89,7 @@ def _lock_folder(folder):
         handle = _lock(folder)
     except (BlockingIOError, FileExistsError, FileNotFoundError):
         return False
+    # run in reverse: the folder is removed while it is still locked
     state.at_end.callback(os.close, handle)
     state.at_end.callback(_remove_empty, made)
     return True

@@ -80,6 +80,7 @@ def learn(given: Learn) -> None:
     if many and given.method is None:
         # that of a single file, auto, holds all rows in memory
         given = replace(given, method="frob")
+    # a pattern is no file to look for; `load_partitions` refuses the options that need one file
     if not many:
         given.check()
     out = output_folder(given.out, NAMES, given.overwrite)

@@ -88,6 +88,7 @@ def neighbors(given: Neighbors) -> None:
     from ..neighbours.search import nearest
     from ..storage import LearnedMetric, atomic_path, load_metric
 
+    # refuses a map of queries, which defines no distance
     learned = LearnedMetric.from_estimator(load_metric(given.metric))
     queries, searched = _queries_and_searched(given, learned)
     findable = len(searched.X)

@@ -167,6 +167,7 @@ def triplets_from_values(X: Any, y: Any, n_targets: int = 3, n_impostors: int | 
     near = np.take_along_axis(near, order, 1)
     triplets = triplets_from_neighbours(near[:, :n_targets], near[:, ::-1][:, :n_farthest])
     i, j, k = triplets.T
+    # also drops a row that is target and impostor at once, where neighbours are few
     nearer = abs(y[j] - y[i]) < abs(y[k] - y[i])
     if not nearer.any():
         raise ValueError("y is the same for all neighbouring rows of X; give other features.")
@@ -224,6 +225,7 @@ def quadruplets_from_pairs(
     n = max(map(len, kinds))
     rounds = []
     for _ in range(n_rounds):
+        # `resize` repeats the smaller kind until every pair of the larger one has a partner
         drawn = [np.resize(rng.permutation(kind), n) for kind in kinds]
         rounds.append(np.column_stack(drawn))
     compared = np.unique(np.concatenate(rounds), axis=0)
@@ -238,6 +240,7 @@ def find_rows(rows: Any, among: Any) -> Any:
     xp = namespace(rows, among)
     if rows.shape == among.shape and bool((rows == among).all()):
         return arange(len(rows), rows)
+    # equal rows of either array have one code, by which sorted numbers can be searched
     code = unique_rows(xp.concat([among, rows]))[1]
     there = code[: len(among)]
     wanted = code[len(among) :]

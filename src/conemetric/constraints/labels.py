@@ -167,6 +167,7 @@ def _counts_or_measures(values: np.ndarray, counts: np.ndarray) -> bool:
     """Whether many sorted whole numbers with these numbers of rows are a quantity."""
     if _are_few_shots(counts):
         return False
+    # as floats: the range of 64-bit integers may not fit in one
     extent = float(values[-1]) - float(values[0]) + 1
     missing = 1 - len(values) / extent
     most_have_few_rows = (counts <= FEW_ROWS).mean() > 1 / 2

@@ -22,6 +22,7 @@ def cholesky_solver(H: Array) -> Callable[[Array], Array]:
     H is scaled to a unit diagonal, and gets the least of a series of ridges that makes it definite.
     """
     xp = namespace(H)
+    # so that a ridge relative to eps suits all rows, whatever their units
     scale = xp.linalg.diagonal(H) ** -0.5
     H *= scale
     H *= scale[:, None]

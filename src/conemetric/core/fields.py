@@ -244,6 +244,7 @@ class Each(Field):
         if self.size is not None:
             _enter(name, (self.size,), (len(value),), sizes)
         for key, entry in self._items(value):
+            # a copy, so that sizes of one entry do not bind the next
             self.entry.check_unless_none(_join(name, key), entry, dict(sizes))
         if self.distinct:
             expect(len(set(value)) == len(value), name, value, expected)
@@ -295,6 +296,7 @@ def _are_plain_and_distinct(labels: list[Any]) -> bool:
     """Tell whether labels have the right types, differ, and fit in memory as one array."""
     if not all(isinstance(label, LABEL_TYPES) for label in labels):
         return False
+    # one long label makes all of NumPy's strings long: few bytes of a file could fill memory
     longest = max((len(label) for label in labels if isinstance(label, str)), default=0)
     if len(labels) * longest * BYTES_PER_CHARACTER > MAX_LABEL_BYTES:
         return False

@@ -171,6 +171,7 @@ def psd_split(S: Array, rank_guess: int | None = None) -> PSDPart:
         while k <= n // MIN_ORDER_PER_PAIR:
             values, vectors = leading_eigenpairs(S, k)
             if float(values[-1]) <= 0:  # all positive ones are among these
+                # of the eigenvalues cut off only a few were computed
                 return replace(_positive(values, vectors), tail=None)
             k *= 2
     values, vectors = eigh(S)
@@ -228,6 +229,7 @@ def by_sign(S: "torch.Tensor") -> FactoredPart | None:
     # an orthonormal basis of the columns, by the Cholesky factor of their inner products
     triangle, not_independent = xp.linalg.cholesky_ex(columns.T @ columns)
     basis = xp.linalg.solve_triangular(triangle, columns.T, upper=False).T
+    # A on the space of its positive eigenvectors, so definite
     core = basis.T @ A @ basis
     root, not_definite = xp.linalg.cholesky_ex((core + core.T) / 2)
     if bool(not_independent) or bool(not_definite):
@@ -252,6 +254,7 @@ def _matrix_sign(A: "torch.Tensor", threshold: float) -> "torch.Tensor":
         scale = (3 / (1 + least + least**2)) ** 0.5
         # 1.5 (scale A) - 0.5 (scale A)^3
         sign = xp.addmm(sign, sign, sign @ sign, beta=1.5 * scale, alpha=-0.5 * scale**3)
+        # the same cubic of the least magnitude: a bound on all others without another decomposition
         least = 0.5 * scale * least * (3 - (scale * least) ** 2)
     return sign
 
@@ -273,6 +276,8 @@ def psd_derivative(S: Array) -> NearProduct:
         vectors = xp.flip(vectors, (1,))
     else:
         k = n_positive
+    # l_i / (l_i - l_j) between a positive and a nonpositive eigenvalue; 1 between two positive
+    # ones, which `NearProduct` counts twice
     ratio = values[:k, None] / (values[:k, None] - values[k:])
     halves = xp.full((k, k), 0.5, dtype=S.dtype, device=S.device)
     change = xp.concatenate([halves, ratio], 1)
@@ -382,6 +387,7 @@ def _leading_by_lobpcg(S: "torch.Tensor", k: int, start: Array | None) -> Pair:
 def _leading_by_lanczos(S: Any, k: int, start: Array | None, tol: float) -> Pair:
     """Return the k leading eigenpairs of a matrix or ``LinearOperator`` on the host, by ARPACK."""
     if start is None:
+        # ARPACK's own start is random, and two fits would not be bit-identical
         start = np.asarray(np.random.default_rng(0).standard_normal(S.shape[0]), S.dtype)
     values, vectors = eigsh(S, k, which="LA", v0=start, tol=tol)
     order = np.argsort(values)[::-1]

@@ -76,6 +76,7 @@ def _pool_of(workers: int) -> ThreadPoolExecutor:
     """Return the pool that all loops share, with at least so many threads."""
     global _pool
     if _pool is None or _pool._max_workers < workers:
+        # a pool cannot grow; loops that run in the old one keep it until they end
         _pool = ThreadPoolExecutor(workers, thread_name_prefix="conemetric")
     return _pool
 

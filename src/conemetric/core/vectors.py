@@ -153,6 +153,7 @@ def on_host(results: object) -> Any:
     if not tensors:
         return _rebuilt(results, iter(()))
     xp = namespace(*tensors)
+    # one dtype for all, in which float32 and counts are exact
     numbers = xp.cat([tensor.reshape(-1).to(xp.float64) for tensor in tensors]).cpu().numpy()
     ends = np.cumsum([tensor.numel() for tensor in tensors])
     return _rebuilt(results, iter(np.split(numbers, ends[:-1])))

@@ -70,6 +70,7 @@ def factors_of_classes(
     if isinstance(class_weight, str):
         factors = np.zeros(len(classes))
         occurs = totals > 0
+        # a class without weight has no factor that would balance it, and none of its rows counts
         factors[occurs] = totals.sum() / (occurs.sum() * totals[occurs])
         return factors
     unknown = set(class_weight) - set(classes.tolist())

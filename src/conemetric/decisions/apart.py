@@ -102,8 +102,11 @@ def judged_apart(
 
     def at_full_size(trial: Trial) -> Trial:
         L = maps[trial.metric]
+        # what only judges needs no certificate
         fitted = trial.rule.fit(learn.mapped(L), landmarks, certified=False)
         of_learned = fitted.coefficients
+        # where the fit to all rows begins: at these coefficients, and at 0 for the rows kept apart;
+        # a sum over landmarks has other terms than the final one, and is no such start
         if of_learned is not None and len(of_learned) == len(apart.learn):
             of_all = np.zeros((len(rows.Y), of_learned.shape[1]))
             of_all[apart.learn] = of_learned

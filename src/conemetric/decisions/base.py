@@ -215,6 +215,7 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
 
     def _training(self, observed: Observed, points: Array) -> Training:
         """What the rules learn from."""
+        # with a mean of 1, the ridge, which is divided by them, means the same in any unit
         weights = observed.weights / observed.weights.mean()
         return Training(points, self._targets(observed.y), weights, symmetric_keys(points))
 
@@ -296,6 +297,7 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
         self.blend_ = Blend(tuple(parts), certificate)
         self.chosen_ = heaviest.trial
         self.certificate_: Any = heaviest.certificate
+        # for rows as they were given: the scale is folded in, and the centre changes no distance
         self.components_ = L.T / self._preparation.scale
 
     def _n_landmarks(self, n: int) -> int:
@@ -373,6 +375,7 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
         check_is_fitted(self)
         check_share(alpha, "alpha")
         n = self.n_held_out_
+        # the promise takes the score of rank (1 - alpha) (n + 1), which must not exceed n
         if alpha * (n + 1) < 1:
             raise AdviceError(
                 f"needs {int(np.ceil(1 / alpha)) - 1} held-out rows, and there are {n}",

@@ -30,14 +30,18 @@ class Blended:
 def simplex_weights(residuals: np.ndarray) -> tuple[np.ndarray, Certificate]:
     """Weights on the simplex that minimise the norm of the mixture of columns; the certificate."""
     gram = residuals.T @ residuals
+    # so that the products are comparable with the row of ones below, whatever the units of y
     unit = float(np.trace(gram)) / len(gram) or 1.0
     gram = gram / unit
     values, vectors = np.linalg.eigh(gram)
     root = np.sqrt(np.clip(values, 0, None))[:, None] * vectors.T
+    # the last row penalises a sum other than 1; that fixes only the length of u, and its direction
+    # is that of the optimum on the simplex
     u, _ = nnls(np.vstack([root, np.ones(len(gram))]), np.r_[np.zeros(len(gram)), 1.0])
     w = u / u.sum()
     product = gram @ w
     primal = float(w @ product)
+    # Frank and Wolfe's gap: the linear model, of gradient 2 G w, is least at a vertex
     gap = max(0.0, 2 * (primal - float(product.min())))
     status = Status.CONVERGED if gap <= TOL * max(primal, TOL) else Status.STALLED
     return w, Certificate.from_bounds(Bounds(unit * primal, unit * (primal - gap), 0.0), status)
@@ -53,7 +57,10 @@ def blend_trials(
     scores = np.empty_like(trials[0].scores)
     judged, ends = np.concatenate(held_out), np.cumsum([len(rows) for rows in held_out])
     for rows, end in zip(held_out, ends, strict=True):
+        # by row rather than by place: with several partitions into folds, a row is held out several
+        # times, and none of its copies may choose what judges it
         fold, others = slice(end - len(rows), end), ~np.isin(judged, rows)
+        # a single fold: there are no other rows to choose by
         if not others.any():
             scores[fold] = _mixture(trials, weights)[fold]
             continue
@@ -71,12 +78,14 @@ def _weighed(
     if n_parts == 1:
         trials = [min(trials, key=lambda t: judge(t.scores[rows]))]
     else:
+        # the scores of a singular system are NaN, and cannot be mixed
         trials = [t for t in trials if np.isfinite(t.scores).all()] or trials[:1]
     root = np.sqrt(judge.weights)[:, None]
     while True:
         residuals = [(root * (judge.Y - t.scores[rows])).ravel() for t in trials]
         w, certificate = simplex_weights(np.stack(residuals, axis=1))
         order = np.argsort(-w, kind="stable")
+        # without a part the others weigh more, so the weights are found again until all parts stay
         kept = [k for k in order[:n_parts] if w[k] >= min(LEAST_WEIGHT, w.max())]
         trials = [trials[k] for k in kept]
         if len(kept) == np.count_nonzero(w):

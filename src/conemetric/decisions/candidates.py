@@ -53,6 +53,7 @@ def candidates_for(
         learners |= {f"{each} gradient": partial(_rounds, rows, kernel=each) for each in EUCLIDEAN}
     for name, learn in learners.items():
         # all rows in the order in which they were drawn, any leading part of which represents the rest
+        # what one fold holds out, the other learns from: two of them have every row
         drawn = np.concatenate([fold.train for fold in folds[:2]])
         every = partial(learn, drawn[np.sort(np.unique(drawn, return_index=True)[1])])
         last = partial(lambda every, r: next(islice(every(), r, None)), every)

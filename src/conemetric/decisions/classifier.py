@@ -348,6 +348,7 @@ class MetricClassifier(ClassifierMixin, MetricDecision):
                 "pool rare classes."
             )
         as_low = np.searchsorted(self._conformal_scores, probability, side="right")
+        # the conformal p-value of each class; the new row counts as one of the n + 1
         included = (1 + as_low) / (n + 1) > alpha
         included[np.arange(len(probability)), probability.argmax(1)] = True
         return included
@@ -397,6 +398,7 @@ def _temperature(scores: np.ndarray, truth: np.ndarray, weights: np.ndarray) -> 
         logits = log_softmax(np.exp(logarithm) * scores, axis=1)
         return -np.average(logits[rows, truth], weights=weights)
 
+    # the search is over the logarithm, so that the factor stays positive
     best = minimize_scalar(log_loss, bounds=LOG_TEMPERATURES, method="bounded")
     return float(np.exp(best.x))
 

@@ -31,6 +31,7 @@ def fit_parts(
     """
     every = np.arange(len(rows.Y))
     keeps_all = any(part.trial.rule.many for part in planned)
+    # one set of rows is stored for all parts; each knows its own by their places in it
     kept = every if keeps_all else landmarks
     parts = []
     for trial, weight, L in planned:

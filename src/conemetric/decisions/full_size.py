@@ -67,6 +67,8 @@ def judged_in_folds(
     """
     keys_of_folds = [rows.keys[fold.train] for fold in folds]
     largest = max(len(fold.train) for fold in folds)
+    # entries of the kernel matrix of each fit, by which `in_folds` decides whether several fit
+    # in memory
     numbers_held = min(largest, n_landmarks) ** 2
 
     def scores_of_fold(drawn: tuple[Trial, list[np.ndarray]], f: int) -> np.ndarray:

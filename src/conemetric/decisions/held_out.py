@@ -67,6 +67,7 @@ def in_folds(
 ) -> list[list[Any]]:
     """``function(item, fold)``, which holds so many numbers, for every item a list with its folds."""
     jobs = list(product(items, range(n_folds)))
+    # one after the other where the kernel matrices of all threads would take too much memory
     run = map if min(n_threads(), len(jobs)) * held > MOST_HELD else partial(side_by_side, X=Z)
     found = list(run(lambda job: function(*job), jobs))
     return [found[i : i + n_folds] for i in range(0, len(found), n_folds)]

@@ -208,6 +208,7 @@ def _search_kernel(rows: HeldOut, kernel: str, judge: Judge) -> list[Trial]:
     best: KernelRule | None = None
     while following:
         known.update(following)
+        # settings of one width one after the other: only the matrices of the last width are held
         following = sorted(following, key=lambda rule: rule.width)
         of_first = scorer.scores(following, folds=[0])
         leader = None if best is None else tried[best].scores
@@ -273,6 +274,7 @@ def _scorer(rows: HeldOut, n_rows: int | None) -> _Scorer:
         return rows.folds[f].kernel_matrices(kernel, width, n_rows)
 
     known = []
+    # once for each fold, not for each of hundreds of settings
     for Z, Y, weights, _ in (fold.train for fold in rows.folds):
         Y, weights = Y[:n_rows], weights[:n_rows]
         offset = np.average(Y, axis=0, weights=weights)

@@ -45,6 +45,7 @@ class NeighborVote(Stored):
 
     @classmethod
     def _search(cls, rows: HeldOut, judge: Judge) -> list[Trial]:
+        # fewer than asked for where a fold has fewer rows to learn from
         most = rows.nearest(max(NEIGHBOURS))[0][0].shape[1]
         tried = [cls(k, w) for k in NEIGHBOURS if k <= most for w in VOTE_WEIGHTS]
         found = [rows.trial(rule, rule.held_out_scores(rows), judge) for rule in tried]

@@ -109,6 +109,7 @@ class Part:
         else:
             spread = X - X.mean(0)
             apart = difference * (difference @ L @ L.T)
+            # the mean over all pairs of rows is twice the variance, so no pairs are formed
             typical = 2 * (spread * (spread @ L @ L.T)).mean(0)
         return (typical - apart) / (typical.sum() or 1.0)
 

@@ -64,6 +64,8 @@ class Preparation:
     def new_points(self, X: Array) -> Array:
         """Encoded new rows as points; an error if they are far from all rows of ``fit``."""
         points = (X - arrays.like(self.centre, X)) / arrays.like(self.scale, X)
+        # their squares would leave the range of floats, and the prediction would look sure: 1e200
+        # got a narrow interval
         if bool((abs(points) > LARGEST_EXTENT[points.dtype.itemsize]).any()):
             raise ValueError("X has values far beyond those seen during fit; correct or drop them.")
         return points

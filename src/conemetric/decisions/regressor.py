@@ -249,6 +249,7 @@ class MetricRegressor(RegressorMixin, MetricDecision):
     def _intervals(self, centre: np.ndarray, alpha: float) -> np.ndarray:
         """Intervals about predicted numbers."""
         n = self.held_out_for(alpha)
+        # at most n by `held_out_for`, but for rounding
         rank = min(int(np.ceil((1 - alpha) * (n + 1))), n)
         half = self._conformal_scores[rank - 1]
         return np.column_stack([centre - half, centre + half])
@@ -287,6 +288,7 @@ def _numbers(y: Labels) -> np.ndarray:
     try:
         y = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
     except (TypeError, ValueError) as error:
+        # words mean that y holds classes; other faults, such as NaN, have messages of their own
         if "could not convert" not in str(error):
             raise
         raise ValueError(

@@ -49,6 +49,7 @@ def best_rounds(
             loss[i] = loss_of_round
         best |= better
         growing = _not_behind({i: loss[i] for i in better})
+    # candidates of a single round have not competed: their only metric is the best
     return [best.get(i, metric) for i, metric in first.items()]
 
 

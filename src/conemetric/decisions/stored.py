@@ -78,6 +78,7 @@ def restored(cls: type[D], state: fields.State) -> D:
     rows = Training(state["X"], state["Y"], state["weights"], state["keys"])
     estimator._kept = KeptRows(state["rows"], rows)
     estimator._conformal_scores = scores = state["held_out"]
+    # sets and intervals take their quantiles by place: unsorted scores would break every promise
     fields.expect((np.diff(scores) >= 0).all(), "held_out", "not sorted", "sorted numbers")
     estimator._store_parts(_restored_parts(state, rows), _restored_certificate(state))
     estimator.metric_ = None

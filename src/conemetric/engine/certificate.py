@@ -49,6 +49,7 @@ class Bounds(NamedTuple):
 def relative_gap(primal: float, dual: float) -> float:
     """(primal - dual) / max(|primal|, |dual|): 0 if both are 0, infinite if there is no bound."""
     size = max(abs(primal), abs(dual))
+    # without a bound the quotient below would be inf / inf, which is nan
     if size == np.inf:
         return np.inf
     if size == 0:
@@ -111,6 +112,7 @@ class Certificate:
         gap = certificate.relative_gap
         violation = bounds.violation
         expect(violation >= 0, f"{within}.violation", violation, "at least 0")
+        # weak duality: only a point that misses constraints can lie below the bound
         can_be_true = violation != 0 or gap >= LEAST_GAP
         feasible = f"at least {LEAST_GAP} for a feasible point"
         expect(can_be_true, f"{within}.relative_gap", gap, feasible)
@@ -123,6 +125,7 @@ class Certificate:
     @property
     def error(self) -> float:
         """The larger of relative gap and violation."""
+        # a point that misses constraints slightly can lie below the bound: its gap is negative
         return max(abs(self.relative_gap), self.violation)
 
     def meets(self, tol: float) -> bool:
@@ -143,6 +146,7 @@ class Certificate:
         if missed is None:
             missed = self.violation
         cut = Certificate.from_bounds(Bounds(primal, self.dual, missed), self.status)
+        # a solve that had missed tol before the cut keeps its own status, which says why
         if self.status is Status.CONVERGED and not cut.meets(tol):
             return replace(cut, status=Status.TRUNCATED)
         return cut

@@ -43,6 +43,7 @@ class Box:
         sizes = problem.sizes
         if not isinstance(sizes, float):
             power = EVEN_SMOOTH if problem.curved else EVEN
+            # relative to the largest, whose powers stay in the range of float32 in any units of X
             unit = unit * (sizes * (1 / space.max(magnitude, sizes))) ** power
         relative = unit * (1 / space.max(magnitude, unit))
         return cls(space, problem.lower, problem.upper, unit, relative)
@@ -93,6 +94,7 @@ class CurvatureMemory:
         pairs = self.pairs
         if pairs is not None:
             pairs = tuple(_part(vector, index, reference) for vector in pairs)
+        # without `products`, which are sums over all multipliers
         return CurvatureMemory(self.box.restricted(index, reference), self.size, pairs, self.length)
 
     def lifted(self, index: Array | None, box: Box, u: Array) -> "CurvatureMemory":
@@ -135,11 +137,13 @@ def two_loop(gram: np.ndarray, k: int) -> np.ndarray | None:
         return None
     q = np.zeros(2 * k + 1)
     q[-1] = 1.0
+    # q are coefficients of a vector over the rows of `gram`: gram[i] @ q is the product with row i
     alpha = np.zeros(k)
     for i in reversed(good):
         alpha[i] = gram[i] @ q / curvature[i]
         q[k + i] -= alpha[i]
     newest = good[-1]
+    # s'y / y'y of the newest pair: the first guess of H (Nocedal & Wright, algorithm 7.4)
     q *= curvature[newest] / gram[k + newest, k + newest]
     for i in good:
         q[i] += alpha[i] - gram[k + i] @ q / curvature[i]
@@ -190,6 +194,7 @@ def steepest(
 ) -> Array:
     """Return the gradient of the free multipliers, in the units of u, and zero elsewhere."""
     free = unbound(u, g, lower, upper)
+    # the gradient over u / unit is unit g, and a step along it moves u by unit times that
     return namespace(u).where(free, g, 0.0) * relative**2
 
 
@@ -206,6 +211,7 @@ def _extended(  # noqa: PLR0913
 ) -> Arrays:
     """Return the pairs with s = the change of u, y = minus that of the gradient, in their units."""
     s = (new_u - u) / unit
+    # minus the change, since D is concave: so s'y is not negative
     y = (g - new_g) * relative
     return (*pairs, s, y)[-2 * length :]
 

@@ -96,6 +96,7 @@ class DualQuasiNewton(Solver):
             return Step(None, memory, tried)
         curvature = problem.curvature(direction, now.point.u)
         if curvature > 0:
+            # where a parabola with this slope and at least the curvature of D here is highest
             direction = direction * (slope / curvature)
         step = self._search(problem, now.point, direction, memory)
         return step._replace(evaluations=tried + step.evaluations)
@@ -152,20 +153,26 @@ class DualQuasiNewton(Solver):
             trial = problem.evaluate(u, point.rank, total(dot, point.gradient, u - point.u))
             rise = trial.dual - point.dual
             (slope,) = trial.requested_totals
+            # doubling has passed the maximum: the last step that rose is the one to take
             if best.point is not None and not rise > best.point.dual - point.dual:
                 break
+            # clipped to the box it leads downhill (or is nan): `step` goes on with the gradient
             if not slope > 0:
                 return Step(None, memory, tried)
             risen = rise >= ARMIJO * slope and rise > noise
             if risen or abs(rise) <= noise:
+                # one visit to the vectors gives the slope and the Gram matrix of the next direction
                 extended = memory.extended(point, trial)
                 along = total(dot, trial.gradient, u - point.u)
                 slope_there, gram = trial.measure(along, extended.gram(trial))
+                # the Armijo condition of a parabola with these slopes: it rises by their mean
                 if risen or slope_there >= (2 * ARMIJO - 1) * slope:
                     best = Step(trial, replace(extended, products=gram), tried)
                     if t < 1 or slope_there < MIN_SLOPE_RATIO * slope:
                         break
                     t *= 2
                     continue
+            # t times the share s at which slope s - (slope - rise) s^2 is largest; a rise that is
+            # too small counts as none, and halves t
             t *= max(SHORTEST, 0.5 * slope / (slope - min(rise, 0.0)))
         return best._replace(evaluations=tried)

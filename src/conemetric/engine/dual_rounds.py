@@ -115,12 +115,14 @@ class Rounds:
         if inner.point is not start:
             u = lifted(self.problem, now.point.u, index, inner.point.u)
             whole = self.problem.evaluate(u, inner.point.rank)
+            # a rise in single precision may be none in the program itself: then the round is undone
             if whole.dual > now.point.dual:
                 if mixture is not None:
                     self.n_iterations += 1
                     yield self._mixed(mixture.matrix, whole, inner.evaluations)
                 memory = inner.memory.lifted(index, now.memory.box, u)
                 return Ascent(whole, memory, inner.evaluations + 1)
+        # single precision has reached its end or, without it, a step of the whole is due
         self.single = False
         self.stuck = not choice.single
         return now._replace(evaluations=inner.evaluations)
@@ -208,6 +210,7 @@ def lifted(problem: FrobeniusProgram, u: Array, index: Array | None, moved: Arra
         upper = problem.upper
         if index is not None and not isinstance(upper, float):
             upper = upper[index]
+        # one that rounding left below its bound would count as free and enlarge the next round
         moved = like(moved, u)
         moved = namespace(u).where(moved >= upper * (1 - AT_BOUND), upper, moved)
     if index is None:
@@ -230,6 +233,7 @@ def working_set(problem: FrobeniusProgram, point: Evaluation) -> Array | None:
     if not few_are_free(problem, point):
         return None
     free = _free(problem, point)
+    # how far the gradient of a blocked multiplier is from changing its sign; the free come first
     distance = namespace(point.u).where(free, 0.0, abs(point.gradient))
     n = min(2 * int(free.sum()), len(free) - 1)
     if is_torch(distance):

@@ -86,6 +86,7 @@ class FrobeniusProgram(SpectralProgram):
             v = self.operator.space.map(clipped, v, None, 1.0)  # no more than of the hinge
             return self.evaluate(self.project(v * self.unit))
         point: Any = self.evaluate(self.operator.empty_constraint_vector() + self.unit)
+        # at the multiple t the dual is C g(t) - t^2 / 2 ||[A*(c)]_+||^2, since the c_r sum to C
         curvature = point.part.squared_norm
         multiple = 1.0
         if curvature > 0:
@@ -120,6 +121,7 @@ class FrobeniusProgram(SpectralProgram):
 
     def primal_value(self, terms: float, squared_norm: float, factor: Array) -> Primal:
         if self.prior is not None:
+            # of M - M0: ||M||^2, which was passed, would lose its digits against a large prior
             squared_norm = self.significant(factor @ factor.T - self.prior)
         return self.constant + 0.5 * squared_norm + terms, 0.0
 
@@ -133,6 +135,8 @@ class FrobeniusProgram(SpectralProgram):
             )
         fixed = u + 0
         fixed[index] = 0
+        # S = A*(f), O = M0 + S, and  1/2 ||M0||^2 - 1/2 ||O||^2 = -<S, M0 + S / 2>,  which does
+        # not subtract large squares from each other
         change, (gain,) = operator.adjoint_and(fixed, self.gain(fixed))
         mean = change / 2
         if self.prior is not None:
@@ -197,6 +201,7 @@ class PriorEvaluation(Evaluation):
 
     @cached_property
     def part(self) -> Any:
+        # K was definite at the last point, or nothing is known: Cholesky takes a tenth of `eigh`
         K = self.shifted
         if self.rank_guess in (None, len(K)):
             definite = spectral.definite_part(K)
@@ -208,6 +213,7 @@ class PriorEvaluation(Evaluation):
         p = self.problem
         S = float64(self.combined)
         of_prior = float((float64(p.offset) ** 2).sum())
+        # S is the larger: the plain difference of squares cancels less than the formula above
         if float((S**2).sum()) > of_prior + part.squared_norm:
             return p.constant + self.gain + 0.5 * (of_prior - part.squared_norm)
         if part.tail is None:

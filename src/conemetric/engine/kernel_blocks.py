@@ -85,6 +85,7 @@ class KernelSystem:
 
         total = np.zeros(vectors.shape)
         added_by_block = side_by_side(from_block, range(len(blocks)))
+        # in the order of the blocks, whichever core was first: two runs are bit-identical
         for rows, added in zip(blocks, added_by_block, strict=True):
             total[rows.start :] += added
         return total
@@ -97,6 +98,7 @@ class KernelSystem:
         z = self.points[landmarks]
         m = len(z)
         K = self._values(z, z).astype(np.float64)
+        # k(z, z) = 1 at any width
         K[np.diag_indices(m)] = 1 + JITTER * m
         R = cholesky(K)
         F = np.empty((len(self.points), m), np.float32)
@@ -172,6 +174,7 @@ def fit_in_blocks(
         )
         return replace(model, coefficients=solution.coefficients), None
     for _ in range(MAX_RESTARTS):
+        # half, since the running residual does not see what single precision products have lost
         solution = _conjugate_gradients(system, precondition, targets, weights, solution, TOL / 2)
         a = solution.coefficients
         fitted = kernel_product(model, a)
@@ -208,6 +211,7 @@ def _conjugate_gradients(
         step = np.divide(size, curvature, where=curvature > 0, out=np.zeros_like(size))
         a = a + step * direction
         residual = residual - step * change
+        # a target that is solved exactly must not divide by zero
         size_before = np.where(size > 0, size, 1.0)
     return Solution(a, residual)
 

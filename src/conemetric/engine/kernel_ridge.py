@@ -107,6 +107,7 @@ def _complete_squares(squares: Array, of_rows: Array, of_columns: Array, roundin
 def mean_square(Z: Array) -> float:
     """Mean squared distance of two rows of Z; 1 where all coincide."""
     centred = Z - Z.mean(0)
+    # the mean of ||z_i - z_j||^2 over all i and j is twice that of ||z_i - mean||^2
     return 2 * float((centred * centred).sum()) / len(Z) or 1.0
 
 
@@ -201,6 +202,7 @@ def ridge_solver(K: Array, ridge: float | Array) -> Map | None:
     K = np.ascontiguousarray(K)
     np.einsum("ii->i", K)[:] += ridge  # a view of the diagonal
     n = c_int64(len(K))  # read as 32 bits too, where LAPACK's integers are
+    # LAPACK reads by columns: what it calls the lower half is the upper half of K by rows
     failed = c_int64()
     _potrf(K.dtype.char)(b"L", byref(n), K.ctypes.data, byref(n), byref(failed))
     if failed.value:
@@ -243,6 +245,7 @@ def in_blocks(function: Map, A: Array, width: int, dtype: DType = None) -> Array
         for rows in blocks[start:stop]:
             results[rows] = function(A[rows])
 
+    # blocks are spread over the cores, so each product has one of them
     with blas_threads(1):
         threaded(fill, len(blocks), results.size)
     return results
@@ -328,6 +331,7 @@ def certified_coefficients(
     residual = Y - fitted
     primal = 0.5 * float((weights[:, None] * residual**2).sum())
     primal += 0.5 * ridge * float((a * fitted).sum())
+    # r = Y - (K + ridge W^-1) a:  P(a) - D(a) = 1/2 sum_i w_i r_i^2
     residual = residual - (ridge / weights)[:, None] * a
     gap = 0.5 * float((weights[:, None] * residual**2).sum())
     return _certificate(primal, gap, tol)
@@ -377,6 +381,7 @@ def kernel_product(model: KernelSum, a: Array) -> Array:
 
 def _float32_solver(model: KernelSum, ridges: Array) -> Map:
     """(K + diag(ridges))^-1 in float32."""
+    # changes no distance, and float32 keeps the digits of rows far from the origin
     points = model.points - model.points.mean(0)
     points = like(points, points, namespace(points).float32)
 
@@ -393,6 +398,7 @@ def _float32_solver(model: KernelSum, ridges: Array) -> Map:
 def _definite_solver(matrix: Callable[[], Array], ridges: float | Array) -> Map:
     """`ridge_solver`, with larger ridges where rounding has made a matrix indefinite."""
     while True:
+        # anew for every ridge: the attempt before has overwritten it
         K = matrix()
         if not np.isfinite(float((K.diagonal() + ridges).sum())):  # no ridge helps
             raise ValueError("kernel values are not finite; pass finite rows and weights.")
@@ -476,7 +482,9 @@ class LandmarkSystem:
     def certify(self, b: Array, fitted: Array) -> Certificate:
         """Return the certificate of b, where fitted = F'W F b."""
         gradient = fitted + self.ridge * b - self.moment
+        # 2 P(b) = Y'W Y - 2 b'moment + b'(F'W F + ridge I) b
         primal = 0.5 * (self.total + float((b * (gradient - self.moment)).sum()))
+        # P is strongly convex with constant ridge, so P(b) - min P <= ||grad P(b)||^2 / (2 ridge)
         return _certificate(primal, float((gradient**2).sum()) / (2 * self.ridge))
 
 

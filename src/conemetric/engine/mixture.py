@@ -46,6 +46,7 @@ class Mixture:
         step = float64(change).reshape(-1)
         t = like(SHARES, change_of_margins)
         losses = _losses(p, self.margins + t[:, None] * change_of_margins)
+        # ||B + t step - M0||^2 is a parabola in t, by three products for all shares
         squares = (distance @ distance, distance @ step, step @ step)
         losses, (still, slope, curvature) = on_host([losses, squares])  # in one transfer
         shares = like(SHARES, losses)

@@ -24,12 +24,15 @@ def newton_direction(
     direction = None
     residual = point.gradient * free
     search = residual / diagonal
+    # squared, in the norm of the preconditioner: so ACCURACY is squared too
     first = space.sum(dot, residual, search)
     rest = first
     steps = 0
     while steps < MOST and rest > ACCURACY**2 * first:
+        # blocked multipliers stay where they are: their rows and columns of H are left out
         image = hessian(search) * free
         along, length = space.sum(_curvature_along, search, image, diagonal)
+        # H is singular where constraints depend on each other: along `search` it may be rounding
         if not along > problem.operator.eps * length:
             break
         steps += 1

@@ -119,6 +119,7 @@ class SpectralDual(ABC):
         own = self.gain_curvature(u)
         if own is not None:
             of_gain.append(total(weighted_sum, direction * direction, own))
+        # [.]_+ is nonexpansive: a step t changes X(u) by at most sigma t ||A*(direction)||
         adjoint, along = self.operator.adjoint_and(direction, *of_gain)
         return self.sigma * float((float64(adjoint) ** 2).sum()) + sum(along)
 
@@ -196,6 +197,7 @@ class SpectralProgram(SpectralDual, Problem):
     def certify(self, primal_point: Array, dual_point: Point) -> Bounds:
         exact = self.exact
         L = float64(primal_point)
+        # rounding in single precision may have left the box, outside of which D is no bound
         u = exact.project(float64(dual_point))
         margins = exact.margins_of(L)
         point = exact.evaluate(u, None, exact.primal_terms(margins))

@@ -61,6 +61,7 @@ def repaired_from_few(program: "ConstrainedProgram", L: Array) -> tuple[list[Arr
     """(factors near L that meet their constraints, from few columns of L to all; the last, which may
     not).
     """
+    # columns of L V are orthogonal, and `values`, their squares, add up to the trace of X
     values, vectors = program.operator.xp.linalg.eigh(L.T @ L)
     order = list(range(L.shape[1]))[::-1]
     L = (L @ vectors)[:, order]

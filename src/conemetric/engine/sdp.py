@@ -125,11 +125,14 @@ class SemidefiniteProgram(ConstrainedProgram):
         """
         forced = point.gain
         eps = self.operator.eps
+        # -b'u > 0, by more than the rounding of its terms
         if not forced > eps * float(abs(self.b * point.u).sum()):
             return None
+        # e: A*(u) = -C - K(u) has no eigenvalue below -lambda_max(C) - lambda_max(K(u))
         slack = self._largest_of_C + (float(point.part.values[0]) if point.part.rank else 0.0)
         reach = OUT_OF_REACH * max(self._size_of_X, self.sigma * float(point.part.values.sum()))
         if not forced > slack * reach:
+            # this e is too large to refute anything; A*(u) itself may be psd but for rounding
             slack = eps * len(point.combined) * float(abs(point.combined).max())
             if slack and forced <= slack * reach:
                 return None
@@ -150,6 +153,7 @@ class SemidefiniteProgram(ConstrainedProgram):
     @cached_property
     def _size_of_X(self) -> float:
         """Trace-like size of the multiple of A*(b) that meets the constraints on average."""
+        # X = t A*(b) has <b, A(X)> = ||b||^2 at t = ||b||^2 / ||A*(b)||^2; Tr X <= D^(1/2) ||X||_F
         norm = float((self.operator.adjoint(self.b) ** 2).sum()) ** 0.5
         if norm > 0:
             return self.C.shape[0] ** 0.5 * float((self.b**2).sum()) / norm

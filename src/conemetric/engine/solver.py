@@ -155,11 +155,13 @@ class Solver(ABC):
     ) -> tuple["_Best", Status, str]:
         """The best points of a run, why it ended, and for an infeasible program the proof in words."""
         best = _Best(self.tol)
+        # algorithms return only where no progress is possible in this precision
         status = Status.STALLED
         try:
             for iterate in self.steps(problem, start):
                 record = best.take(iterate)
                 stop = callback is not None and callback(record)
+                # `emit` comes first, so that watchers see the iterate at which a callback stops
                 if emit("solve", **record) or stop:
                     status = Status.STOPPED
                 elif best.converged:
@@ -169,6 +171,7 @@ class Solver(ABC):
                 if status is not Status.STALLED:
                     break
         except KeyboardInterrupt:
+            # no point to return yet, or a series that must not go on with an unfinished solve
             if best.n_iter < 0 or is_all_or_nothing():
                 raise
             status = Status.INTERRUPTED

@@ -158,6 +158,7 @@ class MahalanobisMetric(
             if coordinates.isometric:  # columns stay orthogonal
                 factor *= spectral.signs(factor)
             else:
+                # principal axes anew, but no column fewer: the rank is known from above
                 factor = spectral.canonical_factor(factor, rtol=0.0)
             factor = like(factor, X)
             return factor, coordinates.lower(float64(factor))
@@ -197,6 +198,7 @@ class MahalanobisMetric(
             missed = bounds.violation
         kept = 0.0
         if level:
+            # the trace beyond the coordinates: level for each direction there that was kept
             kept = float((float64(L) ** 2).sum() - (float64(point) ** 2).sum())
         # the program does not see the directions beyond its coordinates, where the prior counts
         cut = 0.5 * level * (level * (len(L) - len(point)) - kept)

@@ -359,6 +359,7 @@ def _largest_similar(distance, y, strategy, min_rate, beta):
         product = (1 + beta**2) * precision * recall
         below = beta**2 * precision + recall
         score = np.divide(product, below, out=np.zeros_like(below), where=below > 0)
+        # the last point of the curve, of recall 0, has no threshold
         return float(-thresholds[score[:-1].argmax()])
     false_rate, true_rate, thresholds = roc_curve(y, -distance, drop_intermediate=False)
     thresholds[0] = -distance.min() + 1  # the point that calls no pair similar

@@ -131,6 +131,7 @@ def _neighbours(metric: Any, X: Any, y: Any, queries: Any, k: int) -> np.ndarray
     """Return the row numbers of the k points of X nearest to each query, nearest first."""
     if not 1 <= k <= len(X):
         raise ValueError(f"k={k} must be from 1 to the {len(X)} points searched.")
+    # before the metric is applied, so that the same rows come first for every metric
     keys = labelled_keys(X, y)
     if metric is not None:
         X = metric.transform(X)

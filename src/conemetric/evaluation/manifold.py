@@ -99,6 +99,7 @@ def neighbourhood_quality(X: Any, embedding: Any) -> NeighbourhoodQuality:
         kept += np.bincount(worse.ravel(), minlength=n)
         farther += np.bincount(worse[rho < r], minlength=n)
         nearer += np.bincount(worse[rho > r], minlength=n)
+    # K = n - 1 would be all others, kept by any embedding: R_nx divides by n - 1 - K
     K = np.arange(1, n - 1)
     Q = np.cumsum(kept)[1 : n - 1] / (K * n)
     B = np.cumsum(farther - nearer)[1 : n - 1] / (K * n)

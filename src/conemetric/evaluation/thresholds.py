@@ -222,6 +222,7 @@ def promised_threshold(
         errors=0,
     )
     lower, upper = _best_thresholds(distance, counted, promise)
+    # not (lower + upper) / 2, which for two large distances is infinite
     middle = lower + (upper - lower) / 2
     threshold = float(middle)
     if middle >= upper:  # they are adjacent numbers

@@ -124,6 +124,8 @@ def cross_validate(score: Any, similar: Any, fold: Any) -> Verification:
         test = np.asarray(fold) == name
         threshold, _ = best_threshold(score[~test], similar[~test])
         accuracy[number] = np.mean((score[test] >= threshold) == similar[test])
+    # of the scores themselves: shifted by the threshold of each fold, the area
+    # would change with the folds
     false_positive, true_positive, _ = roc_curve(similar, score)
     # the equal error rate is where false alarms and misses are as frequent, here as near as they come
     crossing = np.argmin(np.abs(false_positive - (1 - true_positive)))

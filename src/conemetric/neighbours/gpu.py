@@ -152,10 +152,13 @@ class DeviceSearch:
             differ = self.queries.labels[rows, None] != self.references.labels[first:last]
             if self.query.n_same:
                 of_same_label = labelled
+                # else every column of the range has the one label of these queries
                 if lowest != highest:
                     of_same_label = labelled.masked_fill(differ, torch.inf)
                 _keep_least(of_same_label, first, rows, same)
             if self.query.n_other:
+                # in place, as the last use of the tile: this range is a view of it, so the whole
+                # tile then holds other labels only
                 labelled.masked_fill_(~differ, torch.inf)
                 _keep_least(tile, 0, rows, other)
             emit("search", done=rows.stop / len(left))
@@ -255,6 +258,7 @@ class DeviceSearch:
                 torch.cat([first.numbers, second.numbers]),
                 torch.cat([first.distances, second.distances]),
             )
+        # together by query, so that a place in its row of the table follows from a count
         place, reference = pairs[pairs[:, 0].argsort(stable=True)].T
         measured = []
         places = place.split(self._max_measured)

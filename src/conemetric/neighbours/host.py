@@ -199,6 +199,7 @@ class HostSearch:
         list_is_full = candidates.limits < np.inf
         misses_none = ranked.bounds < candidates.limits
         doubtful = np.flatnonzero(list_is_full & ~misses_none)
+        # their second search is among all references, so now every one needs its number
         if len(doubtful):
             rest = self.reference_order[~is_candidate]
             numbers[~is_candidate] = self.query.numbers(rest)

@@ -60,6 +60,8 @@ def offer(start: int, stop: int, first: int, last: int, size: int, both: bool, s
             _scan_row(row, ZERO, a, begin, i, scan, other)
             _scan_row(row, a, b, begin, i, scan, same)
             _scan_row(row, b, width, begin, i, scan, other)
+            # `_scan_row` has left squared distances in the row, which are
+            # those of the other side too
             if both:
                 _scan_across(row, ZERO, a, begin, i, other)
                 _scan_across(row, a, b, begin, i, same)

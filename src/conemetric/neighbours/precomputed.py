@@ -63,6 +63,7 @@ def _checked(numbers: Any, name: str, y: np.ndarray, *, same: bool) -> np.ndarra
     unlabelled = (label < 0) | (label_of_neighbour < 0)
     wrong_label = (numbers >= 0) & ~unlabelled & ((label_of_neighbour == label) != same)
     _refuse(wrong_label, numbers, name, f"has {'another' if same else 'the same'} label")
+    # searches ignore rows without a label, and so must what is passed in place of one
     return np.where(unlabelled, -1, numbers)
 
 

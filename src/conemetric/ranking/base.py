@@ -149,6 +149,7 @@ class RankingEstimator(CertifiedEstimator, metaclass=ABCMeta):
             check_share(forget, "forget")
         if not hasattr(self, "setting_"):
             return self.fit(queries, documents, relevance, scores)
+        # a program that was chosen without columns goes on without them, whatever is passed now
         names = self._column_names if self._later.normalization else ()
         scores = picked(scores, names, self._column_names) or None
         data = self._validate(queries, documents, relevance, scores)
@@ -193,6 +194,7 @@ class RankingEstimator(CertifiedEstimator, metaclass=ABCMeta):
 
         def keep(point):
             solution, weights = model.parts(comparisons, float64(point))
+            # the certificate is about the map as it is stored, in the precision of the documents
             map_ = self._form.map(data, like(comparisons.T, solution), solution)
             map_ = like(map_, data.documents)
             return (map_, weights), model.joint_point(comparisons, map_, weights)

@@ -132,6 +132,7 @@ def tuned_mix(
             middle = weights[c] if grid is FINER else sizes[c]
             for t in grid:
                 changed, values = with_(c, t * middle)
+                # of equal mixes the first stays: a weight of 0 is tried before the others
                 if values.mean() > best.mean():
                     weights = changed
                     best = values

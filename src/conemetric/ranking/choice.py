@@ -166,6 +166,7 @@ class Choice:
         """Candidates whose C goes up while that helps, or else down; the best one."""
         first = best = self._solved(setting)
         for step in (STEP, -STEP):
+            # downwards only if the first step up has not helped
             while best is first or step > 0:
                 C = float(10 ** round(np.log10(best.setting.C) + step, 3))
                 if not LEAST_C <= C <= MOST_C:
@@ -201,6 +202,7 @@ class Choice:
     def _judge_again(self, settings):
         """Replace the values of these candidates by their means over several splits."""
         n = len(self.data.queries)
+        # with so many queries that not all are held out, one split is reliable enough
         if len(self.held_out) < n:
             return
         for number in range(1, min(MOST_SPLITS, -(-REPEATED_QUERIES // n))):
@@ -212,6 +214,7 @@ class Choice:
             by_query = []
             for split in self._splits:
                 values = split._solved(candidate.setting).values
+                # by number, since each split holds the queries out in an order of its own
                 by_query.append(values[np.argsort(split.held_out)])
             values = np.mean(by_query, axis=0)[self.held_out]
             unchanged = self.candidates[0].values

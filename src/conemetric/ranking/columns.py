@@ -290,6 +290,7 @@ def _checked(column, name, shape):
     if column.dtype.kind not in "biuf":
         raise ValueError(f"scores[{name!r}] has dtype {column.dtype}; give real numbers.")
     column = sparse.csr_array(column, dtype=np.float64)
+    # a repeated entry of a sparse matrix means the sum of both
     column.sum_duplicates()
     if not np.isfinite(column.data).all():
         raise ValueError(f"scores[{name!r}] has NaN or infinite entries; drop or replace them.")

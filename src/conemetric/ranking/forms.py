@@ -102,6 +102,7 @@ class BilinearForm:
 
     def _directions(self, data, like_, n_components):
         """Orthonormal columns: the documents' leading second moments."""
+        # about the origin rather than the mean, since inner products depend on the origin
         _, axes = spectral.eigh(data.second_moment)
         return like(spectral.with_fixed_signs(axes[:, :n_components]), like_)
 

@@ -116,6 +116,7 @@ def fuse(scores: Mapping[str, Any], relevance: Any, *, normalization: str = AUTO
     folds = _folds(pool, kinds[0], alone, values)
     for how in kinds:
         spreads = pool.spreads(how)
+        # the best column keeps its weight of 1, since only the ratios of weights matter
         sizes = np.where(alone[best] > 0, 0.0, spreads[best] / spreads)
         mix = candidate(how, *crossed_mix(partial(values_of, how), sizes, alone[best], folds))
         candidates.append(mix)

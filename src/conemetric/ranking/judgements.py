@@ -109,6 +109,7 @@ def check_relevance(relevance: Any, n_queries: int, n_documents: int) -> Judgeme
             f"relevance has {len(grade)} judgements and none with a grade above 0; give at least "
             "one relevant document."
         )
+    # of a pair that is graded twice the highest grade comes first, and is the one that counts
     order = np.lexsort((-grade, document, query))
     query = query[order]
     document = document[order]

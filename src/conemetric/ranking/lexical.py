@@ -61,6 +61,7 @@ class BM25Vectors:
         stored = index.scores
         parts = (stored["data"], stored["indices"], stored["indptr"])
         n_words = len(stored["indptr"]) - 1
+        # by word too: a query has few of them, and only their columns are read
         self._by_word = sparse.csc_array(parts, shape=(len(documents), n_words))
         self.documents = self._by_word.tocsr()
         self.vocabulary: dict[str, int] = index.vocab_dict

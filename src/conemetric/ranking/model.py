@@ -98,6 +98,7 @@ class RankingModel(Stored):
         if used and self.normalization is not None:
             columns = check_scores(scores, len(queries), len(documents))
             columns = columns.listed_by(self.target, self.window)
+        # by the documents as given: a map may make different ones equal
         ties = tie_ranks(documents)
         queries, documents, centre = self._mapped_points(queries, documents)
         if queries.shape[1] != documents.shape[1]:

@@ -176,6 +176,7 @@ def _top_columns(scores, k, ties, order):
     if not is_torch(scores):
         return best_of(scores, np.broadcast_to(np.arange(scores.shape[1]), scores.shape), ties, k)
     columns = scores.topk(k, dim=1).indices
+    # in the order of ties first, which the stable sort by score then keeps
     columns = order[ties[columns].sort(dim=1).values]
     values, best = scores.gather(1, columns).sort(dim=1, descending=True, stable=True)
     columns = columns.gather(1, best)

@@ -125,6 +125,8 @@ def dimensions(study: Study) -> Dimensions:
     n = len(components)
     steps = np.round(2 ** np.arange(0, np.log2(n), 0.5))
     tried = np.unique(np.append(steps[steps < n], n)).astype(int)
+    # from the training rows: a dimension chosen on the held-out rows would
+    # make their errors too low
     held_out = task.validation(JUDGED, np.random.default_rng(study.options.seed))
     mapped = held_out.prepared(study.estimator)
     rates = []

@@ -166,7 +166,9 @@ def write_page(path: str | PathLike, template: str, fields: dict[str, Any]) -> N
     jinja2 = require("jinja2", "cli")
     templates = jinja2.Environment(
         loader=jinja2.PackageLoader(__package__),
+        # names of columns, labels and texts come from the user's files
         autoescape=True,
+        # a slip in a template is an error rather than an empty place on the page
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,

@@ -71,6 +71,7 @@ def reasons(
     chosen = list(dict.fromkeys([*order[:N_WRONG], *order[-N_RIGHT:]]))
     rows = task.original(task.test[chosen])
     why = decided.explain(rows, N_DECIDING)
+    # deciding rows go by their numbers in the data, labels by those among the prepared rows
     label = dict(zip(task.original(task.learn).tolist(), task.y[task.learn], strict=True))
     X = decided.decision.X
     found = []

@@ -66,8 +66,11 @@ def blend(metrics: Sequence[Any], weights: Any = None, *, X: Any = None) -> Lear
     parameters = {}
     for number, (metric, weight) in enumerate(zip(learned, weights, strict=True), 1):
         parameters[f"{number}: {metric.method}"] = float(weight)
+        # a metric without weight needs no scale either, and may be zero
         if weight > 0:
             scaled.append(_scaled(metric, weight, covariance, where))
+    # the stacked maps are a factor of the sum already, but with as many
+    # rows as all metrics together
     L = spectral.canonical_factor(np.concatenate(scaled).T)
     methods = dict.fromkeys(metric.method for metric in learned)  # each once, in order
     return LearnedMetric(

@@ -46,13 +46,18 @@ def atomic_path(path: AnyPath) -> Iterator[Path]:
         raise FileNotFoundError(
             f"There is no folder '{path.parent}' for '{path.name}'; make it first."
         )
+    # in the same folder, since only there is renaming atomic; under a name
+    # that no other process uses
     temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
     temporary.touch(exist_ok=False)  # with the permissions of any new file
     try:
         yield temporary
+        # on the disk before the name points to it: after a crash there is
+        # the old file or the new one
         with temporary.open("r+b") as file:  # Windows syncs only files open for writing
             os.fsync(file.fileno())
         temporary.replace(path)
+    # Ctrl-C, too, leaves no half-written file
     except BaseException as error:
         with suppress(FileNotFoundError):
             temporary.unlink()
@@ -103,6 +108,7 @@ def read_state(path: AnyPath, kind: str, newest: int) -> Any:
         found = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118
         for name, array in found.items():
             fault = f"holds {name} of type {array.get_dtype()}, not one of {', '.join(NUMBERS)}"
+            # before anything is read: safetensors has types that NumPy lacks
             require(array.get_dtype() in NUMBERS, path, fault)
         same = file.metadata().get("sha256") == digest(text, found)
         require(same, path, "was changed after it was written: its checksum does not match")
@@ -253,6 +259,8 @@ def _join(value: Any, name: str, left: dict[str, np.ndarray]) -> Any:
         return value
     if TENSOR in value:
         order = value.get(ORDER, "C")
+        # an array stands in one place of the state, that of its own name: so
+        # none is referred to twice
         known = value[TENSOR] == name and name in left and order in ("C", "F")
         expect(known and set(value) <= {TENSOR, ORDER}, name, value, "an array of the file")
         return np.asarray(left.pop(name), order=order)

@@ -149,6 +149,7 @@ class LearnedMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Stored, Cert
         if is_learned and not given:  # as it is, so that loading and saving changes nothing
             return estimator
         metric = kind(**{**parameters, **given})
+        # new names or notes do not change the distance, so its threshold still holds
         for name in ("threshold_", "threshold_promise_"):
             if getattr(learned, name, None) is not None:
                 setattr(metric, name, getattr(learned, name))

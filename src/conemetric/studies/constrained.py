@@ -118,6 +118,8 @@ class _Constrained(Task):
         seed = int(rng.integers(2**31 - 1))
         best = None
         for larger in np.arange(share, max(share, LARGEST_SHARE) + 1e-9, SHARE_STEP):
+            # from the same seed, so that what a share holds out does not depend on
+            # the shares tried before it
             again = np.random.default_rng(seed)
             train, test = divided(self.indices[items], groups, larger, again)
             found = self._judging(Division(items[train], items[test]), again)
@@ -201,6 +203,8 @@ class Paired(_Constrained):
         return both and super()._is_enough(held_out, n)
 
     def _cut(self, held_out, rng, groups, notes):
+        # holding out whole things changes the share of similar pairs, and
+        # with it the best threshold
         setting = held_out.train
         if groups is not None:
             setting = in_proportion(held_out.train, self.similar, self.similar.mean(), rng)
@@ -231,6 +235,7 @@ def pair_keys(pairs: np.ndarray) -> list[int]:
     low, high = np.sort(pairs, axis=1).T.astype(np.uint64)
     with np.errstate(over="ignore"):
         keys = (low * np.uint64(0x9E3779B97F4A7C15) + high) * np.uint64(0xD1B54A32D192ED03)
+    # 53 bits, which every reader of JSON holds exactly
     return np.unique((keys ^ (keys >> np.uint64(32))) >> np.uint64(11))[:MOST_KEYS].tolist()
 
 

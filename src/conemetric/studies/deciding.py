@@ -138,6 +138,7 @@ def shared_metric(
     rows: `AutoMetric` of standardised or encoded columns. Else None.
     """
     standardised = isinstance(prepare[0], (StandardScaler, TableEncoder))
+    # only then does the decision learn the same metric: from classes, in rows prepared as its own
     if not (isinstance(metric, AutoMetric) and standardised and task.kind == "labels"):
         return None
     if metric.kernel is not None:
@@ -149,6 +150,7 @@ def shared_metric(
         decision.fit(task, notes)
         learned = decision.estimator.metric_
     except KeyboardInterrupt as interrupt:
+        # the decision is lost, but the metric that it had learned can be kept
         learned = getattr(interrupt, "metric", None)
         if is_all_or_nothing() or learned is None:
             raise
@@ -222,6 +224,7 @@ def _limit_rounds(boosting, shape, n_classes, notes):
     each round.
     """
     n_rows, n_features = shape
+    # of two classes, or of a quantity, boosting grows a single tree
     trees_a_round = n_classes if n_classes > 2 else 1
     work_a_round = trees_a_round * n_features * (n_rows + ROWS_WORTH_OF_BINS)
     rounds = max(1, int(BOOSTING_WORK / work_a_round))

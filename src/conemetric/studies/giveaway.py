@@ -58,6 +58,7 @@ class Giveaway:
 
 def find_giveaway(X: Any, names: Sequence[str], y: np.ndarray, quantity: bool) -> Giveaway | None:
     """The columns of rows (an array, or a Polars frame) that give their label away, if any."""
+    # beside a single column there are no others that could be far worse
     if len(names) > MOST_COLUMNS or len(names) != X.shape[1] or len(names) < 2:
         return None
     n = min(len(y), MOST_ROWS, max(FEWEST_ROWS, MOST_VALUES // len(names)))
@@ -250,8 +251,11 @@ class _Quantity:
         own = r[-1, :-1]  # of each column with the label
         between = r[:-1, :-1]
         with np.errstate(divide="ignore", invalid="ignore"):
+            # R² of all pairs of columns at once, from their correlations
+            # with the label and each other
             explained = own[:, None] ** 2 + own**2 - 2 * own[:, None] * own * between
             explained = explained / (1 - between**2)
+        # two copies of one column explain no more than one of them, and divide by zero
         explained = np.where(np.abs(between) < 1 - 1e-9, explained, 0.0)
         best = np.unravel_index(int(np.triu(explained, 1).argmax()), explained.shape)
         one = varying[best[0]]

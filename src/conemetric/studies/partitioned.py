@@ -85,6 +85,7 @@ class Partitioned(Labelled):
             return super().fitted(prepare)
         others = require("dask", "cluster").delayed(_others, nout=2)
         rows = [others(*part)[0] for part in self._parts()]
+        # all that an encoder asks of a Dask collection, which frames of Polars cannot form
         prepare[0].fit(SimpleNamespace(to_delayed=lambda: rows))
         if len(prepare) > 1:
             prepare[1:].fit(prepare[0].transform(self.training_rows()))

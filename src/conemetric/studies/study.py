@@ -280,6 +280,7 @@ def run_study(
     study = _study(task, options, on_metric, names, decide)
     for seed in range(options.seed + 1, options.seed + options.repeats):
         split = f"split {len(study.judged) + 1} of {options.repeats}"
+        # a metric that Ctrl-C has cut short would spoil the mean of the splits
         with all_or_nothing(), labelled(method=split):
             again = _study(task, replace(options, seed=seed), None, names, decide)
         study.judged.extend(again.judged)
@@ -296,6 +297,7 @@ def _study(task, options, on_metric, names, decide):
     method = find(options.method or methods_for(task.kind)[0].name, task.kind)
     check_kernel(method.name, options.kernel)
     options = replace(options, method=method.name)
+    # of the data as they were read, whatever is held out of them
     identity = data_id(task)
     task = task.split(options, np.random.default_rng(options.seed))
     notes = list(task.notes)
@@ -387,6 +389,7 @@ def _refitted(task, study, on_metric):
             metric = _folded(prepare, estimator, whole, options, data_id(task), study.names)
         if decided is not None:
             rows = whole.original(whole.learn)
+            # a copy, since the report explains the decision as it was judged
             final = deepcopy(decided.decision.estimator)
             final.refit(decided.decision.X[rows], whole.y[whole.learn])
             decided = replace(decided, final=final, final_rows=rows)

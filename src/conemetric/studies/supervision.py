@@ -112,6 +112,7 @@ class Labelled(Task):
                 "of them vote."
             )
         notes.append(learned_from)
+        # cut last: rows that were held out are not learned from, whether they judge or not
         if len(test) > options.max_test_rows:
             test = self.sample(test, options.max_test_rows, rng)
             notes.append(f"Judged on {len(test):,} held-out rows, {self.drawn}.")
@@ -164,6 +165,7 @@ class Labelled(Task):
         return self.X[self.learn]
 
     def prepared(self, prepare: Any) -> Self:
+        # rows that neither vote nor judge are not mapped
         used = np.union1d(self.train, self.test)
         groups = self.groups
         if groups is not None:
@@ -191,6 +193,7 @@ class Labelled(Task):
         _, stratum = np.unique(self.strata[self.learn], return_inverse=True)
         of_both = np.unique(np.column_stack([stratum, groups]), axis=0)
         groups_per_stratum = np.bincount(of_both[:, 0])
+        # if every class is in one group only, the other groups hold nothing to learn it from
         if groups_per_stratum.max() < 2:
             return None
         return groups
@@ -290,6 +293,7 @@ def sample_by_class(y: np.ndarray, n: int, rng: np.random.Generator) -> np.ndarr
     _, group, counts = np.unique(y, return_inverse=True, return_counts=True)
     order = rng.permutation(len(y))
     members = np.split(order[np.argsort(group[order], kind="stable")], np.cumsum(counts)[:-1])
+    # a class with all its rows in the sample would have none left on the other side
     n_taken = np.minimum(np.round(counts * n / len(y)).astype(int), counts - 1)
     rows = np.concatenate([own[:k] for own, k in zip(members, n_taken, strict=True)])
     # rounding up in many classes may have taken a few too many

@@ -174,6 +174,7 @@ def find_verdict(
     """
     order = list(Kind)  # of rows with the same error
     lowest, *others = sorted(rows, key=lambda row: (row.error, order.index(row.kind)))
+    # learned against Euclidean is a planned comparison, which is not among those that are adjusted
     counted = [row for row in others if not {row.kind, lowest.kind} <= set(DISTANCES)]
     comparisons = []
     for row in counted:

@@ -313,6 +313,7 @@ def _judgements(place, queries, documents, notes):
     parts = {path.stem: _by_number(path, queries, documents, notes) for path in files}
     test = None
     if "test" in parts and len(parts) > 1:
+        # the queries of test.tsv are held out; those of train and dev are learned from
         test = np.zeros(len(queries), bool)
         test[parts["test"][:, 0]] = True
     return np.concatenate(list(parts.values())), test

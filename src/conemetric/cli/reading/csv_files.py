@@ -88,6 +88,7 @@ def _with_gaps_told(path, given, direct, schema, notes):
     column = _distinct("column", set(names))
     entry = _distinct("entry", set(names))
     entries = as_words(null_values=None).unpivot(variable_name=column, value_name=entry)
+    # an empty entry, the first of `MISSING`, goes without saying
     gaps = entries.filter(pl.col(entry).is_in([*MISSING[1:], *own]))
     found = gaps.unique(maintain_order=True).collect(engine="streaming").rows()  # (column, word)
     words = [word for _, word in found]
@@ -203,6 +204,7 @@ def refuse_broken(path: Path, dialect: Dialect, names: list[str], strict: bool =
     """Count the records; an error names the first broken one by its line."""
     count = 0
     for begins, row in dialect.records(path, strict):
+        # an empty line is a missing value of a single column, and no row of several
         count += bool(row) or len(names) == 1
         if len(row) > len(names):
             _refuse_wide(path, dialect, names, begins, row)
@@ -324,6 +326,7 @@ def _rewritten(path, dialect, names):
     for begins, row in rows:
         if len(row) > width:
             _refuse_wide(path, dialect, names, begins, row)
+        # files that were joined repeat their header
         if row == header:
             n_headers += 1
         elif row or width == 1:  # an empty line is a missing value of a single column

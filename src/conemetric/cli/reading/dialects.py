@@ -85,6 +85,7 @@ class Dialect:
         return self.layout.header
 
     def lines(self, path: Path) -> TextIO:
+        # lines that end in a carriage return alone are not tidy, and need Python's own line ends
         return path.open(encoding=self.encoding, newline="" if self.tidy else None)
 
     def reader(self, lines: Iterable[str], strict: bool = False) -> Any:
@@ -140,6 +141,7 @@ def sniff(path: Path, given: Reading, wanted: Sequence[str] = ()) -> Dialect:
     wanted = tuple(wanted) or tuple(filter(None, (given.label, given.id_column)))
     about = path.stat()
     choices = tuple(getattr(given, name) for name in DIALECT)
+    # with time and size, since a file may be written anew between two commands of one process
     key = (path, about.st_mtime_ns, about.st_size, choices, wanted)
     if not wanted:  # then a dialect found by any names will do
         for known, dialect in _sniffed.items():
@@ -224,6 +226,7 @@ def _refuse_other_kinds(path):
     with path.open("rb") as file:
         start = file.read(512)
     for mark, what in OTHER_KINDS.items():
+        # a byte order mark and empty lines may come before the tag of a page
         if start.lstrip(b"\xef\xbb\xbf \t\r\n").lower().startswith(mark):
             raise ValueError(f"'{path}' is {what}.")
 
@@ -246,6 +249,8 @@ def _without_notes_below(path, dialect, facts, width, n_filled):
 
 def _last_lines(path, dialect, facts):
     """Some of the last lines of the table, without their ends; None if they cannot be told."""
+    # cut at any byte, the end of a file in UTF-16 cannot be decoded;
+    # without newlines it has no lines
     if dialect.encoding == "utf-16" or not facts.newlines:
         return None
     if facts.page_begins is not None:
@@ -323,6 +328,7 @@ def _page_in(text, n_quotes):
     """Where a web page begins in a part of the text, with so many quotation marks before it; None: nowhere."""
     for page in PAGE_BEGINS.finditer(text):
         start = page.start()
+        # a quoted field may hold a line of HTML: then the marks before it are odd in number
         is_within_quotes = (n_quotes + text.count('"', 0, start)) % 2
         if not is_within_quotes:
             return start
@@ -338,6 +344,7 @@ def _untidy(path, dialect, width):
     among = re.escape(mark)
     within = re.compile(b'[^\\s"%b]"[^"\\s%b]' % (among, among))
     with path.open("rb") as file:
+        # whole lines, so that no fault is divided between two blocks
         for lines in iter(partial(file.readlines, BLOCK), []):
             block = b"\n" + b"".join(lines)  # the end of the line before
             if any(fault in block for fault in faults) or (dialect.quotes and within.search(block)):
@@ -361,6 +368,7 @@ def _named_separator(given):
 def _separator_in(lines, wanted):
     """The separator of these lines; spaces if they divide most into equally many fields, mostly numbers."""
     text = "".join(lines)
+    # spaces only where no mark divides the lines, since names and words hold them too
     found = separator_of(text, default=None, wanted=wanted)
     if found is not None:
         return found

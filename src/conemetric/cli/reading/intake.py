@@ -215,6 +215,7 @@ def rows_of(table: Learnable) -> Any:
     if set(table.kinds.values()) == {"number"} and not sum(frame.null_count().row(0)):
         small = all(kind in SMALL for kind in table.frame.select(list(table.kinds)).dtypes)
         numbers = frame.cast(pl.Float32 if small else pl.Float64).to_numpy()
+        # so that squared differences can be added up over the columns without overflow
         if np.abs(numbers).max(initial=0) < np.sqrt(np.finfo(numbers.dtype).max / frame.width) / 4:
             return np.ascontiguousarray(numbers)
     return frame
@@ -451,6 +452,7 @@ def group_numbers(series: pl.Series, notes: list[str]) -> np.ndarray:
     n_missing = numbers.null_count()
     if n_missing:
         notes.append(f"Groups: {plural(n_missing, 'row')} without one, each a group of its own.")
+    # negative, since the ranks of real groups begin at 1
     own = -1 - pl.int_range(len(series), dtype=pl.Int64, eager=True)
     return pl.select(pl.coalesce(numbers, own)).to_series().to_numpy()
 
@@ -480,6 +482,7 @@ def with_labels_only(table: Table, column: str | None) -> Table:
     left_out = plural(int(missing.sum()), "row")
     table = table.only(~missing, f"Left out: {left_out} without a label{which}.")
     labels = labels[~missing]
+    # whole numbers were floats only for the sake of those that were missing
     whole = labels.dtype.kind == "f" and (labels == labels.round()).all()
     return replace(table, labels=labels.astype(np.int64)) if whole else table
 

@@ -117,6 +117,7 @@ def _first_full(records):
     """The place of the first record that is no title, comment or group of columns."""
     width, n_filled = typical(records)
     for place, record in enumerate(records[:MOST_ABOVE]):
+        # one field less than most: rows may have names in front, which the header does not name
         wide = len(record.fields) >= width - 1
         if wide and 2 * record.n_filled >= n_filled and not record.fields[0].startswith("#"):
             return place
@@ -227,6 +228,7 @@ def n_below(lines: Sequence[str], separator: str, width: int, n_filled: float) -
     filled in most rows: notes, sources, totals, and empty lines among them.
     """
     count = 0
+    # from the last line up, until one may be a row: notes among the rows are left alone
     for line in reversed(lines[-MOST_BELOW:]):
         if line.count('"') % 2:
             break  # the end of a field of several lines
@@ -246,10 +248,12 @@ def _is_below(fields, width, n_filled, above):
         return True
     first = filled[0]
     if TOTAL.fullmatch(first.rstrip(":")):
+        # a category called Total recurs above; the sum below a table stands there once
         return not any(line.lstrip().startswith(first) for line in above)
     is_text = not NUMBER.fullmatch(first) and not is_missing(first)
     is_short = len(fields) < width
     if width < 3:
+        # a row of so few columns may be a single word, so a note has to have a space or a colon
         return is_text and is_short and len(filled) == 1 and bool(re.search(r"[\s:]", first))
     if len(filled) == 1:
         return is_text and (is_short or n_filled > 2) and bool(fields[0])

@@ -169,6 +169,7 @@ def _check_alike(path, first_path, schema, names):
 
 def _parts_of(path, label, most):
     """A Parquet file in parts of at most so many rows."""
+    # of all columns only this one is read now: it says how many rows of each part have a label
     labels = pl.scan_parquet(path, glob=False).select(label).collect()[label]
     if labels.dtype.is_float():
         labels = labels.fill_nan(None)

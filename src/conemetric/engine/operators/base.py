@@ -89,6 +89,7 @@ class Operator(ABC):
             used = like(which, change)
 
         def product(y: Array) -> Array:
+            # A(A*(y) L L' + L L' A*(y)), the first-order change of A(L L')
             moved = self.adjoint_product(y * used, L)
             return (self.forward_product(moved, L) + self.forward_product(L, moved)) * used
 
@@ -260,6 +261,7 @@ class DifferenceOperator(RestrictableOperator):
     def precise_adjoint(self, u: Array) -> Array:
         if isinstance(self.X, SparseRows):
             return self.adjoint(u)
+        # from differences: the Laplacian's sums of whole rows cancel where pairs nearly coincide
         w = self.distribute(u)
         total = zeros((self.n_features, self.n_features), self.X)
         for part in slices(self.n_pairs, self.n_features, DIFFERENCES):

@@ -35,6 +35,7 @@ def _unique_pairs(X: Points, first: Array, second: Array) -> UniquePairs:
     n = X.shape[0]
     first = like(first, X, xp.int64)
     second = like(second, X, xp.int64)
+    # one number for a pair in either order
     keys = xp.minimum(first, second) * n + xp.maximum(first, second)
     keys, number = xp.unique(keys, return_inverse=True)
     a = like(keys // n, X, xp.int32)

@@ -121,6 +121,7 @@ def symmetric_product(X: np.ndarray, G: np.ndarray) -> np.ndarray:
         rest = slice(start + step, None)
         S[own, start:] = X[:, own].T @ G[:, start:]
         S[rest, own] = S[own, rest].T
+        # not symmetric to the last bit, as the mirrored blocks are
         S[own, own] = (S[own, own] + S[own, own].T) / 2
     return S
 
@@ -173,6 +174,7 @@ def pair_squared_distances(
     for p in range(start, stop):
         i = a[p]
         j = b[p]
+        # four running totals vectorise without fast-math, and always add up in one order
         s0 = s1 = s2 = s3 = Y.dtype.type(0)
         # products of differences: their power of two would take twice as long to compile
         for c in range(0, body, 4):

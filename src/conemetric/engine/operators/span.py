@@ -236,6 +236,7 @@ def _sparse_span(X: SparseRows) -> Coordinates:
         return Coordinates(X)
     centred = X.centred().astype(np.dtype(np.float64))
     gram = centred.gram()
+    # `centred` leaves columns with zeros where they are; this subtracts their means from both sides
     gram -= gram.mean(0)
     gram -= gram.mean(1)[:, None]
     values, vectors = eigh(gram)

@@ -25,6 +25,7 @@ class SparseOperator(PairOperator):
     def pair_forward(self, M: Array) -> Array:
         values, vectors = np.linalg.eigh(M)
         L = vectors * abs(values) ** 0.5
+        # M = L_+ L_+' - L_- L_-', of which each part gives squared distances
         positive = self.pair_forward_factor(L[:, values > 0])
         return positive - self.pair_forward_factor(L[:, values < 0])
 

@@ -38,6 +38,7 @@ def whitening(scatter: Array) -> Matrix:
     xp = namespace(scatter)
     one = identity(len(scatter), scatter)
     R = xp.linalg.cholesky(scatter + one)
+    # T = R^-T, for which T'(scatter + I) T = I; its inverse R' is known
     return Matrix(xp.linalg.solve(R.T, one), R.T)
 
 
@@ -78,6 +79,8 @@ def ridge_diagonal(X: Points, n_pairs: float, ridge: float) -> Array:
 def ridge_of_spread(spread: Array, n_pairs: float, ridge: float) -> Array:
     """`ridge_diagonal`, given the variances of the features."""
     xp = namespace(spread)
+    # two random rows differ by 2 spread, squared, on average; a constant feature needs a
+    # ridge too, or the scatter would have no inverse
     return 2 * ridge * n_pairs * xp.where(spread > 0, spread, xp.ones_like(spread))
 
 

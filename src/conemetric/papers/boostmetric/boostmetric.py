@@ -174,6 +174,7 @@ class BoostMetric(TripletMetric):
                 break
             if len(results) > 1 and self._same_objective(*results[-2:]):
                 break
+            # over the features the metric of the next pass is F M F', with F = `kept`
             mapped = solved.points @ like(result.primal_point, solved.points)
             coordinates = Coordinates(mapped, (Matrix(float64(result.kept)),))
         if given.row_numbers is not None:

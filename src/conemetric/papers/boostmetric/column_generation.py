@@ -93,6 +93,7 @@ class ColumnGeneration(Solver):
             primal = fit.bounds.primal
             dual, multipliers = self._certain_bound(problem, fit)
             yield Iterate(primal, dual, ensemble.factor(), multipliers, extra=extra, state=ensemble)
+            # all weights were optimised and P has not fallen: there is no progress left
             if corrected and not primal < lowest:
                 return
             lowest = min(lowest, primal)

@@ -134,6 +134,7 @@ class LearnerMargins:
         self._rows = None
         self.numbers = []
         self.weights = []
+        # M has at most D of them, half of `limit`: there is room for as many new learners
         for column in spectral.canonical_factor(self.ensemble.factor()).T:
             weight = float((column * column).sum())
             z = column / weight**0.5

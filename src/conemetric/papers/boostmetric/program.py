@@ -133,6 +133,7 @@ class TraceProgram(Problem):
             loss, slopes, _ = evaluate(w)
             return (loss + self.v * w.sum()) / size, (self.v - slopes) * unit / size
 
+        # the slope of x_j is that of w_j times unit_j / size: gtol is tol for the smallest unit
         found = optimize.minimize(
             program,
             start,

@@ -90,6 +90,7 @@ class SoftMarginProgram(Problem):
                 options=ACCURACY,
             )
             if result.success:
+                # derivatives of the minimum by b_ub, so minus the multipliers
                 weights = np.maximum(-result.ineqlin.marginals, 0)
                 return weights / weights.sum(), result.x[:m], -result.fun * size
         return None
@@ -100,6 +101,7 @@ class SoftMarginProgram(Problem):
         missing = 1 - float(u.sum())
         if missing < 0:
             return u / (1 - missing)
+        # v sum(w) >= 1, so the box has room for a sum of one
         room = self.slack_penalty - u
         return u + missing * room / float(room.sum() or 1.0)
 

@@ -105,5 +105,6 @@ def _near_pairs(
     if not weighted or weights is None:
         return pairs, None
     own = zeros(len(keys), weights)
+    # all triplets of a pair begin at its i and have the same weight, so any of them will do
     own[place] = weights
     return pairs, own

@@ -163,6 +163,7 @@ class MaxMarginMatrixFactorization(CertifiedEstimator):
                 f"Y has {len(levels)} distinct value(s); give 2 to {MAX_LEVELS}, round or bin others."
             )
         if self.thresholds is None:
+            # two apart: half-way between two of them a value has a margin of 1 to both
             return 2.0 * np.arange(len(levels) - 1) - (len(levels) - 2)
         thresholds = np.asarray(self.thresholds, dtype=float)
         increasing = np.isfinite(thresholds).all() and np.all(np.diff(thresholds) > 0)
@@ -227,6 +228,7 @@ def balanced(L: np.ndarray, n: int) -> np.ndarray:
     Q, R = np.linalg.qr(upper)
     S, T = np.linalg.qr(lower)
     left, values, right = np.linalg.svd(R @ T.T, full_matrices=False)
+    # half of each singular value, by its root, goes to either factor
     return np.vstack([Q @ left, S @ right.T]) * values**0.5
 
 

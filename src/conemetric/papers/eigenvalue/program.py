@@ -78,6 +78,8 @@ class EigenvalueProgram(Problem):
 
     def objective(self, L: Array, terms: float) -> float:
         """P(L L') from `terms`; of enforced constraints, at the multiple that just meets them."""
+        # with enforced constraints (b = 1) `terms` is minus the smallest margin: divided by that
+        # margin, L L' just meets them
         trace = self.trace_weight * float((float64(L) ** 2).sum())
         if self.hard:
             return trace / -terms if terms < 0 else math.inf
@@ -106,6 +108,7 @@ class EigenvalueProgram(Problem):
     def _scale(self, adjoint: Array, most: float) -> float:
         """The factor that makes u feasible, given A*(u) and ``most``, the largest u_r / c_r."""
         largest = spectral.largest_eigenvalue(adjoint)
+        # a multiple of u >= 0 is feasible up to A*(u) <= w I and u <= c, whichever comes first
         scale = self.trace_weight / largest if largest > 0 else math.inf
         # enforced constraints put no upper bound on u
         return scale if self.hard else min(1 / most, scale)
@@ -237,6 +240,7 @@ class DMLEigProgram(EigenvalueProgram):
         closest = exact.operator.space.map(at_most, lengths, limit=least)
         value, _, violation = self.certify(primal_point, closest)
         rounding = exact.operator.eps * self._largest_square() ** 0.5  # of either end of the pair
+        # weak duality with u on this pair alone: no S of trace 1 has d'S d above ||d||^2
         longest = least**0.5 + 2 * rounding
         return Bounds(value, -(longest**2), violation), closest
 
@@ -244,6 +248,7 @@ class DMLEigProgram(EigenvalueProgram):
         """Of the point as it is, whose trace t may be rounded: a, not a / t."""
         L = float64(primal_point)
         value, dual, _ = super().certify(L, dual_point)
+        # `bounds` has the value a / t of L L' / t
         trace = float((L * L).sum())
         return Bounds(value * trace, dual, missed_trace(L))
 

@@ -219,6 +219,7 @@ def _keep_beyond(X: Array, span: Coordinates, level: float) -> Callable[[Array],
     """Return the same as `MahalanobisMetric._keep`, for a metric that is ``level`` times I outside
     the span.
     """
+    # no constraint sees these directions, so that M = M0 = level I is optimal there
     outside = level**0.5 * span.outside()
 
     def keep(L: Array) -> Pair:

@@ -168,6 +168,7 @@ def _signed_products(slopes: Any, a: Any, totals: Any, column: Any) -> Any:
     """Return sum_j slopes_ij sign(x_i - x_j) a_j for the first rows i, block by block."""
     high = column > column.min()
     if not (column[high] < column.max()).any():  # two values: one product without signs
+        # sign(x_i - x_j) = high_i - high_j
         high = like(high, column)[:, None]
         return high[: len(slopes)] * totals - slopes @ (high * a)
     xp = namespace(column)

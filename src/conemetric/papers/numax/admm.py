@@ -276,7 +276,9 @@ class _Past:
         G = self.gram[:n, :n]
         # the shares of sum 1 that minimise share'G share, by least squares in the differences from
         # the last residual, which are scaled to length 1
+        # D_ij = <r_i - r_last, r_j - r_last>, and the right-hand side is -<r_i - r_last, r_last>
         D = G - G[last] - G[:, [last]] + size**2
+        # as much as rounding can change: differences of nearly equal residuals keep few digits
         D += np.diag(self.noise * (np.diag(G) + size**2) + TINY)
         scale = np.diag(D) ** -0.5
         D = D * scale * scale[:, None] + RIDGE * np.eye(n)
@@ -327,5 +329,6 @@ def _conjugate_gradients(
         rr = xp.linalg.vecdot(r, r)
         p = r + (rr / previous) * p
     z = z / scale
+    # in full precision, since the residual becomes part of A(L) in the next step
     step = A.adjoint(z)
     return z, step, whole - rho * z - A.forward(step)

@@ -76,6 +76,8 @@ class PathPoint:
         # opposite multipliers of two bounds cancel each other, and can be on the path at once
         alone = np.bincount(secants, minlength=A.n_constraints) == 1
         largest = np.linalg.eigvalsh(A.adjoint(1.0 * alone))[-1]
+        # at P = I slacks are about delta: m = 1 / delta puts both bounds of a secant at t = 1,
+        # and they cancel in Z = I - A*(y), which multipliers of the others must leave definite
         m = np.where(alone, FIRST / max(largest, FIRST), 1 / problem.delta)[secants]
         bounds = np.array(both)[ours, secants]
         one = np.eye(A.n_features)
@@ -131,6 +133,7 @@ class System:
         wanted = np.diag(target / middle - middle)
         products = target - self.slack * point.m
         if guess is not None:
+            # T with middle T + T middle = -(second + second'), the products of changes (Mehrotra)
             second = guess.P @ guess.Z
             wanted = wanted - (second + second.T) / (middle[:, None] + middle)
             products = products - guess.slack * guess.m

@@ -50,6 +50,7 @@ class NearIsometryProgram(Problem):
         """Lower bound on the optimum from any y: D(y / lambda_max(A*(y))), or 0 if negative."""
         xp = self.operator.xp
         y = self.project(y)
+        # nested, so that an infinite bound is never multiplied by a zero, which would be nan
         value = xp.where(y > 0, self.lower, xp.where(y < 0, self.upper, 0.0)) @ y
         # D of a multiple of y is that multiple of D(y), and y = 0 gives the bound 0
         largest = xp.linalg.eigvalsh(self.operator.adjoint(y))[-1]

@@ -207,6 +207,7 @@ class _Active:
         self.keys = xp.concat([self.keys[keep], offenders])
         self.point = factor, xp.concat([self.y[keep], zeros(len(offenders), self.y)])
         if self.weight > 0:
+            # by their multipliers, bounds tighter by margin * delta cost margin * delta * sum |y|
             affordable = MARGIN_COST * options.tol * self.primal / (delta * self.weight)
             self.margin = min(GOAL * options.tol, affordable)
 
@@ -251,6 +252,7 @@ class _Scanner:
             offenders = self._offenders(scan, active, needed)
             if self.exact or len(offenders) > 0 or active.allowed > active.goal:
                 break
+            # for good: float32 has found nothing that is violated in float64 too
             self.precision = secants.xp.float64
         self.tile = scan.next_tile or 0
         return scan, offenders
@@ -293,5 +295,6 @@ def _cut(factor: Array, worst: float, tol: float, delta: float) -> tuple[Array, 
     rank = max(1, int((eigenvalues > room).sum()))
     if rank >= len(eigenvalues):
         return factor, worst
+    # v'Pv of a unit vector falls by at most the largest eigenvalue dropped
     dropped = float(eigenvalues[rank:].max())
     return factor[:, :rank], worst + dropped / delta

@@ -71,6 +71,7 @@ class DualCoordinate(Solver):
         last = np.inf
         for number in count():
             primal = problem.primal_value(w, problem.loss(problem.margins(w)))
+            # w is a feasible y as it is: Lw = max(0, Z'lam) >= Z'lam
             dual = problem.dual_value(lam.sum(), w)
             yield Iterate(primal, dual, w.copy(), (lam.copy(), w.copy()), extra={"steps": 0})
             gap = relative_gap(primal, dual)
@@ -104,6 +105,8 @@ def dual_sweep(Z: Array, starts: Array, length: int, bound: float, vectors: Arra
         for i in range(start, min(start + length, m)):
             if not active[i]:
                 continue
+            # z_i'L^-1 z_i is the most by which the gradient falls per unit of lam_i, since weights
+            # that are zero may not move: a step never passes the maximum
             margin = curvature = 0.0
             for c in range(p):
                 margin += Z[i, c] * w[c]

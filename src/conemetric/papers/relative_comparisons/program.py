@@ -126,6 +126,7 @@ class ComparisonProgram(Problem):
 
     def cover(self, y: np.ndarray, combined: np.ndarray) -> np.ndarray:
         """y raised, in each coordinate as little as possible, until Ly >= Z'lam = ``combined``."""
+        # no entry of L is negative, so raising one coordinate lowers no entry of Ly
         return y + np.maximum(combined - self.weigh(y), 0.0) * self.inverse_diagonal
 
     def primal_value(self, w: np.ndarray, loss: float) -> float:

@@ -135,6 +135,7 @@ class AugmentedLagrangian:
         inside = (lam > 0) & (lam < problem.penalties)
         H = problem.L[np.ix_(columns, columns)] + self.sigma * problem.gram(inside, columns)
         units = np.sqrt(H.diagonal())
+        # a unit diagonal, to which the ridge is relative
         H /= np.outer(units, units)
         H[np.diag_indices_from(H)] += RIDGE * len(H)
         R = cholesky(H, check_finite=False)
@@ -156,8 +157,10 @@ class AugmentedLagrangian:
         def slope(t: float) -> tuple[float, float]:
             moved = s + t * ds
             lam = self.multipliers(moved)
+            # triplets strictly inside the box, F: only their lam changes with t, by sigma ds
             moving = ds[lam == self.a + self.sigma * moved]
             curvature = quadratic + self.sigma * float(moving @ moving)
+            # lam attains the maxima in phi, so that its own change does not count in the slope
             return linear + t * quadratic + float(lam @ ds), curvature
 
         return slope

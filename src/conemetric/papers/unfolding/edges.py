@@ -175,6 +175,7 @@ class EdgeOperator(DistanceOperator, RestrictableOperator):
         H: Any = 0.0
         for start in range(0, max(len(curvature.change), 1), AT_ONCE):
             part = slice(start, start + AT_ONCE)
+            # row i of `change` adds (d_r'q_i) (d_s'q_i) d_r'M_i d_s, M_i = Q diag(2 change_i) Q'
             matrices = [W]
             for change in curvature.change[part]:
                 half = curvature.basis * (2 * change) ** 0.5

@@ -156,6 +156,7 @@ class PathPoint:
         gap = WIDE_GAP if len(b) <= WIDE_UP_TO else START_GAP
         Z = gap * (factor**2).sum() / len(one) * operator.xp.linalg.inv(X)
         plain = NearProduct(one, one[:, :0], one[:0, :0])
+        # the normal equations A A*(u) = A(Z - C - X / sigma)
         wanted = operator.forward(Z + problem.offset - X / problem.sigma)
         u = cholesky_solver(operator.newton_matrix(plain))(wanted)
         return cls(problem, X, (Z + Z.T) / 2, u, b * 0, b < -operator.xp.inf)
@@ -242,6 +243,7 @@ class System:
         G = (Lx @ vectors) * middle**-0.5
         scaling, R = (xp.flip(each, (-1,)) for each in xp.linalg.eigh(G.T @ G))
         k = int((scaling > LARGE * p.sigma**0.5).sum())
+        # Phi_ij = l_i l_j share_ij with l = `scaling`; l_i l_j comes with the columns of B = G R
         share = 1 / (1 + scaling[:k, None] * scaling / p.sigma)
         B = G @ R
         half = xp.where(arange(len(G), G) < k, 0.5, 1.0)  # of pairs that are counted twice
@@ -259,9 +261,11 @@ class System:
         A = state.problem.operator
         xp = A.xp
         G = self.G
+        # X Z = target I to first order, where both are diag(middle): dX + dZ = wanted
         wanted = xp.diag(target / self.middle - self.middle)
         products = target - state.s * state.u
         if predicted is not None:
+            # T with middle T + T middle = -(second + second'), the products of changes (Mehrotra)
             second = predicted.X @ predicted.Z
             wanted = wanted - (second + second.T) / (self.middle[:, None] + self.middle)
             products = products - predicted.s * predicted.u

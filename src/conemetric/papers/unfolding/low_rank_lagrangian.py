@@ -121,6 +121,7 @@ class LowRankLagrangian(Solver):
                     memory.places.clear()
             norms = xp.stack([xp.linalg.vector_norm(g), xp.linalg.vector_norm(line.Y)])
             size, length = to_numpy(norms).tolist()
+            # 2 ||Y|| is the size of the gradient of -Tr Y Y' alone
             if size <= 2 * accuracy * length:
                 break
             direction = -memory.direction(h.reshape(-1), g.reshape(-1)).reshape(Y.shape)
@@ -279,6 +280,7 @@ class Section:
         rate = self.A1 + (2 * t) * self.A2
         lam = self.problem.project(unclipped)
         free = xp.where(lam == unclipped, rate, 0.0)
+        # lam'(A1 + 2 t A2) and its derivative: 2 lam'A2, and mu rate^2 where lam is inside its box
         along, curved, stiff = to_numpy(xp.concat([self.A12 @ lam, (free @ free)[None]])).tolist()
         along += 2 * t * curved
         return float(first + along), float(second + 2 * curved + self.mu * stiff)
@@ -318,6 +320,7 @@ def _objective_slope(gram: Array, s: float) -> np.ndarray:
     YY = gram[of_Y, of_Y]
     YZ = gram[of_Y, of_Z]
     ZZ = gram[of_Z, of_Z]
+    # X has the norm of the Gram matrix YY + t (YZ + YZ') + t^2 ZZ
     square = (YZ * YZ).sum() + (YZ * YZ.T).sum() + (YY * ZZ).sum()
     constant = np.trace(gram[of_Y, of_CZ]) + s * (YY * YZ).sum()
     linear = np.trace(gram[of_Z, of_CZ]) + s * square

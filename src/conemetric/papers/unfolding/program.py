@@ -229,6 +229,7 @@ def _leading_by_inverse(A: Any, k: int) -> Pair:
 
     inverse = LinearOperator((n, n), product, dtype=A.dtype)
     values, vectors = spectral.leading_eigenpairs(inverse, k, tol=LANCZOS_TOL)
+    # an eigenvalue a of A gives 1 / (a + SHIFT), from which 1 - a is recovered
     return 1 + SHIFT - 1 / values, vectors
 
 
@@ -338,6 +339,7 @@ class UnfoldingEvaluation(Evaluation):
             return spectral.psd_split(p.offset + self.combined), True
         values, vectors = p.leading_eigenpairs(self.u, k)
         keep = int((values > 0).sum())
+        # an eigenvalue that is not positive among them shows that no positive one is missing
         return spectral.PSDPart(values[:keep], vectors[:, :keep]), keep < k
 
     @property

@@ -62,6 +62,7 @@ def independent(rows: np.ndarray) -> np.ndarray:
         i, j = np.triu_indices(r)
         products = rows[:, i] * rows[:, j] * np.where(i == j, 1.0, 2**0.5)
         triangle, order = qr(products.T, mode="r", pivoting=True)
+        # squared, the pivots of the Gram matrix below: one tolerance serves both
         pivots = abs(np.diagonal(triangle)) ** 2
         rank = int((pivots > INDEPENDENT * pivots[0]).sum())
         return np.sort(order[:rank])
