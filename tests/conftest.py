@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import defaultdict
 from datetime import date
 from functools import partial
 from pathlib import Path
@@ -82,12 +83,31 @@ def pytest_terminal_summary(terminalreporter, config):
         )
 
 
+@pytest.hookimpl(tryfirst=True)  # before those that are marked slow are left out
 def pytest_collection_modifyitems(items):
-    """Checks of scikit-learn that cannot hold are skipped: marked xfail, they run and pass anyway."""
+    """Of costly tests one case runs by default. Checks of scikit-learn that cannot hold are skipped:
+    marked xfail, they run and pass anyway.
+    """
+    leave_to_the_slow_run(items)
     for item in items:
         mark = item.get_closest_marker("xfail")
         if mark and "check" in item.fixturenames:
             item.add_marker(pytest.mark.skip(reason=mark.kwargs["reason"]))
+
+
+def leave_to_the_slow_run(items):
+    """Mark the cases of costly tests slow, but one for each array library."""
+    cases = defaultdict(list)
+    for item in items:
+        costly = item.get_closest_marker("costly") and not item.get_closest_marker("slow")
+        if costly:
+            test, _, case_of = item.nodeid.partition("[")
+            library = next((name for name in ("torch", "cuda") if name in case_of), "numpy")
+            cases[test, library].append(item)
+    for of_one in cases.values():
+        del of_one[seed_of_run % len(of_one)]
+        for item in of_one:
+            item.add_marker(pytest.mark.slow)
 
 
 def pytest_collection_finish():

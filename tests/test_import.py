@@ -37,6 +37,7 @@ def test_systems_that_cannot_fork_or_tell_our_cores():
 
 
 @pytest.mark.parametrize("asked", ["", "home"])
+@pytest.mark.costly
 def test_nothing_can_be_written(asked, tmp_path):
     """Kernels are compiled in every process then, which is said once; a file in the place of each
     cache folder forbids it to the superuser, too.

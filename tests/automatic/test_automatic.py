@@ -167,6 +167,7 @@ def test_few_rows_cannot_move_the_blend_from_the_plain_distance(n_rows, share):
 
 @pytest.mark.parametrize("seed", [0, 1])
 @pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.costly
 def test_two_rows_of_a_class_leave_the_plain_distance(n_classes, seed):
     rng = np.random.default_rng(seed)
     points, labels = rng.normal(size=(2 * n_classes, 5)), np.arange(2 * n_classes) % n_classes
@@ -320,6 +321,7 @@ def test_rows_without_a_label_neither_judge_nor_vote():
 
 @pytest.mark.parametrize("n_per_class", [2, 4])
 @pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.costly
 def test_few_labels_of_embeddings_do_not_lose_to_the_plain_distance(n_per_class, seed):
     """12 classes in 24 dimensions, of which the leading ones carry most of the noise."""
     rng = np.random.default_rng(seed)
@@ -385,6 +387,7 @@ def test_rank_is_cut_to_the_leading_directions():
         AutoMetric(n_components=14).fit(X, y)
 
 
+@pytest.mark.costly
 def test_tensors_and_precisions_give_the_metric_of_arrays(asarray, dtype):
     parts = TWO | {"frob": FrobMetric(tol=1e-4)}
     expected, found = (
@@ -481,6 +484,7 @@ def test_candidates_learn_from_max_rows_of_each_fold_at_most():
     assert seen["one"][5:] == [240] * 5 and not whole.shortened_
 
 
+@pytest.mark.costly
 def test_a_constant_column_changes_nothing_that_is_learned(asarray):
     some = X[::3]
     before = AutoMetric(random_state=0).fit(asarray(some), y[::3])

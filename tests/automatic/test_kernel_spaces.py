@@ -108,6 +108,7 @@ def test_files_pickles_and_pipelines(rings, metric, tmp_path):
     assert few.transform(X).shape == (240, 2)
 
 
+@pytest.mark.costly
 def test_tensors(rings, metric, asarray):
     X = asarray(rings[0])
     found = AutoMetric(candidates=QUICK, kernel="auto", random_state=0).fit(X, rings[1])

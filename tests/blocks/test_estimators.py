@@ -79,6 +79,7 @@ def in_memory(name, corrective, seed):
 
 
 @pytest.mark.parametrize("name", ESTIMATORS)
+@pytest.mark.costly
 def test_the_certified_objective_is_that_of_the_fit_in_memory(name, seed):
     corrective = name == "BoostMetric"
     estimator, X, y, expected = in_memory(name, corrective, seed)
@@ -92,6 +93,7 @@ def test_the_certified_objective_is_that_of_the_fit_in_memory(name, seed):
 
 
 @pytest.mark.parametrize("name", ESTIMATORS)
+@pytest.mark.costly
 def test_the_same_bits_on_any_number_of_workers_and_from_files(name):
     X, y = labelled(0, n=24, dtype=np.float32)
     sizes, found = (8, 0, 3, 6, 7), []
@@ -106,6 +108,7 @@ def test_the_same_bits_on_any_number_of_workers_and_from_files(name):
 
 @pytest.mark.parametrize("n_impostors", [3, "auto"])
 @pytest.mark.parametrize("name", ["FrobMetric", "LMNNEig", "DMLEig", "BoostMetric"])
+@pytest.mark.costly
 def test_references_are_the_same_rows_in_memory_and_in_blocks(name, n_impostors):
     X, y = labelled(1, n=90)
     y[:3] = 3  # a class with too few references of its own
@@ -121,6 +124,7 @@ def test_references_are_the_same_rows_in_memory_and_in_blocks(name, n_impostors)
 
 @pytest.mark.parametrize("n_references", [None, 30])
 @pytest.mark.parametrize("name", ["FrobMetric", "DMLEig"])
+@pytest.mark.costly
 def test_rows_without_a_label_are_left_out(name, n_references):
     X, y = labelled(16, n=90)
     y[::4] = -1
@@ -148,6 +152,7 @@ def ordered(points, rng):
 
 @pytest.mark.parametrize("lazy", [False, True], ids=["array", "dask array"])
 @pytest.mark.parametrize("name", ["FrobMetric", "LMNNEig", "BoostMetric"])
+@pytest.mark.costly
 def test_triplets_of_row_numbers(name, lazy):
     X, _ = labelled(2)
     triplets, estimator = random_triplets(3, X, 90), made(name)
@@ -169,6 +174,7 @@ def test_pairs_of_row_numbers():
 
 @pytest.mark.parametrize("name", ["FrobMetric", "LMNNEig", "BoostMetric"])
 @pytest.mark.parametrize("width", [3, 4])
+@pytest.mark.costly
 def test_tuples_of_points(name, width):
     rng = np.random.default_rng(7)
     points = rng.normal(size=(70, 3, 3))
@@ -190,6 +196,7 @@ def test_pairs_of_points():
 
 @pytest.mark.parametrize("prior", [None, "identity"])
 @pytest.mark.parametrize("loss", ["hinge", "logistic"])
+@pytest.mark.costly
 def test_weights_and_priors(prior, loss):
     estimator = made("FrobMetric", prior=prior, loss=loss)
     assert_weighed_alike(estimator)
@@ -204,6 +211,7 @@ WEIGHED = {
 
 
 @pytest.mark.parametrize("name", WEIGHED)
+@pytest.mark.costly
 def test_weights_of_the_other_estimators(name):
     assert_weighed_alike(clone(WEIGHED[name]))
 
@@ -232,6 +240,7 @@ def assert_weighed_alike(estimator):
         *((name, {1: 2.5}) for name in WEIGHED),
     ],
 )
+@pytest.mark.costly
 def test_class_weights(name, class_weight):
     X, y = labelled(18, n=60)
     sizes, weights = (25, 0, 35), np.random.default_rng(18).uniform(size=len(y))
@@ -331,6 +340,7 @@ LONGER = {"FrobMetric": {"C": 100.0}, "FrobMetric, logistic": {"C": 1e4}}
 
 @first_of("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("name", sorted(ESTIMATORS.keys() - {"BoostMetric"}))
+@pytest.mark.costly
 def test_a_checkpoint_is_gone_on_from_with_the_same_bits(name, dtype, tmp_path):
     X, y = labelled(13, n=80, dtype=dtype)
     sizes = (30, 50)
@@ -363,6 +373,7 @@ def test_a_checkpoint_is_gone_on_from_with_the_same_bits(name, dtype, tmp_path):
         ("BoostMetric, stage-wise", {"solver": "corrective"}),
     ],
 )
+@pytest.mark.costly
 def test_the_checkpoint_of_another_fit_is_refused(name, other, tmp_path):
     X, y = labelled(13)
     parts = partitioned(X, (50, 70)), partitioned(y, (50, 70))
@@ -501,6 +512,7 @@ def test_a_quantity_is_refused(name, fraction):
 @pytest.mark.parametrize("seed", [0, 1])
 @pytest.mark.parametrize("kind", ["labels", "triplets"])
 @pytest.mark.parametrize("in_blocks", [False, True])
+@pytest.mark.costly
 def test_a_tolerance_below_single_precision_ends_at_the_rounding(kind, seed, in_blocks):
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(9, 3)).astype(np.float32)

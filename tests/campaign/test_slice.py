@@ -53,6 +53,7 @@ def test_unfoldings(number):
 
 
 @pytest.mark.parametrize("number", [43, 708, 980, *numbers(4)])
+@pytest.mark.costly
 def test_gains(number):
     assert gains.attempt(number).faults == ()
 

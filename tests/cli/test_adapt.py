@@ -190,6 +190,7 @@ def test_without_files_there_is_an_example_at_hand(run, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("map_", ["queries", "both"])
 @pytest.mark.parametrize("components", [None, 4])
+@pytest.mark.costly
 def test_the_snippet_ranks_as_the_table_says(
     run, npz, collection, tmp_path, monkeypatch, map_, components
 ):

@@ -28,6 +28,7 @@ def grouped(tmp_path, frame):
 
 
 @pytest.mark.parametrize("label", ["kind", "f0"])
+@pytest.mark.costly
 def test_rows_of_a_group_are_held_out_together(run, grouped, tmp_path, label):
     path, cellar = grouped
     usual = ("--label", label, "--groups", "cellar", "--method", "frob", "--out", tmp_path / "out")

@@ -90,6 +90,7 @@ def test_people_get_a_table_and_pipes_no_progress(run, whole_study, csv, tmp_pat
 
 @pytest.mark.parametrize("repeats", [1, 3])
 @pytest.mark.parametrize("outcome", ["better", "worse", ""])
+@pytest.mark.costly
 def test_the_last_lines_say_what_to_do(run, csv, tmp_path, monkeypatch, outcome, repeats):
     monkeypatch.setattr("conemetric.studies.Study.outcome", outcome)
     options = ("--label", "kind", "--method", "frob", "--repeats", repeats)

@@ -219,6 +219,7 @@ def test_gaps_in_numbers_alone_reach_the_report(run, written_report, frame, tmp_
 
 @pytest.mark.parametrize("bytes_each", [1 << 26, 14 * 8 * 30])
 @pytest.mark.parametrize("numbers", [False, True])
+@pytest.mark.costly
 def test_held_out_rows_go_by_their_file_and_their_number_in_it(
     run, tmp_path, frame, monkeypatch, bytes_each, numbers
 ):

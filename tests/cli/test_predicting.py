@@ -42,6 +42,7 @@ def learned(run, csv, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("kind", QUICK)
 @pytest.mark.parametrize("ids", [True, False])
+@pytest.mark.costly
 def test_predict_agrees_with_python(run, learned, csv, frame, tmp_path, kind, ids):
     named = ("--id", "bottle") if ids else ()
     frame = frame.gather_every(2)
@@ -117,6 +118,7 @@ def last_command(result):
 
 @pytest.mark.skipif(os.name == "nt", reason="quoted for another shell")
 @pytest.mark.parametrize("dialect", [False, True])
+@pytest.mark.costly
 def test_the_command_that_learn_ends_with_runs_as_it_is(
     run, frame, tmp_path, ours_is_level, dialect
 ):

@@ -62,6 +62,7 @@ def trec(path, column, tag="x"):
 
 
 @pytest.mark.parametrize("map_", ["queries", "both"])
+@pytest.mark.costly
 def test_what_is_written_ranks_as_the_table_says(run, folder, tmp_path, map_):
     out = tmp_path / "out"
     result = run("adapt", folder, "--lexical", "--map", map_, "--out", out, "--json")

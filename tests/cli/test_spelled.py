@@ -55,6 +55,7 @@ def read_by_python(spelling, words):
 
 
 @pytest.mark.parametrize("spelling", SPELLINGS, ids=str)
+@pytest.mark.costly
 def test_numbers(spelling, seed):
     rng = np.random.default_rng(seed)
     words = ["".join(rng.choice(PIECES, rng.integers(1, 6))) for _ in range(3000)]

@@ -220,6 +220,7 @@ def test_verify_takes_words_and_gaps(run, frame, pairs, tmp_path, monkeypatch, s
 
 @pytest.mark.parametrize("share", [0, 0.5, 1])
 @pytest.mark.parametrize("many", [False, True])
+@pytest.mark.costly
 def test_verify_says_when_it_is_given_its_own_training_pairs(
     run, csv, pairs, tmp_path, monkeypatch, share, many
 ):

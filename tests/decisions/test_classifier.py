@@ -156,6 +156,7 @@ def test_predictions_agree_with_each_other(n_classes, rule, asarray, dtype, seed
 
 @every_metric
 @every_rule
+@pytest.mark.costly
 def test_kinds_of_rows(metric, rule, asarray, dtype):
     X, y = labelled(0)
     X[abs(X) < 0.5] = 0
@@ -188,6 +189,7 @@ def test_pickle_and_clone(metric, rule, seed):
     "metric", [FrobMetric(1.0), LDA, AutoMetric(candidates={"lda": LDA})], ids=["frob", "lda", "a"]
 )
 @every_rule
+@pytest.mark.costly
 def test_a_metric_of_the_user(metric, rule, asarray):
     X, y = load_iris(return_X_y=True)
     model = fitted(asarray(X), y, metric, rule)
@@ -225,6 +227,7 @@ def test_what_is_no_metric_is_refused(metric, n):
 
 
 @pytest.mark.parametrize("cells", [6, 8])
+@pytest.mark.costly
 def test_a_vote_of_all_rows_is_preferred_to_a_kernel_with_too_few_landmarks(cells, seed):
     """On a chequerboard a kernel over all rows wins, one over twenty of them cannot follow."""
     X = np.random.default_rng(seed).uniform(0, cells, (600, 2))

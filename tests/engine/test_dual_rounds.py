@@ -129,6 +129,7 @@ def test_rounds_end_at_the_optimum(kind, C, seed, asarray, dtype, always):
 
 
 @pytest.mark.parametrize("kind", JUDGED_KINDS)
+@pytest.mark.costly
 def test_rounds_over_scores_end_at_the_optimum(kind, seed, asarray, always):
     Q, D, comparisons = judged_instance(kind, seed)
     prior = np.eye(Q.shape[1])
@@ -151,6 +152,7 @@ def many():
 
 @pytest.mark.parametrize("loss", ["hinge", "squared_hinge"])
 @pytest.mark.parametrize("tol", [1e-3, 1e-6])
+@pytest.mark.costly
 def test_many_constraints_with_and_without_rounds(tol, loss, many, asarray, monkeypatch):
     """The same optimum within the gaps; at the end few multipliers are inside their bounds."""
     X, T = many

@@ -84,6 +84,7 @@ def test_nan_is_refused(nan):
 
 
 @every_kernel
+@pytest.mark.costly
 def test_any_number_of_cores_gives_the_same_bits(kernel, monkeypatch):
     coefficients = []
     for cores in ("1", "3"):

@@ -179,6 +179,7 @@ def test_optimum_and_stopping_rule(case):
 
 
 @EVERY
+@pytest.mark.costly
 def test_libraries_and_precisions(case, asarray, dtype):
     if not case.arrays:
         pytest.skip("this program is stated in float64 on the host")

@@ -80,6 +80,7 @@ def test_distances_are_those_of_the_stored_coordinates(estimator, kernel, iris, 
 
 
 @every_estimator
+@pytest.mark.costly
 def test_the_fit_is_that_to_the_coordinates(estimator, iris):
     X, y = iris
     metric = clone(estimator).set_params(kernel="gaussian").fit(X, y)
@@ -97,6 +98,7 @@ def test_what_has_no_meaning_names_what_to_do(estimator, iris):
 
 
 @every_estimator
+@pytest.mark.costly
 def test_a_later_fit_without_a_kernel_is_linear_again(estimator, iris):
     metric = clone(estimator).set_params(kernel="laplacian").fit(*iris)
     again = metric.set_params(kernel=None).fit(*iris)
@@ -128,6 +130,7 @@ def test_certificates_are_true_of_what_is_stored(estimator, seed, monkeypatch):
 
 @pytest.mark.parametrize("kernel", ["gaussian", "laplacian"])
 @pytest.mark.parametrize("seed", range(3))
+@pytest.mark.costly
 def test_the_optimum_is_that_over_all_metrics_of_the_kernels_space(kernel, seed):
     """A conic solver over the kernel matrix itself: M = sum_ij S_ij e_i e_j' in an orthonormal basis
     of the span of the rows in the kernel's space, in which row i is column i of K^(1/2).

@@ -53,12 +53,14 @@ def test_the_order_of_rows_at_equal_distances(name, seed):
 
 @pytest.mark.parametrize("n_triplets", [1, 4, 11])
 @pytest.mark.parametrize("name", BLOCKS)
+@pytest.mark.costly
 def test_more_blocks_than_constraints(name, n_triplets, seed):
     pytest.importorskip("dask.array")
     assert in_blocks(name, n_triplets, seed) == ()
 
 
 @pytest.mark.parametrize(("change", "size"), AUTOMATIC)
+@pytest.mark.costly
 def test_automatic(change, size, seed):
     assert tuple(automatic(change, size, seed)) == ()
 

@@ -30,6 +30,7 @@ def data():
     return rng.normal(size=(120, 4)) + 2 * rng.normal(size=(3, 4))[y], y
 
 
+@pytest.mark.costly
 def test_given_neighbours_are_those_of_a_search(estimator, data, asarray):
     X, y = data
     estimator.set_params(n_impostors=3)

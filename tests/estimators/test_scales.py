@@ -75,6 +75,7 @@ def test_a_fit_to_columns_of_different_scales_hints_once_and_scaling_ends_it(
     ids=lambda estimator: type(estimator).__name__,
 )
 @pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.costly
 def test_estimators_that_scale_or_know_the_scales_do_not_hint(estimator):
     assert not hints(lambda: estimator.fit(UNEVEN, Y))
 

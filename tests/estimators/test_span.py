@@ -177,6 +177,7 @@ def assert_certified_in_all_features(name, metric, program, transpose, n):
 @pytest.mark.parametrize(
     "name", ["frobmetric", "identity", "dml_eig", "lmnn_eig", "logistic", "numax"]
 )
+@pytest.mark.costly
 def test_every_library_and_precision(name, asarray, dtype):
     X, T = instance()
     metric = FITS[name](X, T)[0]

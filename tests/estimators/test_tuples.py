@@ -217,6 +217,7 @@ def test_predictions_are_signs_of_the_decision(metric, with_preprocessor):
 
 
 @pytest.mark.parametrize("metric", METRICS, ids=ids)
+@pytest.mark.costly
 def test_cross_validation_and_search_need_no_scorer(metric):
     numbers, sign = tuples_of(metric)
     given = X[numbers]
@@ -407,6 +408,7 @@ def test_a_promise_says_how_many_pairs_it_needs(strategy, kind):
 
 
 @pytest.mark.parametrize("metric", [*METRICS, AutoMetric()], ids=ids)
+@pytest.mark.costly
 def test_a_new_fit_forgets_the_threshold(metric):
     learned = clone(metric).fit(X, y).set_threshold(3.0)
     assert not hasattr(learned.fit(X, y), "threshold_")

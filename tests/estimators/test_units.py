@@ -65,6 +65,7 @@ def learned(estimator, X, y):
     return M / np.linalg.norm(M), estimator.certificate_.status
 
 
+@pytest.mark.costly
 def test_units_change_nothing(estimator, iris):
     X, y = iris
     expected, status = learned(estimator, X, y)

@@ -74,6 +74,7 @@ def short_lists(monkeypatch):
     monkeypatch.setattr(engines, "WINDOW", 30)
 
 
+@pytest.mark.costly
 def test_the_engine_ranks_as_we_do(engine):
     name, engine = engine
     if engine.columns is None:

@@ -21,6 +21,7 @@ print(json.dumps(transform.apply(np.load({str(tmp_path / "X.npy")!r})).tolist())
 
 
 @pytest.mark.parametrize("kind", ["Flat", "HNSW16,Flat", "IVF4,Flat"])
+@pytest.mark.costly
 def test_an_index_searches_by_the_learned_distance(case, kind, tmp_path, fresh):
     rank = len(case.learned.components)
     index = to_faiss(case.metric, faiss.index_factory(rank, kind))

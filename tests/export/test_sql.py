@@ -9,6 +9,7 @@ from conemetric import LearnedMetric
 from conemetric.export import to_hybrid_query, to_sql
 
 
+@pytest.mark.costly
 def test_duckdb_stores_and_searches_transformed_vectors(case, tmp_path, fresh):
     duckdb = pytest.importorskip("duckdb")
     n_features = case.X.shape[1]

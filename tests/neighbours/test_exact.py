@@ -61,6 +61,7 @@ SEARCHES = [among_few, on_host, on_device, among_sparse]
 
 
 @pairs_of(search=SEARCHES, kind=oracle.KINDS, dtype=True)
+@pytest.mark.costly
 def test_points_among_themselves(search, kind, dtype, monkeypatch):
     for seed in range(20):
         assert_found_among_themselves(search, kind, seed, dtype, monkeypatch)

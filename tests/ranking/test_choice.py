@@ -164,6 +164,7 @@ def test_few_queries_are_judged_on_several_splits(kind, columns):
 
 @BOTH
 @pytest.mark.parametrize("columns", [False, True])
+@pytest.mark.costly
 def test_where_nothing_can_be_learned_the_embedding_stays(kind, columns):
     """Relevant documents are drawn by lot; at most one fit in four is misled by chance."""
     changed = 0

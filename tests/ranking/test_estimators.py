@@ -206,6 +206,7 @@ def test_auto_tries_random_negatives_where_near_documents_are_relevant_unjudged(
 
 
 @BOTH
+@pytest.mark.costly
 def test_same_seed_same_bits(kind, asarray):
     Q, D, relevance = collection(n_queries=30)
     with warnings.catch_warnings():

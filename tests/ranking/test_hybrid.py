@@ -140,6 +140,7 @@ def test_joint_choice_beats_its_parts_on_unseen_queries(kind):
 @BOTH
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("strength", [0.0, 6.0])
+@pytest.mark.costly
 def test_the_choice_gains_surely_and_no_simpler_one_gains_more(kind, seed, strength):
     data, column = hybrid(seed, n_queries=40, strength=strength)
     with warnings.catch_warnings():
@@ -177,6 +178,7 @@ def test_a_harmful_column_gets_no_weight_and_need_not_be_given(kind):
 
 
 @BOTH
+@pytest.mark.costly
 def test_several_columns(kind, asarray):
     data, words = hybrid(n_queries=24)
     _, other = hybrid(n_queries=24, strength=1.0)
@@ -262,6 +264,7 @@ def test_feedback_starts_where_it_was(kind):
 
 @BOTH
 @pytest.mark.parametrize("chosen", ["embedding", "mix", "column"])
+@pytest.mark.costly
 def test_feedback_learns_where_nothing_was_learned_before(kind, chosen, asarray):
     """The embedding ranks as well as can be, or a column does; later judgements disagree."""
     Q, X, relevance = collection(n_queries=80)

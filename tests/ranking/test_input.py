@@ -75,6 +75,7 @@ def test_columns_at_rank_time(rankers, name, case):
 @pytest.mark.parametrize("kind", [QueryAdapter, RelevanceMetric, fuse])
 @pytest.mark.parametrize("how", ["raw", "range", "spread"])
 @each("score", [-0.01, -5.0, 1e9, 1e308, -1e308])
+@pytest.mark.costly
 def test_every_finite_score_is_ranked_by(kind, how, score):
     """Also those that no training query had; before, one negative score refused the whole batch."""
     if kind is fuse:
@@ -130,6 +131,7 @@ def test_queries_that_no_column_lists(rankers, name):
 @KINDS
 @pytest.mark.parametrize("C", ["auto", 0.3])
 @pytest.mark.parametrize("beside", [False, True])
+@pytest.mark.costly
 def test_a_column_without_information_gets_no_weight(kind, C, beside):
     """It lists nothing, or all alike."""
     few = part((Q, X, RELEVANCE), np.arange(16))

@@ -110,6 +110,7 @@ def test_a_regressor_decides_the_same(path, rule, n_landmarks, dtype):
 
 
 @pytest.mark.parametrize("metric", ["auto", None, FrobMetric()])
+@pytest.mark.costly
 def test_learned_metrics_names_and_notes_are_kept(path, metric):
     frame = pandas.DataFrame(X, columns=[f"f{i}" for i in range(13)])
     before = MetricClassifier(metric=metric, random_state=0).fit(frame[TRAIN], y[TRAIN])
@@ -259,6 +260,7 @@ def leaves(value, path=()):
 
 
 @pytest.mark.parametrize("batch", range(6))
+@pytest.mark.costly
 def test_crafted_files_are_refused_by_name_or_used(path, contents, batch):
     """300 files with valid checksums: any value or array replaced."""
     rng = np.random.default_rng(batch)

@@ -555,6 +555,7 @@ def test_an_unfitted_pipeline_is_not_saved(tmp_path):
 @pytest.mark.parametrize("library", ["pandas", "polars"])
 @pytest.mark.parametrize("steps", [(), (StandardScaler(), PCA(4))])
 @pytest.mark.parametrize("sparse_output", [False, True])
+@pytest.mark.costly
 def test_a_table_encoder_is_folded_in(tmp_path, library, steps, sparse_output):
     frames = pytest.importorskip(library)
     rng = np.random.default_rng(0)

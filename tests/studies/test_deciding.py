@@ -114,6 +114,7 @@ def two_candidates(monkeypatch):
 
 @pytest.mark.parametrize("scale", ["standard", "none"])
 @pytest.mark.parametrize("kind", ["array", "named", "gaps"])
+@pytest.mark.costly
 def test_a_decision_and_its_metric_are_learned_at_once(monkeypatch, two_candidates, scale, kind):
     """Except where the study keeps columns as they are, which a decision standardises."""
     fits = []

@@ -62,6 +62,7 @@ def test_what_is_learned_of_known_people_is_not_recommended_for_new_ones(seed):
     ("kind", "n"),
     [*product(["pairs", "triplets"], [60, 300, 1000]), ("groups of pairs", 300)],
 )
+@pytest.mark.costly
 def test_training_and_judging_share_no_row(kind, n, seed):
     X, who = people(seed, n_people=20, n_rows=8, n_columns=3)
     rng = np.random.default_rng(seed)
@@ -223,6 +224,7 @@ def test_by_scikit_learns_splitters(seed):
 
 
 @pytest.mark.parametrize("method", ["auto", "frob"])
+@pytest.mark.costly
 def test_folds_within_training_keep_groups_together(method):
     """Those of the blend and of the classifier, whose evidence and promises are for new people then."""
     X, who = people(0, n_people=30, n_rows=8, n_columns=6, noise=1.0)

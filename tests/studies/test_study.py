@@ -80,6 +80,7 @@ def test_a_blend_learns_from_training_rows_only():
 
 @pytest.mark.parametrize("repeats", [2, 4])
 @pytest.mark.parametrize("kind", ["labels", "quantity", "triplets"])
+@pytest.mark.costly
 def test_other_splits_are_those_of_the_seeds_that_follow(kind, repeats, seed):
     task = {
         "labels": Labelled(X, y),

@@ -54,6 +54,7 @@ def test_talent_learns_from_all_rows_and_tests_on_a_fifth():
 
 
 @pytest.mark.parametrize("method", REGRESS.methods)
+@pytest.mark.costly
 def test_unexplained_variance(method, monkeypatch, coarse_search):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(120, 3))

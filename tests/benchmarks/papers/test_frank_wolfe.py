@@ -29,6 +29,7 @@ def steps(problem, n, **parameters):
 
 @pytest.mark.parametrize("program", ["dml", "lmnn"])
 @pytest.mark.parametrize("kind", ["labels", "random", "collinear"])
+@pytest.mark.costly
 def test_every_step_bounds_the_optimum_and_the_gap_closes(program, kind):
     problem = game(program, kind)
     exact = ProximalPoint(tol=1e-6).solve(problem).certificate

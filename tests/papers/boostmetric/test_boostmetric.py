@@ -62,6 +62,7 @@ VARIANTS = [
 @pytest.mark.parametrize(
     "parameters", VARIANTS, ids=lambda p: "-".join(str(value) for value in p.values())
 )
+@pytest.mark.costly
 def test_every_variant_improves_on_the_euclidean_metric(circles, parameters):
     X, y = circles
     knn, few = KNeighborsClassifier(3), np.arange(len(y)) % 4 != 0
@@ -144,6 +145,7 @@ def test_a_program_without_a_minimum_says_so():
 
 
 @pytest.mark.parametrize("loss", ["logistic", "exponential", "hinge"])
+@pytest.mark.costly
 def test_the_default_v_has_no_units(loss, iris):
     first = BoostMetric(loss=loss).fit(*iris)
     second = BoostMetric(loss=loss).fit(iris[0] * 1000, iris[1])
@@ -170,6 +172,7 @@ def test_the_rounding_of_a_constant_column_is_no_scale_of_v(constant, loss):
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("n_components", [None, 2])
 @pytest.mark.parametrize("loss", ["logistic", "exponential", "hinge"])
+@pytest.mark.costly
 def test_the_last_of_several_passes_is_certified_where_it_was_learned(loss, n_components, dtype):
     rng = np.random.default_rng(0)
     y = np.arange(30) % 3

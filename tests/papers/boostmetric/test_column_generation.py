@@ -42,6 +42,7 @@ BOUNDED = {
     [(ExponentialTrace, 1e-2, kind, seed) for kind in BOUNDED for seed in BOUNDED[kind]]
     + [(LogisticTrace, 1.0, kind, seed) for kind in KINDS for seed in range(2)],
 )
+@pytest.mark.costly
 def test_optimum(loss, v, kind, seed):
     """Totally corrective to 1e-5, stage-wise to 1e-3; the certificate brackets the
     optimum as its problem says.
@@ -97,6 +98,7 @@ def test_a_small_v_has_no_say_in_the_stage_wise_metric(kind, seed):
 
 
 @pytest.mark.parametrize("loss, v", TASKS)
+@pytest.mark.costly
 def test_libraries_and_precisions_agree(loss, v, asarray, dtype):
     X, T = triplet_instance("labels", 1)
     exact = (

@@ -15,6 +15,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceW
 
 
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.costly
 def test_optimum(kind, seed):
     X, T = triplet_instance(kind, seed)
     v = 4 / len(T)

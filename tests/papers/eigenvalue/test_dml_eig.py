@@ -64,6 +64,7 @@ def test_bad_pairs_are_refused(arguments, message):
 @pytest.mark.parametrize("apart", [1e-15, 1e-12, 1e-10, 1e-9, 1e-8])
 @pytest.mark.parametrize("units", [1.0, 1e-9])
 @pytest.mark.parametrize("partitions", [0, 2])
+@pytest.mark.costly
 def test_rows_of_different_classes_that_coincide_up_to_rounding_decide_nothing(
     apart, units, partitions
 ):

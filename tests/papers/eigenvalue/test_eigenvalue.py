@@ -13,6 +13,7 @@ IRIS, LABELS = load_iris(return_X_y=True)
 
 
 @pytest.mark.parametrize("estimator", [DMLEig(), LMNNEig(0.3)], ids=str)
+@pytest.mark.costly
 def test_libraries_and_precisions_agree(estimator, asarray, dtype):
     X, y = load_wine(return_X_y=True)
     reference = estimator.set_params(tol=1e-3).fit(X, y).objective_

@@ -51,6 +51,7 @@ def test_a_point_of_which_no_multiple_is_feasible_solves_no_subproblem():
 
 
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.costly
 def test_a_high_accuracy_is_reached(kind, seed):
     result = ProximalPoint(tol=1e-8).solve(program(kind, seed))
     assert result.status is Status.CONVERGED

@@ -56,6 +56,7 @@ def test_cross_validation_picks_the_best_score():
 
 @pytest.mark.parametrize("column", [False, True])
 @pytest.mark.parametrize("by_number", [False, True])
+@pytest.mark.costly
 def test_rows_are_read_once(iris, by_number, column):
     X, y = iris
     search = FrobMetricCV(Cs=2, cv=2, random_state=0)

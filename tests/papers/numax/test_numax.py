@@ -87,6 +87,7 @@ def test_near_copies_in_single_precision_miss_by_no_more_than_is_certified(
     assert_allclose(isometry_constant(model, asarray(X)).worst, abs(ratio - 1).max(), atol=1e-6)
 
 
+@pytest.mark.costly
 def test_classes_loosen_one_side_each(X, y, asarray):
     model, plain = NuMax(0.3, class_aware=True).fit(asarray(X), y), NuMax(0.3).fit(X)
     ratio, a, b = squared_ratios(X, model)

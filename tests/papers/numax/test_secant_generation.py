@@ -63,6 +63,7 @@ def test_reaches_the_conic_optimum_with_a_valid_certificate(kind, with_classes, 
 
 @pytest.mark.parametrize("with_classes", [False, True])
 @pytest.mark.parametrize("kind", ["generic", "scaled"])
+@pytest.mark.costly
 def test_plain_admm_agrees_with_and_without_conjugate_gradients(
     kind, with_classes, asarray, monkeypatch
 ):
@@ -111,6 +112,7 @@ def test_the_interior_point_method_goes_on_where_admm_takes_long(kind, with_clas
 
 @pytest.mark.parametrize(("delta", "dtype"), [(1e-2, np.float32), (1e-2, float), (1e-4, float)])
 @pytest.mark.parametrize("seed", [3, 4])
+@pytest.mark.costly
 def test_a_tight_delta_converges(seed, delta, dtype):
     """ADMM alone takes up to 20,000 steps here, or ends at P = 0."""
     rng = np.random.default_rng(seed)

@@ -51,6 +51,7 @@ def solve(edges, b, n, sigma, equality, tol, reference=None, solver=LowRankLagra
 @pytest.mark.parametrize("equality", [False, True], ids=["at_most", "equal"])
 @pytest.mark.parametrize("sigma", SIGMAS)
 @pytest.mark.parametrize("graph", GRAPHS)
+@pytest.mark.costly
 def test_optimum_agrees_with_a_conic_solver(graph, sigma, seed, equality, solver):
     if graph == "line" and solver is LowRankLagrangian:
         # every triangle is flat: no feasible kernel is definite, the dual has no maximum, and
