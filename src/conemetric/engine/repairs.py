@@ -6,6 +6,7 @@ constraints can be met to r and yet X be sqrt(r) from one that meets them. Few o
 of L may then lead to such a point where all of them do not, so they are tried from few to all.
 """
 
+import math
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..core.arrays import Array, to_numpy
@@ -22,6 +23,9 @@ SHARES = (1e-1, 1e-2, 1e-3, 1e-4, 1e-6, 0.0)  # of the trace: columns with less 
 RIGHT = 1e-9  # relative error of constraints that are met as well as steps can
 EXACT = 1e-13  # relative error that no step improves on
 ACTIVE = 1e-4  # slack of an inequality, relative, within which steps must not break it
+# The same in units of the largest error, for factors that are still off: to hold an inequality that is
+# nearly parallel to a broken one is to ask for two changes that contradict each other.
+ACTIVE_IN_ERRORS = 10.0
 
 
 class Repaired(NamedTuple):
@@ -31,9 +35,17 @@ class Repaired(NamedTuple):
     error: float
 
 
-def repaired(program: "ConstrainedProgram", L: Array, until: float, steady: bool) -> Repaired:
+def repaired(
+    program: "ConstrainedProgram",
+    L: Array,
+    until: float,
+    *,
+    steady: bool,
+    active_in_errors: float = math.inf,
+) -> Repaired:
     """L after steps towards its constraints, which end where the error is ``until``, or hopeless:
-    if it has not fallen far enough since the first step or, with ``steady``, in the last few.
+    if it has not fallen far enough since the first step or, with ``steady``, in the last few. Steps
+    hold the inequalities with a slack of at most `ACTIVE`, and of so many errors.
     """
     operator = program.operator
     size = program.scale
@@ -42,7 +54,8 @@ def repaired(program: "ConstrainedProgram", L: Array, until: float, steady: bool
     missing = program.lacking(slack)
     errors = [_largest(missing / size)]
     while errors[-1] > until and len(errors) <= STEPS and not _is_hopeless(errors, steady):
-        moved = operator.moved(L, missing, program.at_stake(slack), damping)
+        active = min(ACTIVE, active_in_errors * errors[-1])
+        moved = operator.moved(L, missing, program.at_stake(slack, active), damping)
         left = program.b - operator.forward_factor(moved)
         still_missing = program.lacking(left)
         improved = _squares(still_missing / size) < _squares(missing / size)
@@ -67,9 +80,20 @@ def repaired_from_few(program: "ConstrainedProgram", L: Array) -> tuple[list[Arr
     L = (L @ vectors)[:, order]
     share = to_numpy(values / values.sum())[order]
     ranks = sorted({int((share > least).sum()) for least in SHARES} - {0})
-    tried = [repaired(program, L[:, :rank], EXACT, steady=True) for rank in ranks]
+    tried = [_repaired_exactly(program, L[:, :rank]) for rank in ranks]
     right = [repair.factor for repair in tried if repair.error <= RIGHT]
     return right, tried[-1].factor
+
+
+def _repaired_exactly(program: "ConstrainedProgram", L: Array) -> Repaired:
+    """L as near to its constraints as steps lead."""
+    first = repaired(program, L, EXACT, steady=True)
+    if first.error <= EXACT or not program.must_be_exact:
+        return first
+    again = repaired(program, first.factor, EXACT, steady=True, active_in_errors=ACTIVE_IN_ERRORS)
+    if again.error < first.error:
+        return again
+    return first
 
 
 def _largest(errors: Array) -> float:

@@ -20,7 +20,7 @@ from ..core.vectors import Reduction, greatest, magnitude
 from .losses import weighted_sum
 from .operators.base import Operator
 from .program import Evaluation, Primal, SpectralProgram
-from .repairs import ACTIVE, repaired_from_few
+from .repairs import repaired_from_few
 
 # what missing constraints gains, in units of its price sum |u r|, while a solver is on its way: 2^d for
 # a degree of singularity d, here four (docs/mathematics)
@@ -36,6 +36,9 @@ class ConstrainedProgram(SpectralProgram):
     b: Array
     equality: Array | bool
     size: float  # of b
+    must_be_exact = (
+        False  # whether constraints that are missed by more than rounding void a certificate
+    )
     known_value = math.inf  # objective of a point that would do as the solution, if one is known
 
     @property
@@ -52,9 +55,9 @@ class ConstrainedProgram(SpectralProgram):
             return too_much
         return namespace(slack).where(self.equality, slack, too_much)
 
-    def at_stake(self, slack: Array) -> Array | None:
-        """Which constraints a repair must heed; None for all."""
-        return self.equality | (slack < ACTIVE * self.size)
+    def at_stake(self, slack: Array, active: float) -> Array | None:
+        """Which constraints a repair must heed, by a relative slack; None for all."""
+        return self.equality | (slack < active * self.size)
 
     def primal_terms(self, margins: Array) -> Reduction:
         return greatest(magnitude, self.lacking(self.b - margins))
@@ -85,6 +88,8 @@ class ConstrainedProgram(SpectralProgram):
 
 class SemidefiniteProgram(ConstrainedProgram):
     """See the module docstring; C is symmetric, and ``equality`` marks E."""
+
+    must_be_exact = True
 
     def __init__(
         self, operator: Operator, C: Array, b: Array, sigma: float, equality: Array | bool

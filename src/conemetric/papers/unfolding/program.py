@@ -34,7 +34,7 @@ from ...core.cholesky import cholesky_solver
 from ...core.vectors import Reduction
 from ...engine.certificate import Bounds
 from ...engine.program import Evaluation, Point, Primal, squared_norm
-from ...engine.repairs import ACTIVE, repaired
+from ...engine.repairs import repaired
 from ...engine.sdp import ROUNDING, ConstrainedProgram
 from .edges import EdgeOperator, ReducedEdges, symmetric_solver
 from .rigidity import Face
@@ -85,10 +85,10 @@ class UnfoldingProgram(ConstrainedProgram):
         """Sizes of the squared distances, relative to which their errors count."""
         return self.b.clip(SHORTEST * self.size)
 
-    def at_stake(self, slack: Array) -> Array | None:
+    def at_stake(self, slack: Array, active: float) -> Array | None:
         if self.equality:
             return None
-        return slack < ACTIVE * self.b
+        return slack < active * self.b
 
     def penalised_violation(self, u: Array, margins: Array, primal: float) -> float:
         """As there; 0 if distances are right, whose rounding large multipliers would price too high."""
