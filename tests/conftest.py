@@ -10,6 +10,7 @@ from collections import defaultdict
 from datetime import date
 from functools import partial
 from pathlib import Path
+from zlib import crc32
 
 for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"):
     os.environ.setdefault(name, "1")  # of each process: they run side by side
@@ -57,6 +58,7 @@ def pytest_addoption(parser):
     parser.addoption(
         "--keep-optima", action="store_true", help="write new conic optima to tests/optima.json"
     )
+    parser.addoption("--part", help="K/N: only the K-th of N parts of the tests, of equal size")
 
 
 def seeds(config):
@@ -84,11 +86,13 @@ def pytest_terminal_summary(terminalreporter, config):
 
 
 @pytest.hookimpl(tryfirst=True)  # before those that are marked slow are left out
-def pytest_collection_modifyitems(items):
+def pytest_collection_modifyitems(config, items):
     """Of costly tests one case runs by default. Checks of scikit-learn that cannot hold are skipped:
     marked xfail, they run and pass anyway.
     """
     leave_to_the_slow_run(items)
+    if config.getoption("--part") is not None:
+        keep_part(config, items)
     for item in items:
         mark = item.get_closest_marker("xfail")
         if mark and "check" in item.fixturenames:
@@ -108,6 +112,14 @@ def leave_to_the_slow_run(items):
         del of_one[seed_of_run % len(of_one)]
         for item in of_one:
             item.add_marker(pytest.mark.slow)
+
+
+def keep_part(config, items):
+    """Deselect the tests of other parts; which part a test is in depends on its name only."""
+    part, n = map(int, config.getoption("--part").split("/"))
+    others = [item for item in items if crc32(item.nodeid.encode()) % n != part - 1]
+    config.hook.pytest_deselected(items=others)
+    items[:] = [item for item in items if crc32(item.nodeid.encode()) % n == part - 1]
 
 
 def pytest_collection_finish():
