@@ -11,6 +11,7 @@ from rich.markup import escape
 
 from ..core.progress import emit
 from ..datasets import BUNDLED
+from ..studies.methods import KNOWN
 from .files import DECISION, as_rows, output_folder, write_csv
 from .invocation import progress_bar, state
 from .options import (
@@ -30,7 +31,7 @@ FILES = {"metric": "metric.safetensors", "report": "report.html", "table": "tabl
 PREDICTIONS = "predictions.csv"  # of held-out rows with labels
 NAMES = [*FILES.values(), PREDICTIONS, DECISION]
 BUNDLED_IMAGES = {"digits": (8, 8)}  # height and width of the images that a bundled data set holds
-METHODS = ("auto", "frob", "boost", "dml-eig", "lmnn-eig", "relative", "gradient", "numax")
+METHODS = tuple(method.name for method in KNOWN)
 METHOD = f"{', '.join(METHODS[:-1])} or {METHODS[-1]}; default: auto; for pairs and triplets frob."
 KERNELS = ("auto", "gaussian", "laplacian", "cosine")
 KERNEL = (

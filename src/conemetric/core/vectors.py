@@ -33,7 +33,11 @@ def same(value: T) -> T:
 
 def clipped(values: Array, lower: Values | None, upper: Values | None) -> Array:
     """Return ``values`` between ``lower`` and ``upper``; None is no bound."""
-    return namespace(values).clip(values, lower, upper)
+    xp = namespace(values)
+    if lower is None or upper is None or np.ndim(lower) == np.ndim(upper):
+        return xp.clip(values, lower, upper)
+    # PyTorch takes two numbers or two vectors, not one of each
+    return xp.clip(xp.clip(values, lower, None), None, upper)
 
 
 def magnitude(values: Values) -> Values:

@@ -1,4 +1,4 @@
-"""The C that makes a fit independent of the units of X."""
+"""The C that makes a fit independent of the units of X, and the range it may have."""
 
 from typing import Any
 
@@ -35,6 +35,17 @@ def mean_impostor_distance(operator: Any, weights: Any = None, scaled: str = "C"
             },
         )
     return mean_square
+
+
+def check_range(C: float, operator: Any) -> None:
+    """Refuse a C whose multipliers, at most about C / m each, the precision of the operator lacks."""
+    number = operator.xp.finfo(operator.dtype)
+    m = operator.n_constraints
+    if not float(number.tiny) < C / m < float(number.max * number.eps):
+        raise ValueError(
+            f"C={C:g} over {m} triplets is out of the range of {operator.dtype}: C scales with "
+            "the inverse fourth power of the units of X; rescale X, or give it in float64."
+        )
 
 
 def _impostor_lengths(operator, weights):

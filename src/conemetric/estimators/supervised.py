@@ -239,6 +239,16 @@ class SupervisedMetric(MahalanobisMetric):
             _refuse_one_kind(int(found.similar.sum()), len(found.similar))
         return found
 
+    def _calibrate_by_fit(
+        self, supervision: Supervision, given: Any, calibration: dict[str, Any]
+    ) -> None:
+        """Set the threshold that is best for the pairs that were given; labels have none."""
+        if self._n_in_tuple is not None:
+            self.calibrate_threshold(supervision.X, supervision.y, **calibration)
+        elif supervision.index is not None:
+            distance = self._of_columns()._distances(given.points, given.index)
+            self._calibrate(distance, given.similar, **calibration)
+
     def _fewest_points(self, in_tuples: bool) -> int:
         """How many points there must be: those of one constraint, which may coincide in tuples."""
         if in_tuples:

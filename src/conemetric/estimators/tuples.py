@@ -337,6 +337,16 @@ def check_calibration(
         check_share(confidence, "confidence")
 
 
+def check_calibration_of_fit(calibration: dict[str, Any]) -> None:
+    """Refuse parameters with which the pairs that a metric is learned from cannot set its threshold."""
+    check_calibration(**calibration)
+    if calibration.get("strategy") in PROMISES:
+        raise ValueError(
+            f"strategy={calibration['strategy']!r} needs pairs that the metric was not learned "
+            "from; call calibrate_threshold with held-out pairs after fit."
+        )
+
+
 def _is_number(value):
     """Whether a parameter is a real number; a truth value is none."""
     return isinstance(value, Real) and not isinstance(value, bool)

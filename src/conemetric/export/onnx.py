@@ -239,9 +239,11 @@ def _convert(scope, operator, container):
 
     metric = LearnedMap.from_estimator(operator.raw_operator)
     graph = _graph_of(metric.for_vectors("ONNX", fills=True, kernels=True))
-    dtype, element = np.float32, onnx_proto.TensorProto.FLOAT
+    dtype: type[np.floating] = np.float32
+    element = onnx_proto.TensorProto.FLOAT
     if isinstance(operator.inputs[0].type, DoubleTensorType):
-        dtype, element = np.float64, onnx_proto.TensorProto.DOUBLE
+        dtype = np.float64
+        element = onnx_proto.TensorProto.DOUBLE
     # names must be unique in the whole pipeline
     names = {"X": operator.inputs[0].full_name, "embedding": operator.outputs[0].full_name}
     for name, array in graph.arrays.items():

@@ -15,8 +15,7 @@ from ...engine.operators import from_pairs
 from ...engine.operators.span import Coordinates
 from ...engine.solver import SolveResult
 from ...estimators.supervised import SupervisedMetric, Supervision
-from ...estimators.tuples import check_calibration
-from ...evaluation.thresholds import PROMISES
+from ...estimators.tuples import check_calibration_of_fit
 from .program import DMLEigProgram, EigenvalueProgram
 from .proximal_point import ProximalPoint
 
@@ -181,7 +180,7 @@ class DMLEig(EigenvalueMetric):
         self
         """
         calibration = calibration_params or {}
-        _check_calibration_by_given_pairs(calibration)
+        check_calibration_of_fit(calibration)
         supervision = Supervision(X, y, pairs, similar, neighbors, sample_weight, target)
         given = self._constraints(supervision, checkpoint)
         dissimilar = given.narrowed(_dissimilar)
@@ -208,7 +207,7 @@ class DMLEig(EigenvalueMetric):
         self._store(problem, result, whitened)
         self.objective_ = -self.certificate_.primal
         if given.row_numbers is not None:
-            self._set_threshold_of_fit(supervision, given, calibration)
+            self._calibrate_by_fit(supervision, given, calibration)
         return self
 
     def _solve_apart(
@@ -239,26 +238,6 @@ class DMLEig(EigenvalueMetric):
         bounds, closest = problem.certify_by_closest(result.primal_point)
         certificate = Certificate.from_bounds(bounds, result.status).judged(self.tol)
         return replace(result, dual_point=closest, certificate=certificate)
-
-    def _set_threshold_of_fit(
-        self, supervision: Supervision, given: Any, calibration: dict[str, Any]
-    ) -> None:
-        """Set the threshold that is best for the pairs that were given; labels have none."""
-        if self._n_in_tuple is not None:
-            self.calibrate_threshold(supervision.X, supervision.y, **calibration)
-        elif supervision.index is not None:
-            distance = self._of_columns()._distances(given.points, given.index)
-            self._calibrate(distance, given.similar, **calibration)
-
-
-def _check_calibration_by_given_pairs(calibration: dict[str, Any]) -> None:
-    """Raise if the threshold cannot be set by the pairs that the metric is learned from."""
-    check_calibration(**calibration)
-    if calibration.get("strategy") in PROMISES:
-        raise ValueError(
-            f"strategy={calibration['strategy']!r} needs pairs that the metric was not learned "
-            "from; call calibrate_threshold with held-out pairs after fit."
-        )
 
 
 def _certified_by_zero(

@@ -15,7 +15,7 @@ from ...engine.frobenius import FrobeniusProgram
 from ...engine.operators import Operator, from_triplets
 from ...engine.operators.span import Coordinates
 from ...estimators.prior import PRIOR_PARAMETERS, prior_matrix
-from ...estimators.scale import mean_impostor_distance, scaled_C
+from ...estimators.scale import check_range, mean_impostor_distance, scaled_C
 from ...estimators.supervised import TripletMetric
 
 
@@ -166,14 +166,7 @@ class FrobMetric(TripletMetric):
         start: Array | None,
     ) -> Any:
         """Learn from an operator and store everything; return the multipliers."""
-        number = operator.xp.finfo(operator.dtype)
-        m = operator.n_constraints
-        # each multiplier is at most about C / m
-        if not float(number.tiny) < C / m < float(number.max * number.eps):
-            raise ValueError(
-                f"C={C:g} over {m} triplets is out of the range of {operator.dtype}: C scales with "
-                "the inverse fourth power of the units of X; rescale X, or give it in float64."
-            )
+        check_range(C, operator)
         size = 1.0
         if isinstance(self.prior, str):
             size = mean_impostor_distance(operator, given.weights, "prior")
