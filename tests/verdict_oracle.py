@@ -36,10 +36,11 @@ class Oracle:
         measure, where = re.escape(measure), re.escape(where)
         change = rf"{measure} (?P<x>{FIGURE}) -> (?P<y>{FIGURE})(?:{where})?"
         keep = "Keep the Euclidean distance: the learned one"
+        tied = r"(?:, as ha(?:s|ve) (?P<tied>.*?))?"
         self.sentences = {
-            "lowest": rf"(?P<title>[^.]*?) has the lowest {measure}: (?P<figure>{FIGURE}){where}",
+            "lowest": rf"(?P<title>[^.]*?) has the lowest {measure}: (?P<figure>{FIGURE}){where}{tied}",
             "lowest of others": (
-                rf"The lowest {measure} is not ours: (?P<title>.*?), (?P<figure>{FIGURE}){where}"
+                rf"The lowest {measure} is not ours: (?P<title>.*?), (?P<figure>{FIGURE}){where}{tied}"
             ),
             "level": (
                 rf"These {judges} cannot tell it apart from (?P<rows>.*?)"
@@ -53,13 +54,14 @@ class Oracle:
             "ours": rf"Our best is worse: (?P<rows>.*? \({FIGURE}, p.*?\))",
             "little": r"The columns may carry little information",
             "constant": (
-                r"(?P<title>[^.]*?) shows no measurable gain over (?P<rows>always predicting .*?\)): "
+                r"(?P<title>[^.]*?) (?P<how>may be ahead of|is no better than) "
+                r"(?P<rows>always predicting .*?\))(?: by chance)?: "
                 rf"too few {judges}, or columns that carry little information"
             ),
             "better": (
                 rf"Use the learned distance rather than the Euclidean one: {change} \((?P<p>p.*?)\)"
             ),
-            "unclear": rf"{keep} shows no measurable gain, {change} \((?P<p>p.*?)\)",
+            "unclear": rf"{keep} (?P<how>may be ahead by chance|shows no gain), {change} \((?P<p>p.*?)\)",
             "worse": rf"{keep} is worse, {change} \((?P<p>p.*?)\)",
             "collapsed": rf"{keep} has collapsed, {change}",
         }
@@ -137,6 +139,8 @@ class Oracle:
             assert ("lowest" in facts) == (lowest in OF_OURS)
             if self.best & OF_OURS:
                 assert lowest in OF_OURS  # "not ours" would be false
+            tied = {self.row(title) for title in (said["tied"] or "").split(" and ") if title}
+            assert tied == self.best - {lowest, "constant"} - DISTANCES
         rest = set(self.errors) - {lowest}
         other_distance = DISTANCES - {lowest} if lowest in DISTANCES else set()
         level = {name for name in rest if self.p(lowest, name) > 0.05}
@@ -194,6 +198,7 @@ class Oracle:
             assert self.row(facts["constant"]["title"]) == lowest
             ((name, figure, p),) = self.listed(facts["constant"]["rows"])
             assert name == "constant" and figure == self.figures[name]
+            assert (facts["constant"]["how"] == "is no better than") == (name in self.best)
             self.check_p(lowest, name, p, self.p(lowest, name))
 
     def check_distances(self, facts):
@@ -210,3 +215,5 @@ class Oracle:
         assert (said["x"], said["y"]) == (self.figures["euclidean"], self.figures["learned"])
         if "p" in said:
             self.check_p("euclidean", "learned", said["p"], raw)
+        if "how" in said:
+            assert (said["how"] == "may be ahead by chance") == (after < before)

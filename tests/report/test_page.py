@@ -162,7 +162,7 @@ def check_verdict(study, lost, won):
     begins = {
         "better": "Use the learned distance rather than the Euclidean one: error ",
         "worse": "Keep the Euclidean distance: the learned one is worse, error ",
-        "": "Keep the Euclidean distance: the learned one shows no measurable gain, error ",
+        "": "Keep the Euclidean distance: the learned one ",
     }[expected]
     shown = "p < 0.001" if p < 0.001 else f"p = {p:.2g}"
     words = study.verdict_in_words

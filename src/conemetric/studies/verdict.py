@@ -22,7 +22,7 @@ SMALLEST_P_SHOWN = 0.001  # smaller p-values are shown as "p < 0.001"
 
 
 class Kind(Enum):
-    """What a row of the table predicts by; of rows with the same error the first kind is named."""
+    """What a row of the table predicts by; of rows with the same error the first kind is named first."""
 
     DECISION = "a classifier or regressor of this library"
     LEARNED = "nearest neighbours by the learned distance"
@@ -237,11 +237,26 @@ def verdict_in_words(verdict: Verdict, terms: Terms) -> str:
 def _lowest(verdict, terms):
     """Which row has the lowest error, and whether it is ours."""
     title = terms.title(verdict.lowest)
-    figure = terms.figures[verdict.lowest.name] + terms.where
+    figure = terms.figures[verdict.lowest.name] + terms.where + _tied(verdict, terms)
     # what is not ours is named as plainly as what is
     if verdict.is_ours:
         return f"{title[0].upper()}{title[1:]} has the lowest {terms.measure}: {figure}."
     return f"The lowest {terms.measure} is not ours: {title}, {figure}."
+
+
+def _tied(verdict, terms):
+    """Which rows have the lowest error too; the constant and the other distance have sentences of their
+    own.
+    """
+    tied = []
+    for each in verdict.comparisons:
+        same = each.row.error == verdict.lowest.error
+        if same and each.row.kind not in (*DISTANCES, Kind.CONSTANT):
+            tied.append(terms.title(each.row))
+    if not tied:
+        return ""
+    has = "has" if len(tied) == 1 else "have"
+    return f", as {has} {' and '.join(tied)}"
 
 
 def _level(verdict, terms):
@@ -307,9 +322,12 @@ def _constant(verdict, terms):
         return ""
     title = terms.title(verdict.lowest)
     over = _with_p(level[0], terms)
+    finding = f"may be ahead of {over} by chance"
+    if level[0].row.error == verdict.lowest.error:
+        finding = f"is no better than {over}"
     return (
-        f"{title[0].upper()}{title[1:]} shows no measurable gain over {over}: too few "
-        f"{terms.judges}, or columns that carry little information."
+        f"{title[0].upper()}{title[1:]} {finding}: too few {terms.judges}, or columns that carry little "
+        "information."
     )
 
 
@@ -321,11 +339,14 @@ def _on_distances(distances, terms, where=""):
     p = _p(distances.p_value)
     if distances.outcome is Outcome.BETTER:
         return f"Use the learned distance rather than the Euclidean one: {change} ({p})."
-    finding = {
-        Outcome.UNCLEAR: f"shows no measurable gain, {change} ({p})",
-        Outcome.WORSE: f"is worse, {change} ({p})",
-        Outcome.COLLAPSED: f"has collapsed, {change}",
-    }[distances.outcome]
+    if distances.outcome is Outcome.COLLAPSED:
+        finding = f"has collapsed, {change}"
+    elif distances.outcome is Outcome.WORSE:
+        finding = f"is worse, {change} ({p})"
+    elif distances.learned.error < distances.euclidean.error:
+        finding = f"may be ahead by chance, {change} ({p})"
+    else:
+        finding = f"shows no gain, {change} ({p})"
     return f"Keep the Euclidean distance: the learned one {finding}."
 
 

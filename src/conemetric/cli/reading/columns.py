@@ -55,6 +55,9 @@ MOST_MISSING_SHOWN = 4  # words that mean a missing value, in a note
 
 ColumnKind = str | Spelling  # the name of a kind, or how the words of the column spell its values
 Kinds = dict[str, ColumnKind]  # of columns, by name
+# Digits of a code with a leading zero, such as a postal code or a telephone number. Four, six and eight
+# digits may be times (0930) or dates (01052018), fewer may be padded numbers (007).
+CODE = r"^0(\d{4}|\d{6}|\d{8,})$"
 
 
 @dataclass(frozen=True)
@@ -106,7 +109,7 @@ def read_words(column: pl.Series, decimal: str, asked: str | None = None) -> Spe
 
 def _mostly_numbers(column, n_distinct):
     """Plain numbers with many different slips in few rows; None of other words."""
-    if n_distinct < FEWEST_VALUES:
+    if n_distinct < FEWEST_VALUES or column.str.contains(CODE).any():
         return None
     numbers = _plain_numbers(column)
     mostly = len(numbers.drop_nulls()) >= (1 - MOST_SLIPS) * len(column.drop_nulls())
@@ -274,7 +277,7 @@ def note_on(spelled: Spelled, remedy: str = ".") -> str:
         facts += f"; {listed(spelled.missing, MOST_MISSING_SHOWN)} as missing"
     note = f"{spelling.title}: '{spelled.values.name}' ({facts})"
     if isinstance(spelling, DateSpelling):
-        note += ", as elapsed time and position in the day, week and year"
+        note += ", as elapsed time, and as position in the day, week or year where they span two of them"
         if is_ambiguous(_distinct(spelled), spelling.formats):
             first = order_of(spelling.formats)
             note += f"; day and month cannot be told apart, and the {first} is taken to be first"

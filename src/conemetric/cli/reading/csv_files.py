@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, NoReturn
 import polars as pl
 
 from ...core.wording import first_few, listed, plural
+from .columns import CODE
 from .dialects import FORMULA, MISSING, MISSING_LABELS, NAMED_SEPARATORS, UTF8, Dialect, sniff
 from .layout import name_of
 from .reading import DIALECT, Reading
@@ -59,6 +60,8 @@ def scan_text(
         header = header.with_repeats(n_headers)
     kinds += [pl.String] * (len(names) - len(kinds))  # of a table without rows
     schema = dict(zip(names, kinds, strict=False))
+    for name in _codes(direct, schema):
+        schema[name] = pl.String
     read = _with_gaps_told(path, given, direct, schema, notes)
     read = _without_empty(read, header, notes)
     unusual = [*_in_words(path, dialect, names), *header.remarks]
@@ -115,6 +118,17 @@ def _kinds(frame):
         return frame(infer_schema_length=None).collect_schema().dtypes()
     except pl.exceptions.NoDataError:
         return []
+
+
+def _codes(frame, schema):
+    """The columns of whole numbers with an entry such as 02134: a code, which is no number."""
+    whole = [name for name, kind in schema.items() if kind.is_integer()]
+    if not whole:
+        return []
+    words = frame(schema=dict.fromkeys(schema, pl.String))
+    is_code = [pl.col(name).str.contains(CODE).any().alias(name) for name in whole]
+    found = words.select(is_code).collect(engine="streaming").row(0, named=True)
+    return [name for name in whole if found[name]]
 
 
 def _may_repeat_header(frame, names, kinds):

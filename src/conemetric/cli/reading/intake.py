@@ -287,7 +287,7 @@ def _tell(kinds, n_columns, ignored, asked, notes):
     told = {
         "number": "Numbers: {}.",
         "word": "Words: {}, as categories; --numbers COLUMN or --ignore COLUMN changes that.",
-        "date": "Dates: {}, as elapsed time and position in the day, week and year.",
+        "date": "Dates: {}, as elapsed time, and as position in the day, week or year where they span two of them.",
         "time": "Times of day: {}.",
     }
     for kind, line in told.items():
