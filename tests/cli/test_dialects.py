@@ -401,3 +401,13 @@ def test_none_is_a_gap_but_may_be_a_class(tmp_path, own_file):
     assert any("'NA' as missing, in " in note and "'kind'" in note for note in table.notes)
     quantity = read_table(path, Reading(label="x", ignore=["kind"]))
     assert quantity.labels.tolist() == [1, 3, 4]  # of numbers it is a gap
+
+
+def test_codes_with_leading_zeros_are_no_numbers(tmp_path):
+    rows = [f"0{i}134,{i},{i:02},2024{i:02}10,0301234{i:02}" for i in range(1, 10)]
+    rows += ["10001,10,10,20241010,0301234567"]
+    path = tmp_path / "codes.csv"
+    path.write_text("\n".join(["zip,n,month,day,phone", *rows]))
+    read = scan_text(path, Reading(), []).collect()
+    assert [kind.is_integer() for kind in read.dtypes] == [False, True, True, True, False]
+    assert read["zip"].to_list()[0] == "01134"

@@ -20,6 +20,7 @@ from conemetric import (
     save_decision,
     save_metric,
 )
+from conemetric.cli import predicting
 from conemetric.storage import certificate_values
 
 X, y = load_wine(return_X_y=True)
@@ -91,6 +92,16 @@ def test_predict_agrees_with_python(run, learned, csv, frame, tmp_path, kind, id
     assert bare == [{**row, "decided_by": []} for row in found]
     shown = run(*command, *named, "--rows", 0).out
     assert "decided by" not in shown and str(names[0]) in shown
+
+
+def test_rows_that_decide_little_are_called_that():
+    def notes_on(share):
+        named = [{"row": row, "share": share} for row in range(3)]
+        return predicting._on_small_shares([{"decided_by": named}] * 5)
+
+    (note,) = notes_on(-0.004)
+    assert "1.2% of the score" in note and "--explain targets" in note
+    assert notes_on(0.1) == [] and predicting._on_small_shares([{"decided_by": []}]) == []
 
 
 def test_rows_are_chosen_by_their_targets_where_asked(run, learned, csv, frame):

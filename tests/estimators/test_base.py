@@ -4,6 +4,7 @@ import inspect
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 from cases import each
 from numpy.testing import assert_allclose
@@ -284,3 +285,24 @@ def test_missing_labels_are_named(estimator, missing):
         ValueError, match=r"y has 2 missing labels \(first: row 4\); drop those rows"
     ):
         estimator.fit(np.random.default_rng(0).normal(size=(20, 2)), y)
+
+
+@pytest.mark.parametrize("kind", [FrobMetric, AutoMetric, NuMax])
+def test_values_that_no_metric_takes_are_named_with_column_row_and_remedy(kind):
+    X = np.random.default_rng(0).normal(size=(20, 3))
+    y = [0, 1] * 10
+    table = pd.DataFrame(X, columns=list("abc")).assign(who="C17")
+    with pytest.raises(
+        ValueError, match=r"column 3 \('who'\) .*'C17'.*make_pipeline\(TableEncoder"
+    ):
+        kind().fit(table, y)
+    X[[3, 5], 2] = np.nan
+    with pytest.raises(ValueError, match=r"NaN: column 2, first in row 3, 2 in all; .*Imputer"):
+        kind().fit(X, y)
+    with pytest.raises(ValueError, match=r"infinity: column 1, first in row 0, 1 in all"):
+        kind().fit(np.where(np.arange(60).reshape(20, 3) == 1, np.inf, np.nan_to_num(X)), y)
+
+
+def test_labels_of_another_number_are_refused():
+    with pytest.raises(ValueError, match="y has 19 labels for the 20 rows of X"):
+        FrobMetric().fit(np.eye(20), [0] * 19)

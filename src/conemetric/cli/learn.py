@@ -324,7 +324,11 @@ def _next_steps(study, given, out):
         remark = f" ({surer[0]})" if surer else ""
         lines = [f"Next, in Python{remark}:", *use_in_python(out / FILES["metric"])]
     if study.decided is not None and not study.verdict.is_worse(study.decided.name):
-        lines.append(escape(f"To predict, here for the same file: {_predict_command(given, out)}"))
+        lines.append(
+            escape(
+                f"To predict, here for the same file, whose rows it has learned: {_predict_command(given, out)}"
+            )
+        )
     if lines:
         return lines
     ways = ", ".join([*surer, "more rows"])

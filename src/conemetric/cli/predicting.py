@@ -1,5 +1,6 @@
 """``conemetric predict``: classes or numbers of new rows, by a decision that ``learn`` saved."""
 
+import statistics
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
@@ -28,6 +29,8 @@ EXPLAIN = (
     "How deciding rows are chosen: by their terms in the score; or by the weights of their targets, "
     "which takes a decomposition of the kernel matrix of all training rows."
 )
+LATEST = "Predicted by '{}', which learn wrote last; --decision FILE names another."
+LEAST_SHARE = 0.05  # of the score, by which the rows named are worth calling deciding
 # rows predicted at a time, between which the progress bar moves
 ROWS_AT_A_TIME = 1000
 
@@ -81,7 +84,12 @@ def predict(given: Predict) -> None:
     estimator = load_decision(path)
     if _promises(estimator):
         estimator.held_out_for(given.alpha)  # an error before any row is read
-    table, _ = load_rows(given.data, given, estimator.encoder_ or _columns(estimator))
+    try:
+        table, _ = load_rows(given.data, given, estimator.encoder_ or _columns(estimator))
+    except ValueError as error:
+        if given.decision is not None:
+            raise
+        raise ValueError(f"{error} {LATEST.format(path)}") from error
     rows = []
     with progress_bar("predicting"):
         found = predicted_rows(estimator, table.X, given.alpha, given.explained, str(given.explain))
@@ -96,6 +104,8 @@ def predict(given: Predict) -> None:
     notes += table.notes
     if not _promises(estimator):
         notes.append(NO_PROMISE)
+    if given.explain == Explained.TERMS:
+        notes += _on_small_shares(rows)
     if given.out is None:
         _show(rows, values, notes)
         return
@@ -113,7 +123,21 @@ def _decision_file(chosen: Path | None) -> tuple[Path, list[str]]:
             f"--decision: there is no {DEFAULT_FOLDER} with a {DECISION} in this folder; name the file "
             "that `conemetric learn` has written."
         )
-    return path, [f"Predicted by '{path}', which learn wrote last; --decision FILE names another."]
+    return path, [LATEST.format(path)]
+
+
+def _on_small_shares(rows):
+    """A note if the rows that are named say little of why."""
+    named = [sum(abs(each["share"]) for each in row["decided_by"]) for row in rows]
+    if not any(named):
+        return []
+    typical = statistics.median(named)
+    if typical >= LEAST_SHARE:
+        return []
+    return [
+        f"The training rows named make up {typical:.1%} of the score: many decide together, none by itself. "
+        "--explain targets names rows by the weight of their own label, more slowly."
+    ]
 
 
 def _columns(estimator):

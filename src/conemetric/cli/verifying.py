@@ -268,7 +268,8 @@ def _check_promise(given, same, seen):
 
     if seen:
         raise ValueError(
-            f"{seen} the metric was learned from; a promise needs pairs that it has not seen."
+            f"{seen} the metric was learned from; a promise needs pairs that it has not seen: "
+            "keep some out of `conemetric learn`."
         )
     rate = given.max_false_alarms
     check_share(rate, "max_false_alarms")

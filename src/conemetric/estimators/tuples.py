@@ -89,8 +89,9 @@ def _can_judge_tuples(self):
     """A metric fitted to rows has no `predict` until it has a threshold."""
     if hasattr(self, "components_") and self._n_in_tuple is None and "threshold_" not in vars(self):
         raise AttributeError(
-            f"This {type(self).__name__} was fitted to rows; fit it to tuples, or set a threshold "
-            "with calibrate_threshold or set_threshold."
+            f"This {type(self).__name__} was fitted to rows. To predict their labels, put a classifier "
+            f"after it: make_pipeline({type(self).__name__}(), KNeighborsClassifier()). To judge pairs, "
+            "fit it to tuples, or set a threshold with calibrate_threshold or set_threshold."
         )
     return True
 

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import issparse
 from sklearn.utils import assert_all_finite, get_tags
-from sklearn.utils.validation import check_consistent_length, column_or_1d, validate_data
+from sklearn.utils.validation import column_or_1d, validate_data
 
 from ..constraints.labels import refuse_missing_labels
 from ..core.arrays import (
@@ -45,7 +45,13 @@ def validate_points(estimator: Any, X: Any, *, reset: bool = False, min_samples:
         if get_tags(estimator).input_tags.sparse:
             accepted = "csr"
         rules = {"ensure_min_samples": min_samples, "dtype": FLOATS, "accept_sparse": accepted}
-    X = validate_data(estimator, X, reset=reset, **rules)
+    try:
+        X = validate_data(estimator, X, reset=reset, **rules)
+    except ValueError as error:
+        fault = _unusable_value(X, type(estimator).__name__)
+        if fault is None:
+            raise
+        raise ValueError(fault) from error
     if reset:
         check_extent(X)
     if not issparse(X):
@@ -56,6 +62,47 @@ def validate_points(estimator: Any, X: Any, *, reset: bool = False, min_samples:
             f"must be at most {MAX_SPARSE_ORDER}. {_fewer_features(estimator)}"
         )
     return SparseRows(X)
+
+
+def _unusable_value(X: Any, name: str) -> str | None:
+    """The first column with an entry that is no number, where it is, and what to do; None if scikit-learn
+    refused X for another reason.
+    """
+    if is_torch(X) or issparse(X) or np.ndim(X) != 2:
+        return None
+    for number, column in enumerate(_columns(X)):
+        if np.iscomplexobj(column):
+            return None
+        title = f"column {number}"
+        if hasattr(X, "columns"):
+            title += f" ({X.columns[number]!r})"
+        try:
+            values = np.asarray(column, np.float64)
+        except (TypeError, ValueError):
+            word = next((each for each in column if isinstance(each, str)), None)
+            if word is None:
+                return None
+            return (
+                f"{title} of X holds words, such as {str(word)!r}: {name} takes numbers. Put a TableEncoder "
+                f"before it: make_pipeline(TableEncoder(), {name}())."
+            )
+        for what, found, remedy in (
+            ("NaN", np.isnan(values), f"put a SimpleImputer, or a TableEncoder, before {name}"),
+            ("infinity", np.isinf(values), "replace it, or drop those rows"),
+        ):
+            if found.any():
+                first, n = int(found.argmax()), int(found.sum())
+                return (
+                    f"Input X contains {what}: {title}, first in row {first}, {n} in all; {remedy}."
+                )
+    return None
+
+
+def _columns(X: Any) -> list[Any]:
+    """The columns of a frame or array."""
+    if hasattr(X, "columns"):
+        return [X[name] for name in X.columns]
+    return list(np.asarray(X).T)
 
 
 def validate_labelled_points(estimator: Any, X: Any, y: Any) -> tuple[Any, np.ndarray]:
@@ -70,7 +117,10 @@ def validate_labelled_points(estimator: Any, X: Any, y: Any) -> tuple[Any, np.nd
     y = column_or_1d(to_numpy(y), warn=True)
     refuse_missing_labels(y)
     assert_all_finite(y, input_name="y")
-    check_consistent_length(X, y)
+    if len(y) != X.shape[0]:
+        raise ValueError(
+            f"y has {len(y)} labels for the {X.shape[0]} rows of X; pass one for each."
+        )
     return X, y
 
 

@@ -287,9 +287,9 @@ class LearnedMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Stored, Cert
             )
         if self.encoder is not None:
             raise TypeError(
-                f"this metric encodes tables (TableEncoder), and {system} takes vectors: export "
-                "conemetric.storage.LearnedMap.from_estimator(metric).of_features(), and give it rows encoded by "
-                "metric.encoder.transform(table)."
+                f"this metric encodes tables (TableEncoder), and {system} takes vectors: save it "
+                "(save_metric), export load_metric(path).of_features(), and give that rows encoded by "
+                "load_metric(path).encoder.transform(table)."
             )
         if self.fill is not None and not fills:
             warn_user(
