@@ -138,7 +138,12 @@ def dimensions(study: Study) -> Dimensions:
     n_judged = len(mapped.test)
     # one standard error, of one mistake at least
     slack = np.sqrt(max(best * (1 - best), 1 / n_judged) / n_judged)
-    suggested = int(tried[np.argmax(errors <= best + slack)])
+    within = errors <= best + slack
+    # and stays so with more directions, unless fewer are better: one low value among others may be luck
+    stays = np.logical_and.accumulate(within[::-1])[::-1]
+    if not stays.any():
+        stays = within
+    suggested = int(tried[np.argmax(stays)])
     return Dimensions(spectral.eigenvalues_of(components), tried, errors, suggested)
 
 
