@@ -3,6 +3,7 @@ float64: what its certificate is held against.
 """
 
 import numpy as np
+from scipy.spatial.distance import cdist
 from scipy.special import logsumexp
 
 from conemetric import (
@@ -122,3 +123,14 @@ OBJECTIVES = {
     MaximumVarianceUnfolding.__name__: unfolded_variance,
     MaxMarginMatrixFactorization.__name__: factorisation,
 }
+
+
+def coordinates_by_scipy(metric, X):
+    """The kernel's coordinates of rows, from what a metric stores, without the library's map."""
+    stored = metric.kernel_coordinates_
+    landmarks, projection = to_numpy(stored.landmarks_), to_numpy(stored._map.projection)
+    if stored.kernel == "gaussian":
+        values = np.exp(-cdist(X, landmarks, "sqeuclidean") / (2 * stored.width_**2))
+    else:
+        values = np.exp(-cdist(X, landmarks, "cityblock") / stored.width_)
+    return values @ projection

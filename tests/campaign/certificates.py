@@ -437,6 +437,8 @@ def judge(number, what, fit, disagreements=None):
             if seconds > NOTEWORTHY:  # it may have compiled something
                 found, seconds = timed(fit)
         except Exception as error:
+            if isinstance(error, ValueError) and "coincid" in str(error):
+                return Outcome(number, what, "refused")  # rows that no program tells apart
             return Outcome(number, what, type(error).__name__, faults=(f"{error}",))
     ended, oracle, slack = str(found.certificate.status), "", SLACK
     with warnings.catch_warnings(record=True) as doubts:

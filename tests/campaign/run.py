@@ -12,7 +12,7 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict
 from pathlib import Path
 
-from . import certificates, changes, files, gains, hostile, kills, precision, unfoldings
+from . import certificates, changes, files, gains, hostile, kernels, kills, precision, unfoldings
 
 PARTS = {
     "certificates": certificates,
@@ -20,6 +20,7 @@ PARTS = {
     "changes": changes,
     "hostile": hostile,
     "files": files,
+    "kernels": kernels,
     "kills": kills,
     "unfoldings": unfoldings,
     "gains": gains,

@@ -17,6 +17,7 @@ from campaign import (
     files,
     gains,
     hostile,
+    kernels,
     kills,
     precision,
     unfoldings,
@@ -45,6 +46,11 @@ def test_precision(number):
 @pytest.mark.parametrize("number", numbers(2 * len(changes.FAMILIES)))
 def test_changes(number):
     assert changes.attempt(number).faults == ()
+
+
+@pytest.mark.parametrize("number", numbers(8))
+def test_kernels(number):
+    assert kernels.attempt(number).faults == ()
 
 
 @pytest.mark.parametrize("number", numbers(24))

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
-from recomputed import recomputed_objective
+from recomputed import coordinates_by_scipy, recomputed_objective
 from scipy.linalg import sqrtm
 from scipy.sparse import csr_array
 from scipy.spatial.distance import cdist
@@ -50,17 +50,6 @@ pytestmark = [
 def iris():
     X, y = load_iris(return_X_y=True)
     return X[::3], y[::3]
-
-
-def coordinates_by_scipy(metric, X):
-    """The kernel's coordinates of rows, from what a metric stores, without the library's map."""
-    stored = metric.kernel_coordinates_
-    landmarks, projection = to_numpy(stored.landmarks_), to_numpy(stored._map.projection)
-    if stored.kernel == "gaussian":
-        values = np.exp(-cdist(X, landmarks, "sqeuclidean") / (2 * stored.width_**2))
-    else:
-        values = np.exp(-cdist(X, landmarks, "cityblock") / stored.width_)
-    return values @ projection
 
 
 @every_estimator
