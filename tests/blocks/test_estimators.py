@@ -122,6 +122,19 @@ def test_references_are_the_same_rows_in_memory_and_in_blocks(name, n_impostors)
     assert metric.certificate_.primal == pytest.approx(expected, rel=2e-3)
 
 
+@pytest.mark.parametrize("name", ["FrobMetric", "DMLEig"])
+def test_references_at_the_same_distance_are_taken_alike_in_memory_and_in_blocks(name):
+    """Whole numbers, of which the sample has another range than all rows."""
+    rng = np.random.default_rng(4)
+    X, y = rng.integers(0, 4, (120, 3)).astype(float), rng.integers(0, 2, 120)
+    X[::40] += 100
+    sizes = (50, 0, 70)
+    estimator = made(name, n_references=20, random_state=5, tol=1e-8)
+    expected = fit(estimator, X, y).certificate_.primal
+    metric = fit(estimator, partitioned(X, sizes), partitioned(y, sizes))
+    assert metric.certificate_.primal == pytest.approx(expected, rel=1e-6)
+
+
 @pytest.mark.parametrize("n_references", [None, 30])
 @pytest.mark.parametrize("name", ["FrobMetric", "DMLEig"])
 @pytest.mark.costly

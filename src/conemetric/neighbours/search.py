@@ -10,7 +10,7 @@ from ..core.arrays import Array, is_torch, like, namespace, on_device, take, to_
 from ..core.sparse_rows import SparseRows
 from . import host, sparse
 from .ranks import LabelledRows, NearestByLabel, NearestRows, SearchQuery
-from .ties import numbers_on_demand, row_keys, rows_of, tie_numbers
+from .ties import column_extent, numbers_on_demand, row_keys, rows_of, tie_numbers
 
 # The fewest and the most impostors of n_impostors="auto".
 MIN_IMPOSTORS = 3
@@ -79,16 +79,19 @@ def _nearest_by_label(
     """Search all rows, or these references, by the `tie_numbers` of all rows."""
     n = len(y)
     points = LabelledRows(X, y)
+    extent = None
     if references is None:
         rows = np.arange(n)
         searched = points
         own = rows
     else:
         rows = references
+        # of all rows, as in blocks, where a block does not know which of its rows are references
+        extent = column_extent(X)
         searched = LabelledRows(take(X, rows), y[rows])
         own = np.full(n, -1)
         own[rows] = np.arange(len(rows))
-    numbers = tie_numbers(row_keys(searched.X), rows, n)
+    numbers = tie_numbers(row_keys(searched.X, extent), rows, n)
     query = SearchQuery(points, searched, n_targets, n_impostors, own, numbers.__getitem__)
     return exact_search(query)
 
