@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 import typer
 
@@ -214,6 +215,11 @@ def test_the_line_shows_stage_gap_share_and_compilation():
     ]
     assert bar.shown[1]["completed"] == 0.5
     assert bar.shown[-1]["note"] == "iteration 3, certified gap 2.0e-02"
+    shares = []
+    for number, gap in enumerate((np.inf, 10.0, 0.1, 0.01, 0.001)):
+        line({"kind": "solve", "iteration": number, "relative_gap": gap, "tol": 0.01})
+        shares.append(bar.shown[-1]["completed"])
+    np.testing.assert_allclose(shares, [0, 0, 2 / 3, 1, 1], atol=1e-12)
 
 
 @pytest.mark.parametrize(

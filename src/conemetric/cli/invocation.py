@@ -1,6 +1,7 @@
 """The running command: its flags, where its messages go, and its progress bar."""
 
 import json
+import math
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -82,11 +83,12 @@ def progress_bar(stage: str) -> Iterator[None]:
 
 
 class ProgressLine:
-    """One line of progress: the stage and, within it, the certified gap or the share done."""
+    """One line of progress: the stage and, within it, the certified gap and the share done."""
 
     def __init__(self, bar: Progress) -> None:
         self.bar = bar
         self.stage = "starting"
+        self.first_gap = 1.0  # of the solve
         self.line = bar.add_task(self.stage, total=None, note="")
 
     def __call__(self, event: Event) -> None:
@@ -99,10 +101,14 @@ class ProgressLine:
         if "candidate" in event:
             stage = f"{stage}, {event['candidate']}"
         note = ""
-        total = None  # how much is left is mostly unknown: the bar moves to and fro
+        total = None  # if it is unknown how much is left, the bar moves to and fro
         done = 0.0
         if kind == "solve":
             note = f"iteration {event['iteration']}, certified gap {event['relative_gap']:.1e}"
+            share = self._share_solved(event)
+            if share is not None:
+                total = 1.0
+                done = share
         elif kind == "search":
             stage = f"{stage}: finding neighbours"
             total = 1.0
@@ -111,3 +117,15 @@ class ProgressLine:
             stage = "compiling, once"
         self.bar.tasks[self.line].total = total
         self.bar.update(self.line, description=stage, note=note, completed=done)
+
+    def _share_solved(self, event: Event) -> float | None:
+        """How much of the way from the first gap to the one to stop at is done, in decades."""
+        gap = abs(event["relative_gap"])
+        tol = event.get("tol", 0.0)
+        if event["iteration"] == 0:
+            self.first_gap = 1.0
+        if not (0 < tol < 1 and math.isfinite(gap)):
+            return None
+        self.first_gap = max(self.first_gap, gap)
+        left = math.log(max(gap, tol) / tol)
+        return 1 - left / math.log(self.first_gap / tol)

@@ -162,7 +162,7 @@ class Solver(ABC):
                 record = best.take(iterate)
                 stop = callback is not None and callback(record)
                 # `emit` comes first, so that watchers see the iterate at which a callback stops
-                if emit("solve", **record) or stop:
+                if emit("solve", **record, tol=self.tol) or stop:
                     status = Status.STOPPED
                 elif best.converged:
                     status = Status.CONVERGED

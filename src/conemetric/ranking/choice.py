@@ -303,7 +303,7 @@ class Choice:
         steps = DualQuasiNewton().steps(program, start)
         for number, iterate in enumerate(islice(steps, CHOICE_ITER + 1)):
             gap = relative_gap(iterate.primal, iterate.dual)
-            if emit("solve", iteration=number, relative_gap=gap) or gap <= tol:
+            if emit("solve", iteration=number, relative_gap=gap, tol=tol) or gap <= tol:
                 break
         return iterate
 
