@@ -37,7 +37,7 @@ def mean_impostor_distance(operator: Any, weights: Any = None, scaled: str = "C"
     return mean_square
 
 
-def check_range(C: float, operator: Any) -> None:
+def check_range_of_C(C: float, operator: Any) -> None:
     """Refuse a C whose multipliers, at most about C / m each, the precision of the operator lacks."""
     number = operator.xp.finfo(operator.dtype)
     m = operator.n_constraints

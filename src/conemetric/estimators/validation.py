@@ -70,39 +70,48 @@ def _unusable_value(X: Any, name: str) -> str | None:
     """
     if is_torch(X) or issparse(X) or np.ndim(X) != 2:
         return None
-    for number, column in enumerate(_columns(X)):
+    if hasattr(X, "columns"):
+        columns = {f"column {i} ({label!r})": X[label] for i, label in enumerate(X.columns)}
+    else:
+        columns = {f"column {i}": column for i, column in enumerate(np.asarray(X).T)}
+    for title, column in columns.items():
         if np.iscomplexobj(column):
             return None
-        title = f"column {number}"
-        if hasattr(X, "columns"):
-            title += f" ({X.columns[number]!r})"
         try:
             values = np.asarray(column, np.float64)
         except (TypeError, ValueError):
-            word = next((each for each in column if isinstance(each, str)), None)
-            if word is None:
-                return None
-            return (
-                f"{title} of X holds words, such as {str(word)!r}: {name} takes numbers. Put a TableEncoder "
-                f"before it: make_pipeline(TableEncoder(), {name}())."
-            )
-        for what, found, remedy in (
-            ("NaN", np.isnan(values), f"put a SimpleImputer, or a TableEncoder, before {name}"),
-            ("infinity", np.isinf(values), "replace it, or drop those rows"),
-        ):
-            if found.any():
-                first, n = int(found.argmax()), int(found.sum())
-                return (
-                    f"Input X contains {what}: {title}, first in row {first}, {n} in all; {remedy}."
-                )
+            return _holds_words(title, column, name)
+        if np.isnan(values).any():
+            remedy = f"put a SimpleImputer, or a TableEncoder, before {name}"
+            return _contains("NaN", title, np.isnan(values), remedy)
+        if np.isinf(values).any():
+            return _contains("infinity", title, np.isinf(values), "replace it, or drop those rows")
     return None
 
 
-def _columns(X: Any) -> list[Any]:
-    """The columns of a frame or array."""
-    if hasattr(X, "columns"):
-        return [X[name] for name in X.columns]
-    return list(np.asarray(X).T)
+def _holds_words(title: str, column: Any, name: str) -> str | None:
+    """What is wrong with a column that cannot be made numbers; None if it holds no words either."""
+    for entry in column:
+        if isinstance(entry, str) and not _spells_a_number(entry):
+            return (
+                f"{title} of X holds words, such as {str(entry)!r}: {name} takes numbers. Put a "
+                f"TableEncoder before it: make_pipeline(TableEncoder(), {name}())."
+            )
+    return None
+
+
+def _spells_a_number(word: str) -> bool:
+    try:
+        float(word)
+    except ValueError:
+        return False
+    return True
+
+
+def _contains(what: str, title: str, found: np.ndarray, remedy: str) -> str:
+    """That a column has such values, how many and where."""
+    first, n = int(found.argmax()), int(found.sum())
+    return f"Input X contains {what}: {title}, first in row {first}, {n} in all; {remedy}."
 
 
 def validate_labelled_points(estimator: Any, X: Any, y: Any) -> tuple[Any, np.ndarray]:

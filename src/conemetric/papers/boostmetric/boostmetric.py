@@ -20,7 +20,7 @@ from ...engine.losses import Logistic, LogSumExp, weighted_sum
 from ...engine.operators import Operator, from_triplets
 from ...engine.operators.span import Coordinates, Matrix
 from ...engine.solver import Solver, SolveResult
-from ...estimators.supervised import TripletMetric
+from ...estimators.triplet_metric import TripletMetric
 from .column_generation import ColumnGeneration
 from .linear_column_generation import LinearColumnGeneration
 from .program import TraceProgram

@@ -9,7 +9,7 @@ from ...constraints.constraints import Constraints
 from ...core.arrays import Array, like, namespace, zeros
 from ...core.sklearn_private import Interval
 from ...engine.operators import from_triplets
-from ...estimators.supervised import TripletMetric
+from ...estimators.triplet_metric import TripletMetric
 from .dml_eig import EigenvalueMetric
 from .program import LMNNEigProgram
 

@@ -15,8 +15,8 @@ from ...engine.frobenius import FrobeniusProgram
 from ...engine.operators import Operator, from_triplets
 from ...engine.operators.span import Coordinates
 from ...estimators.prior import PRIOR_PARAMETERS, prior_matrix
-from ...estimators.scale import check_range, mean_impostor_distance, scaled_C
-from ...estimators.supervised import TripletMetric
+from ...estimators.scale import check_range_of_C, mean_impostor_distance, scaled_C
+from ...estimators.triplet_metric import TripletMetric
 
 
 class PreviousFit(NamedTuple):
@@ -166,7 +166,7 @@ class FrobMetric(TripletMetric):
         start: Array | None,
     ) -> Any:
         """Learn from an operator and store everything; return the multipliers."""
-        check_range(C, operator)
+        check_range_of_C(C, operator)
         size = 1.0
         if isinstance(self.prior, str):
             size = mean_impostor_distance(operator, given.weights, "prior")

@@ -21,7 +21,7 @@ from ...engine.operators import from_triplets
 from ...engine.operators.base import DifferenceOperator
 from ...engine.operators.span import Coordinates
 from ...estimators.scale import scaled_C
-from ...estimators.supervised import TripletMetric
+from ...estimators.triplet_metric import TripletMetric
 from ...estimators.validation import dense, rows_coincide
 from .dual_coordinate import DualCoordinate
 from .program import MeasuredComparisonProgram
