@@ -411,3 +411,6 @@ def test_codes_with_leading_zeros_are_no_numbers(tmp_path):
     read = scan_text(path, Reading(), []).collect()
     assert [kind.is_integer() for kind in read.dtypes] == [False, True, True, True, False]
     assert read["zip"].to_list()[0] == "01134"
+    path.write_text("zip\n00000\n10001\n20002\n")
+    read = scan_text(path, Reading(missing=["00000"]), []).collect()
+    assert read["zip"].to_list() == [None, 10001, 20002]

@@ -60,8 +60,6 @@ def scan_text(
         header = header.with_repeats(n_headers)
     kinds += [pl.String] * (len(names) - len(kinds))  # of a table without rows
     schema = dict(zip(names, kinds, strict=False))
-    for name in _codes(direct, schema):
-        schema[name] = pl.String
     read = _with_gaps_told(path, given, direct, schema, notes)
     read = _without_empty(read, header, notes)
     unusual = [*_in_words(path, dialect, names), *header.remarks]
@@ -86,14 +84,18 @@ def _with_gaps_told(path, given, direct, schema, notes):
     names = list(schema)
     own = list(given.missing or ())
     as_words = partial(direct, schema=dict.fromkeys(schema, pl.String))
-    read = direct(schema=schema)
     # names of its own, since Polars confuses those of the file with them
     column = _distinct("column", set(names))
     entry = _distinct("entry", set(names))
-    entries = as_words(null_values=None).unpivot(variable_name=column, value_name=entry)
+    wide = as_words(null_values=None)
+    entries = wide.unpivot(variable_name=column, value_name=entry)
     # an empty entry, the first of `MISSING`, goes without saying
-    gaps = entries.filter(pl.col(entry).is_in([*MISSING[1:], *own]))
-    found = gaps.unique(maintain_order=True).collect(engine="streaming").rows()  # (column, word)
+    gaps = entries.filter(pl.col(entry).is_in([*MISSING[1:], *own])).unique(maintain_order=True)
+    # both in one reading of the file
+    gaps, codes = pl.collect_all([gaps, _codes(wide, schema, own)], engine="streaming")
+    found = gaps.rows()  # (column, word)
+    words_of_codes = {name: pl.String for name in codes.columns if codes[name][0]}
+    read = direct(schema=schema | words_of_codes)
     words = [word for _, word in found]
     for marker in own:
         if marker not in words:
@@ -120,15 +122,15 @@ def _kinds(frame):
         return []
 
 
-def _codes(frame, schema):
-    """The columns of whole numbers with an entry such as 02134: a code, which is no number."""
-    whole = [name for name, kind in schema.items() if kind.is_integer()]
-    if not whole:
-        return []
-    words = frame(schema=dict.fromkeys(schema, pl.String))
-    is_code = [pl.col(name).str.contains(CODE).any().alias(name) for name in whole]
-    found = words.select(is_code).collect(engine="streaming").row(0, named=True)
-    return [name for name in whole if found[name]]
+def _codes(words, schema, own):
+    """Of each column of whole numbers whether an entry is a code such as 02134, which is no number."""
+    is_code = []
+    for name, kind in schema.items():
+        if kind.is_integer():
+            entry = pl.col(name)
+            # a marker of missing values may look like one: 00000
+            is_code.append((entry.str.contains(CODE) & ~entry.is_in(own)).any())
+    return words.select(is_code)
 
 
 def _may_repeat_header(frame, names, kinds):
