@@ -91,7 +91,7 @@ def test_the_page_shows_directions_and_columns(pages, studies, key):
         enough = " (enough)" if n == found.suggested else ""
         assert re.search(rf">{n}{re.escape(enough)}</th>.*?<td>{100 * error:.2f}</td>", text)
     shares = content.feature_shares(study)
-    first, share = content.main_features(study, [str(i) for i in range(len(shares))])[0]
+    first, share = content.main_features(shares, [str(i) for i in range(len(shares))])[0]
     assert int(first) == np.argmax(shares) and f"{100 * share:.1f} %</td>" in text
     assert ('class="pixels"' in text) == (key == "images")
 

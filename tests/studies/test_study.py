@@ -12,6 +12,7 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
 from conemetric import FrobMetric, watching
 from conemetric.automatic import automatic
+from conemetric.engine.kernel_map import KERNELS
 from conemetric.evaluation.knn import knn_error
 from conemetric.report.metric import write_report
 from conemetric.studies import Options, methods, run_study
@@ -338,3 +339,7 @@ def test_a_choice_between_kernels_and_columns_is_told():
 def test_a_kernel_that_the_method_has_no_use_for_is_refused(method, kernel, why):
     with pytest.raises(ValueError, match=why):
         run_study(Labelled(X, y), Options(method=method, kernel=kernel))
+
+
+def test_the_names_of_kernels_are_those_of_the_engine():
+    assert tuple(KERNELS) == methods.KERNELS

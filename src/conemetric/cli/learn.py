@@ -11,7 +11,7 @@ from rich.markup import escape
 
 from ..core.progress import emit
 from ..datasets import BUNDLED
-from ..studies.methods import KNOWN
+from ..studies.methods import KERNELS, KNOWN
 from .files import DECISION, as_rows, output_folder, write_csv
 from .invocation import progress_bar, state
 from .options import (
@@ -33,9 +33,8 @@ NAMES = [*FILES.values(), PREDICTIONS, DECISION]
 BUNDLED_IMAGES = {"digits": (8, 8)}  # height and width of the images that a bundled data set holds
 METHODS = tuple(method.name for method in KNOWN)
 METHOD = f"{', '.join(METHODS[:-1])} or {METHODS[-1]}; default: auto; for pairs and triplets frob."
-KERNELS = ("auto", "gaussian", "laplacian", "cosine")
 KERNEL = (
-    f"Learn in the coordinates of a kernel: {', '.join(KERNELS[1:])}, or auto, which takes one where it is "
+    f"Learn in the coordinates of a kernel: {', '.join(KERNELS)}, or auto, which takes one where it is "
     "significantly better than the columns (--method auto); default: none."
 )
 NO_DECISION = "Learn the metric only: no classifier or regressor, nor others to compare it with."
@@ -48,7 +47,7 @@ class Learn(Command, Supervised, Judging):
     """Options of `learn`."""
 
     method: Annotated[str | None, choice("NAME", METHOD, among=METHODS)] = None
-    kernel: Annotated[str | None, choice("NAME", KERNEL, among=KERNELS)] = None
+    kernel: Annotated[str | None, choice("NAME", KERNEL, among=("auto", *KERNELS))] = None
     repeats: Annotated[int, option("N", "Judge on N random splits, one fit for each.", min=1)] = 1
     workers: Annotated[int | None, option("N", WORKERS, min=1)] = None
     scheduler: Annotated[str | None, option("ADDRESS", SCHEDULER)] = None
@@ -324,11 +323,8 @@ def _next_steps(study, given, out):
         remark = f" ({surer[0]})" if surer else ""
         lines = [f"Next, in Python{remark}:", *use_in_python(out / FILES["metric"])]
     if study.decided is not None and not study.verdict.is_worse(study.decided.name):
-        lines.append(
-            escape(
-                f"To predict, here for the same file, whose rows it has learned: {_predict_command(given, out)}"
-            )
-        )
+        command = escape(_predict_command(given, out))
+        lines.append(f"To predict, here for the same file, whose rows it has learned: {command}")
     if lines:
         return lines
     ways = ", ".join([*surer, "more rows"])

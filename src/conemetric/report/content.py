@@ -168,9 +168,8 @@ def feature_shares(study: Study) -> np.ndarray | None:
     return weight / weight.sum()
 
 
-def main_features(study: Study, names: list[str]) -> list[tuple[str, float]]:
-    """The columns with the largest shares."""
-    shares = feature_shares(study)
+def main_features(shares: np.ndarray | None, names: list[str]) -> list[tuple[str, float]]:
+    """The columns with the largest shares, of `feature_shares`."""
     if shares is None:
         return []
     return [(names[i], shares[i]) for i in np.argsort(-shares, kind="stable")[:MOST_FEATURES]]

@@ -71,7 +71,7 @@ def write_report(
         "distances": content.distances(study),
         "cards_of_rows": cards(study),
         "confusion": content.confusion(study, row_titles(study)),
-        "features": content.main_features(study, _column_names(study)),
+        "features": content.main_features(shares, _column_names(study)),
         "features_image": features_image,
         "dimensions": content.dimensions(study),
         "images": image_shape is not None,

@@ -40,6 +40,8 @@ class Method(NamedTuple):
 
 # what methods that learn from triplets accept: from pairs, they compare similar with dissimilar ones
 TRIPLETS = ("labels", "quantity", "pairs", "triplets")
+# names of `engine.kernel_map.KERNELS`, known here without loading it
+KERNELS = ("gaussian", "laplacian", "cosine")
 # methods that have no `kernel` parameter
 WITHOUT_KERNEL = ("gradient", "numax")
 KNOWN = (
@@ -90,5 +92,5 @@ def check_kernel(method: str, kernel: str | None) -> None:
     if method != "auto" and kernel == "auto":
         raise ValueError(
             f"kernel='auto' is for method 'auto', which tries several; name one for '{method}': "
-            "gaussian, laplacian or cosine."
+            f"{', '.join(KERNELS[:-1])} or {KERNELS[-1]}."
         )

@@ -1,6 +1,7 @@
 """Rows and their supervision, some of it held out, and judgements of the held-out items."""
 
 import hashlib
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -85,7 +86,7 @@ def no_items() -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class Task:
+class Task(ABC):
     """Rows and their supervision. Every kind can
 
     - hold some of its items (rows, pairs, triplets) out, ``split``, or take all of them, ``whole``;
@@ -137,9 +138,9 @@ class Task:
         """That in words, after "held-out items", where it needs saying."""
         return ""
 
+    @abstractmethod
     def protocol(self, share: float) -> str:
         """How items are held out, for the report."""
-        raise NotImplementedError
 
     def fitted(self: Any, prepare: Any) -> Any:
         return prepare.fit(self.training_rows())

@@ -2,6 +2,7 @@
 
 import math
 import re
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Self
@@ -55,9 +56,9 @@ class _Fixed(Spelling):
             return math.nan
         return self.read(word.strip())
 
+    @abstractmethod
     def read(self, word: str) -> float | None:
         """The value of a word that is none for a missing value."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True)
