@@ -135,7 +135,7 @@ def soft_margin_optimum(X, T, v, weights=None):
     )
     margins = triplet_matrices(X, T).reshape(len(T), -1) @ cp.vec(M, order="C")
     problem = cp.Problem(
-        cp.Minimize(v * weights @ slack - rho), [margins >= rho - slack, cp.trace(M) == 1]
+        cp.Minimize(v * weights @ slack - rho), [margins >= rho - slack, cp.trace(M) <= 1]
     )
     problem.solve(solver="CLARABEL", tol_gap_abs=1e-10, tol_gap_rel=1e-10, tol_feas=1e-10)
     return float(problem.value)

@@ -8,7 +8,7 @@ Ying & Li (2012), tables 1 and 2, kept here to compare with.
 Step t moves by 2/(t+1) towards the best vertex against u: v v'/w with v the leading
 eigenvector of A*(u), or the entry of xi whose u / c is largest. It is O(1/t) on the smoothed
 problem, and its certified gap on the true one is still several percent after 1,000 steps;
-the library solves the same programs by `conemetric.papers.eigenvalue.proximal_point`.
+the library solves the same programs by `conemetric.engine.proximal_point`.
 """
 
 import math
@@ -18,9 +18,10 @@ from typing import ClassVar
 from conemetric import DMLEig
 from conemetric.core import spectral
 from conemetric.core.arrays import like
+from conemetric.engine.eigenvalue_program import EigenvalueProgram
 from conemetric.engine.losses import LogSumExp
 from conemetric.engine.solver import Iterate, Solver
-from conemetric.papers.eigenvalue.program import DMLEigProgram, EigenvalueProgram
+from conemetric.papers.eigenvalue.program import DMLEigProgram
 
 
 @dataclass(frozen=True)

@@ -26,14 +26,14 @@ from conemetric.engine.dual_quasi_newton import DualQuasiNewton
 from conemetric.engine.frobenius import FrobeniusProgram
 from conemetric.engine.losses import Logistic
 from conemetric.engine.operators import from_pairs, from_triplets
+from conemetric.engine.proximal_point import ProximalPoint
 from conemetric.engine.solver import Solver
 from conemetric.papers.boostmetric.column_generation import ColumnGeneration
-from conemetric.papers.boostmetric.linear_column_generation import LinearColumnGeneration
+from conemetric.papers.boostmetric.price_search import PriceSearch
 from conemetric.papers.boostmetric.program import TraceProgram
 from conemetric.papers.boostmetric.soft_margin import SoftMarginProgram
 from conemetric.papers.eigenvalue.factored_descent import FactoredDescent
 from conemetric.papers.eigenvalue.program import DMLEigProgram, MMMFProgram
-from conemetric.papers.eigenvalue.proximal_point import ProximalPoint
 from conemetric.papers.numax.admm import ADMM
 from conemetric.papers.numax.interior_point import IsometryPath
 from conemetric.papers.numax.program import SecantIsometryProgram
@@ -89,7 +89,10 @@ CASES = {
         lambda: frobenius_optimum(X, T, 2.0),
     ),
     "ProximalPoint": Case(
-        ProximalPoint(), lambda P: DMLEigProgram(dissimilar(P).astype(np.float64)), arrays=False
+        ProximalPoint(),
+        lambda P: DMLEigProgram(dissimilar(P).astype(np.float64)),
+        arrays=False,
+        start=operator.attrgetter("state"),
     ),
     "ColumnGeneration": Case(
         ColumnGeneration(corrective=True),
@@ -98,8 +101,8 @@ CASES = {
         in_single=1e-2,
         start=operator.attrgetter("state"),
     ),
-    "LinearColumnGeneration": Case(
-        LinearColumnGeneration(),
+    "PriceSearch": Case(
+        PriceSearch(),
         lambda P: SoftMarginProgram(from_triplets(P, T), 0.2),
         lambda: soft_margin_optimum(X, T, 0.2),
     ),

@@ -353,11 +353,7 @@ def twenty_rows(dtype):
 def test_allowed_weights_of_any_size_are_computed_with(name, how, size_and_dtype):
     size, dtype = size_and_dtype
     X = twenty_rows(dtype)
-    try:
-        certificate = fitted(EVERY[name], X, how, size).certificate_
-    except ValueError as error:  # a linear program's own limits, said in words
-        assert "HiGHS cannot solve the first linear program" in str(error)
-        return
+    certificate = fitted(EVERY[name], X, how, size).certificate_
     assert np.isfinite(certificate.primal)
     if certificate.status == "converged":
         assert certificate.relative_gap <= 1e-3

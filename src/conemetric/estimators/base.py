@@ -150,7 +150,7 @@ class MahalanobisMetric(
         def keep(L):
             # determine the rank in the program's coordinates, where its rounding errors arise
             L = spectral.canonical_factor(L)
-            if self._fixed_trace:
+            if self._fixed_trace and L.shape[1]:  # the zero metric has no column
                 L = L / (L * L).sum() ** 0.5
             if not coordinates.maps:
                 return like(L, X), like(L, X)

@@ -9,8 +9,8 @@ from instances import triplet_instance
 from benchmarks.papers.frank_wolfe import FrankWolfe
 from conemetric.engine.operators import from_pairs, from_triplets
 from conemetric.engine.operators.whitening import whiten
+from conemetric.engine.proximal_point import ProximalPoint
 from conemetric.papers.eigenvalue.program import DMLEigProgram, LMNNEigProgram
-from conemetric.papers.eigenvalue.proximal_point import ProximalPoint
 
 
 def game(program, kind, seed=0):

@@ -65,22 +65,6 @@ def test_rows_that_show_the_rank_need_not_be_the_first_ones(asarray):
     assert in_span(asarray(X)).maps == ()
 
 
-@pytest.mark.parametrize("n", [5, 30])
-def test_one_coordinate_to_spare_is_outside_the_span(n, asarray):
-    rng = np.random.default_rng(1)
-    X = rng.normal(size=(n, 3)) @ rng.normal(size=(3, 9))
-    span = in_span(asarray(X)).with_spare()
-    Q, points = basis(span, asarray), to_numpy(span.points)
-    assert_allclose(Q.T @ Q, np.eye(4), atol=1e-12)
-    assert_allclose((points - points[0]) @ Q.T, X - X[0], atol=1e-12)
-    assert_allclose((X - X[0]) @ Q[:, 3], 0, atol=1e-12)
-
-
-def test_nothing_to_spare_where_the_span_is_everything(asarray):
-    X = asarray(np.random.default_rng(0).normal(size=(20, 3)))
-    assert in_span(X).with_spare().points is X
-
-
 def test_centred_rows_in_double_precision(asarray):
     Z = np.random.default_rng(0).normal(size=(5, 30))
     Z -= Z.mean(0)

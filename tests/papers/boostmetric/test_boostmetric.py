@@ -99,7 +99,6 @@ def test_labels_and_triplets_give_the_same_metric_in_both_libraries(iris, asarra
     [
         {},
         {"solver": "corrective"},
-        {"loss": "hinge", "v": 0.5, "n_targets": 1, "n_impostors": 1},
         {"n_passes": 2},
     ],
 )
@@ -113,6 +112,12 @@ def test_the_last_stage_is_the_metric(circles, parameters):
         metric.get_mahalanobis_matrix(),
         atol=1e-9 * abs(stages[-1]).max() ** 2,
     )
+
+
+def test_the_hinge_has_no_stages(iris):
+    metric = BoostMetric(loss="hinge", tol=0.1).fit(*iris)
+    with pytest.raises(ValueError, match=r"loss='hinge' is solved without learners.*give loss="):
+        next(metric.staged_metrics())
 
 
 def test_passes_end_when_nothing_changes():
@@ -195,7 +200,7 @@ def test_the_last_of_several_passes_is_certified_where_it_was_learned(loss, n_co
 def test_hinge_programs_end_soon(v):
     rng = np.random.default_rng(0)
     metric = BoostMetric(v, loss="hinge").fit(rng.normal(size=(30, 7)), np.arange(30) % 2)
-    assert metric.certificate_.status == "converged" and metric.n_iter_ < 60
+    assert metric.certificate_.status == "converged" and metric.n_iter_ < 150
 
 
 def test_warns_with_gap_and_remedy_when_stopped_by_the_iteration_count(iris):

@@ -1,5 +1,5 @@
-"""The hinge boosting program: its value, its dual set, its linear program and its
-bound, against a conic solver.
+"""The hinge boosting program: its value, its dual set and its bound, against a conic
+solver.
 """
 
 import numpy as np

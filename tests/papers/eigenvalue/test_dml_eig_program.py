@@ -10,8 +10,8 @@ from conemetric import DMLEig
 from conemetric.core.arrays import to_numpy
 from conemetric.engine.operators import from_pairs
 from conemetric.engine.operators.whitening import similar_scatter, whiten
+from conemetric.engine.proximal_point import ProximalPoint
 from conemetric.papers.eigenvalue.program import DMLEigProgram
-from conemetric.papers.eigenvalue.proximal_point import ProximalPoint
 
 KINDS = ("plain", "duplicates", "wide", "repeated", "close")
 

@@ -63,20 +63,6 @@ class Coordinates:
         basis = self.lift(identity(r, like(self.points[:0], self.points, xp.float64)))
         return xp.linalg.qr(basis, mode="complete")[0][:, r:]
 
-    def with_spare(self) -> "Coordinates":
-        """With a coordinate outside the span, if any, in which no points differ."""
-        if not self.maps:
-            return self
-        xp = namespace(self.points)
-        points = self.points
-        D = self.lift(zeros((points.shape[1], 1), points)).shape[0]
-        outside = like(np.random.default_rng(0).standard_normal((D, 1)), points, xp.float64)
-        for _ in range(2):  # twice, in case the direction was nearly inside
-            outside = outside - self.lift(self.lower(outside))
-            outside = outside / xp.linalg.norm(outside)
-        points = xp.concat([points, zeros((len(points), 1), points)], 1)
-        return Coordinates(points, (WithColumn(self.without_points(), outside, self.isometric),))
-
     def without_points(self) -> "Coordinates":
         """Only the maps, to keep."""
         return replace(self, points=None)
@@ -140,22 +126,7 @@ class Matrix:
         return xp.linalg.solve(R, basis.T @ F)
 
 
-@dataclass(frozen=True)
-class WithColumn:
-    """The maps of ``span``, and a column orthogonal to theirs."""
-
-    span: Coordinates
-    column: Array
-    isometric: bool
-
-    def lift(self, L: Array) -> Array:
-        return self.span.lift(L[:-1]) + self.column * L[-1:]
-
-    def lower(self, F: Array) -> Array:
-        return namespace(F).concat([self.span.lower(F), self.column.T @ F])
-
-
-Map = Orthonormal | Diagonal | Matrix | WithColumn
+Map = Orthonormal | Diagonal | Matrix
 
 
 class CentredColumns:

@@ -22,7 +22,7 @@ from ...engine.operators.span import Coordinates, Matrix
 from ...engine.solver import Solver, SolveResult
 from ...estimators.triplet_metric import TripletMetric
 from .column_generation import ColumnGeneration
-from .linear_column_generation import LinearColumnGeneration
+from .price_search import PriceSearch
 from .program import TraceProgram
 from .soft_margin import SoftMarginProgram
 
@@ -50,11 +50,11 @@ class BoostMetric(TripletMetric):
 
         exponential   min log sum exp(-rho) + v Tr M
         logistic      min sum log(1 + exp(-rho)) + v Tr M
-        hinge         max r - v sum max(0, r - rho)   with Tr M = 1
+        hinge         max r - v sum max(0, r - rho)   with Tr M <= 1
 
-    by adding in each iteration the rank-one matrix that the current multipliers favour most,
-    and proves how far from the optimum it stopped (``certificate_``). With weights, every
-    term of a sum is multiplied by the weight of its triplet.
+    and proves how far from the optimum it stopped (``certificate_``). Each iteration adds the
+    rank-one matrix that the current multipliers favour most; the hinge is solved without such
+    learners. With weights, every term of a sum is multiplied by the weight of its triplet.
 
     Parameters
     ----------
@@ -69,14 +69,14 @@ class BoostMetric(TripletMetric):
     loss : {"logistic", "exponential", "hinge"}, default="logistic"
     solver : {"corrective", "stagewise"}, default="corrective"
         "corrective" optimises all weights in every iteration; "stagewise" only that of the
-        new learner, which is cheaper and seldom reaches ``tol``. The hinge ignores it and
-        solves a linear program for all weights.
+        new learner, which is cheaper and seldom reaches ``tol``. The hinge, which has no
+        learners, ignores it.
     n_passes : int, default=1
         Passes over the data, from labels only: each finds new triplets, and solves its program,
         over X as mapped by the metric learned so far; its M and trace are those over the mapped
         features. Passes end early when the triplets or the objective stay the same.
     max_iter : int, default=1000
-        Maximum number of iterations, hence learners, per pass.
+        Maximum number of iterations per pass, hence of learners.
     n_targets : int, default=3
     n_impostors : int or "auto", default=3
         From labels: nearest points of its class, and of others, that a point forms triplets with.
@@ -133,7 +133,7 @@ class BoostMetric(TripletMetric):
 
     _remedy = "a lower v, " + TripletMetric._remedy
     _takes_dask = True
-    # the hinge's linear program needs all triplets at once
+    # the hinge sorts the margins of all triplets
     _dask_needs = {"n_passes": (1,), "loss": ("logistic", "exponential")}
     _parameter_constraints = {
         "v": [Interval(Real, 0, None, closed="neither"), StrOptions({"scale"})],
@@ -152,8 +152,6 @@ class BoostMetric(TripletMetric):
         self._passes = []
         self._fixed_trace = self.loss == "hinge"
         coordinates = given.coordinates(spanned=True)
-        if self._fixed_trace:  # one more direction, for any trace better left unused
-            coordinates = coordinates.with_spare()
         solver = self._solver()
         results: list[SolveResult] = []
         while len(results) < self.n_passes:
@@ -183,9 +181,9 @@ class BoostMetric(TripletMetric):
         return self._store(problem, _concatenated(results), solved)
 
     def _solver(self) -> Solver:
-        """Return the column generation for the loss."""
+        """Return the method for the loss."""
         if self._fixed_trace:
-            return LinearColumnGeneration(self.tol, self.max_iter)
+            return PriceSearch(self.tol, self.max_iter)
         return ColumnGeneration(self.tol, self.max_iter, corrective=self.solver == "corrective")
 
     def _with_new_triplets(self, given: Constraints, points: Array) -> Constraints:
@@ -218,7 +216,7 @@ class BoostMetric(TripletMetric):
 
     def staged_metrics(self) -> Iterator[Any]:
         """Yield the metric after each iteration of each pass, as an array C (learners,
-        n_features) like ``components_``: M = C' C.
+        n_features) like ``components_``: M = C' C. Not with the hinge loss.
 
         Examples
         --------
@@ -230,6 +228,11 @@ class BoostMetric(TripletMetric):
         [(1, 4), (2, 4), (3, 4)]
         """
         check_is_fitted(self)
+        if self._fixed_trace:
+            raise ValueError(
+                "loss='hinge' is solved without learners, so there are no stages; give "
+                "loss='logistic' or 'exponential'."
+            )
         for coordinates, ensemble in self._passes:
             for stage in range(1, ensemble.n_stages + 1):
                 yield coordinates.lift(ensemble.factor(stage)).T

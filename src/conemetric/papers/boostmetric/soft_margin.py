@@ -1,28 +1,30 @@
 """The BoostMetric program with the hinge loss (Shen et al. 2012, eqs. 7 and 10), as a minimisation.
 
-    P(M) = -max_rho [ rho - sum_r v_r max(0, rho - A(M)_r) ],   M psd, Tr M = 1
-    D(u) = -lambda_max(A*(u)),                                  0 <= u_r <= v_r, sum u = 1
+    P(M) = -max_rho [ rho - sum_r v_r max(0, rho - A(M)_r) ],   M psd, Tr M <= 1
+    D(u) = -max(0, lambda_max(A*(u))),                          0 <= u_r <= v_r, sum u = 1
 
 with v_r = v w_r. The best rho for given margins is the first at which the v_r of it and the smaller
 ones reach one; with equal weights P(M) is minus the mean of the 1/v smallest. Any u of the dual set
 bounds the optimum, P(M) >= D(u). sum v_r >= 1 is needed, or rho could grow without limit: with equal
 weights v = 1/m is the mean margin, v >= 1 the smallest one.
+
+P is homogeneous in M, so all of the trace is used unless no metric has a positive value; then the
+zero metric is optimal. (The paper has Tr M = 1, which differs there only: by the least harmful of
+metrics that do harm.)
 """
 
 from functools import cached_property
 
 import numpy as np
-from scipy import optimize
 
 from ...core import spectral
-from ...core.arrays import Array, float64, to_numpy
+from ...core.arrays import Array, float64, to_numpy, zeros
 from ...engine.certificate import Bounds
+from ...engine.eigenvalue_program import EigenvalueProgram
 from ...engine.frobenius import EIGH_ERROR
+from ...engine.losses import weighted_sum
 from ...engine.operators.base import Operator
-from ...engine.program import Point, Problem, missed_trace
-
-# the smallest that HiGHS accepts
-ACCURACY = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
+from ...engine.program import TRACE_ROUNDING, Point, Problem
 
 
 class SoftMarginProgram(Problem):
@@ -52,9 +54,14 @@ class SoftMarginProgram(Problem):
         """The bounds v_r on the multipliers."""
         return self.v * self.weights  # in `exact`, by v as given: not rounded
 
-    def start(self) -> Array:
-        """Multipliers proportional to the weights."""
-        return self.slack_penalty / float(self.slack_penalty.sum())
+    def start(self) -> tuple[Array, Array]:
+        """A factor of the zero metric, and multipliers proportional to the weights."""
+        nothing = zeros((self.operator.n_features, 0), self.operator.reference)
+        return nothing, self.slack_penalty / float(self.slack_penalty.sum())
+
+    def priced(self, price: float) -> EigenvalueProgram:
+        """min over S of price Tr S + sum_r v_r max(0, 1 - A(S)_r), the program with rho = 1."""
+        return EigenvalueProgram(self.operator, price, self.slack_penalty)
 
     def value(self, margins: Array) -> float:
         """P at a metric of trace one with these margins."""
@@ -66,35 +73,6 @@ class SoftMarginProgram(Problem):
         rho = margins[order[min(enough, len(order) - 1)]]
         return float(slack_penalty @ np.maximum(rho - margins, 0) - rho)
 
-    def restricted(self, H: Array) -> tuple[np.ndarray, np.ndarray, float] | None:
-        """The program over M = sum_j w_j z_j z_j', with margins H[j]: a linear program.
-
-        Returns (weights, u, dual) by HiGHS, where dual = -max_j H[j]'u is above D(u) until the
-        columns suffice; None if no method of HiGHS solves it.
-        """
-        J, m = H.shape
-        size = float(abs(H).max()) or 1.0  # HiGHS has absolute tolerances
-        penalties = to_numpy(self.slack_penalty).tolist()
-        box = [(0.0, penalty) for penalty in penalties]
-        free = (None, None)
-        # over (u, t):  min t  s.t.  H[j]'u <= t,  sum u = 1,  0 <= u <= v; the weights are its multipliers
-        for method in ("highs", "highs-ipm"):
-            result = optimize.linprog(
-                np.append(np.zeros(m), 1.0),
-                A_ub=np.column_stack([H / size, -np.ones(J)]),
-                b_ub=np.zeros(J),
-                A_eq=np.append(np.ones(m), 0.0)[None],
-                b_eq=[1.0],
-                bounds=[*box, free],
-                method=method,
-                options=ACCURACY,
-            )
-            if result.success:
-                # derivatives of the minimum by b_ub, so minus the multipliers
-                weights = np.maximum(-result.ineqlin.marginals, 0)
-                return weights / weights.sum(), result.x[:m], -result.fun * size
-        return None
-
     def feasible(self, u: Array) -> Array:
         """``u`` clipped to the box of the dual, then scaled down or filled up to sum one."""
         u = self.operator.xp.clip(u, u * 0, self.slack_penalty)
@@ -105,18 +83,33 @@ class SoftMarginProgram(Problem):
         room = self.slack_penalty - u
         return u + missing * room / float(room.sum() or 1.0)
 
+    def scaled(self, primal_point: Array) -> Array:
+        """The factor with all of the trace, unless it is zero."""
+        trace = float((float64(primal_point) ** 2).sum())
+        return primal_point / trace**0.5 if trace else primal_point
+
+    def bounds(self, primal_point: Array, u: Array) -> Bounds:
+        """P of the scaled factor, and D of multipliers of the dual set."""
+        A = self.operator
+        value = self.value(A.forward_factor(self.scaled(primal_point)))
+        return self._bounds(value, u, A.adjoint(u))
+
+    def _bounds(self, value: float, u: Array, adjoint: Array, violation: float = 0.0) -> Bounds:
+        leading = max(0.0, spectral.largest_eigenvalue(adjoint))
+        # if no metric meets the triplets the optimum is zero, and both values are its rounding:
+        # the terms of A*(u) may cancel, so their sizes count, not that of the sum
+        size = float(weighted_sum(u, self.operator.row_sizes))
+        rounding = EIGH_ERROR * len(adjoint) * self.operator.eps * size
+        return Bounds(_rounded_off(value, rounding), _rounded_off(-leading, rounding), violation)
+
     def certify(self, primal_point: Array, dual_point: Point) -> Bounds:
         exact = self.exact
         L = float64(primal_point)
-        adjoint = exact.operator.precise_adjoint(exact.feasible(float64(dual_point)))
-        leading, _ = spectral.leading_eigenpair(adjoint)
         value = exact.value(exact.operator.forward_factor(L))
-        # if no metric meets the triplets the optimum is zero, and both values are its rounding
-        size = float((adjoint * adjoint).sum()) ** 0.5
-        rounding = EIGH_ERROR * len(adjoint) * exact.operator.eps * size
-        primal = _rounded_off(value, rounding)
-        dual = _rounded_off(-leading, rounding)
-        return Bounds(primal, dual, missed_trace(L))
+        u = exact.feasible(float64(dual_point))
+        adjoint = exact.operator.precise_adjoint(u)
+        excess = float((L * L).sum()) - 1
+        return exact._bounds(value, u, adjoint, excess if excess > TRACE_ROUNDING else 0.0)
 
 
 def _rounded_off(value: float, rounding: float) -> float:

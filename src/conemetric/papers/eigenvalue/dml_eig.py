@@ -10,14 +10,15 @@ from ...core.atomic import atomic_fit
 from ...core.sklearn_private import Interval
 from ...core.warn import warn_user
 from ...engine.certificate import Bounds, Certificate
+from ...engine.eigenvalue_program import EigenvalueProgram
 from ...engine.losses import weighted_sum
 from ...engine.operators import from_pairs
 from ...engine.operators.span import Coordinates
+from ...engine.proximal_point import ProximalPoint
 from ...engine.solver import SolveResult
 from ...estimators.supervised import SupervisedMetric, Supervision
 from ...estimators.tuples import check_calibration_of_fit
-from .program import DMLEigProgram, EigenvalueProgram
-from .proximal_point import ProximalPoint
+from .program import DMLEigProgram
 
 
 @dataclass(eq=False, repr=False)

@@ -1,6 +1,6 @@
 """Method of multipliers on a low-rank factor, extended by leading eigenvectors as needed.
 
-    P(L L') = w ||L||_F^2 + sum_r max over 0 <= v <= c of v t_r,       t = b - A(L L')           (papers.eigenvalue.program)
+    P(L L') = w ||L||_F^2 + sum_r max over 0 <= v <= c of v t_r,       t = b - A(L L')           (engine.eigenvalue_program)
     F_k(L)  = w ||L||_F^2 + sum_r max over 0 <= v <= c of v t_r - mu/2 (v - u_kr)^2,             grad F_k = 2 (w I - A*(v)) L
     u_{k+1} = v at the minimiser = clip(u_k + t / mu, 0, c)
 
@@ -25,8 +25,8 @@ from scipy.optimize import minimize
 from ...core import spectral
 from ...core.arrays import Array
 from ...engine.certificate import relative_gap
+from ...engine.eigenvalue_program import EigenvalueProgram
 from ...engine.solver import Iterate, Solver, Steps
-from .program import EigenvalueProgram
 
 MU = 0.3  # curvature of the multiplier term, for constraints b - A(M) of order one
 DESCENT = 30  # quasi-Newton steps of the first descent

@@ -12,13 +12,13 @@ from sklearn.utils.validation import check_array, check_is_fitted
 
 from ...core.atomic import atomic_fit
 from ...core.sklearn_private import Interval
+from ...engine.proximal_point import ProximalPoint
 from ...engine.solver import Solver
 from ...estimators.base import SOLVER_PARAMETERS, CertifiedEstimator
 from ...estimators.checks import because
 from ...estimators.validation import refuse_dask
 from .factored_descent import FactoredDescent
 from .program import MMMFProgram
-from .proximal_point import ProximalPoint
 
 # well above common rating scales (2 to 21 levels), below what looks like a quantity: every threshold
 # adds a constraint per observation, so that 50 levels take 2.5 times as long as 5 (900 observations)

@@ -18,11 +18,11 @@ evaluation of the bounds.
 from dataclasses import dataclass
 from typing import NamedTuple, Self
 
-from ...core.arrays import Array
-from ...engine.certificate import Bounds, relative_gap
-from ...engine.dual_quasi_newton import DualQuasiNewton
-from ...engine.solver import Iterate, Solver, Steps
-from .program import EigenvalueProgram, ProximalDual
+from ..core.arrays import Array
+from .certificate import Bounds, relative_gap
+from .dual_quasi_newton import DualQuasiNewton
+from .eigenvalue_program import EigenvalueProgram, ProximalDual
+from .solver import Iterate, Solver, Steps
 
 CHECK = 5  # quasi-Newton steps between two evaluations of the bounds
 QUICK = 20  # steps up to which sigma grows
@@ -70,18 +70,19 @@ class Subproblem(NamedTuple):
 
 @dataclass(frozen=True)
 class ProximalPoint(Solver):
-    """See the module docstring."""
+    """See the module docstring; ``start`` is a `Subproblem`, the ``state`` of an iterate."""
 
-    takes_start = False
     solves = EigenvalueProgram
 
-    def steps(self, problem: EigenvalueProgram, start: None) -> Steps:
+    def steps(self, problem: EigenvalueProgram, start: Subproblem | None) -> Steps:
         space = problem.operator.space
         resumed = space.resume(problem.operator, *Subproblem._fields)
-        if resumed is None:
-            state = Subproblem(*problem.start())
-        else:
+        if resumed is not None:
             state = Subproblem(**resumed)
+        elif start is not None:
+            state = start
+        else:
+            state = Subproblem(*problem.start())
         gap = float("inf")
         while state.failed < MAX_FAILED:
             state = Subproblem(**space.save_state(**state._asdict()))
@@ -126,4 +127,5 @@ def _iterate(bounds: Bounds, point: Iterate, state: Subproblem) -> Iterate:
             "subproblems": state.subproblems,
             "sigma": state.sigma,
         },
+        state=state._replace(u=point.dual_point),
     )

@@ -6,9 +6,9 @@ from instances import KINDS, triplet_instance
 from sklearn.exceptions import ConvergenceWarning
 
 from conemetric.engine.certificate import Status
+from conemetric.engine.eigenvalue_program import EigenvalueProgram, ProximalDual
 from conemetric.engine.operators import from_triplets
-from conemetric.papers.eigenvalue.program import EigenvalueProgram, ProximalDual
-from conemetric.papers.eigenvalue.proximal_point import ProximalPoint
+from conemetric.engine.proximal_point import ProximalPoint
 
 
 def program(kind="labels", seed=0, dtype=None, loss_weight=1.0, trace_weight=5.0):
