@@ -153,7 +153,7 @@ def dml_eig_optimum(X, pairs, similar, scatter):
     M = cp.Variable((X.shape[1], X.shape[1]), PSD=True)
     margins = np.einsum("mi,mj->mij", d, d).reshape(len(d), -1) @ cp.vec(M, order="C")
     problem = cp.Problem(cp.Minimize(cp.trace(scatter @ M)), [margins / size >= 1])
-    problem.solve(solver=cp.CLARABEL)
+    problem.solve(solver=cp.CLARABEL, tol_gap_abs=1e-10, tol_gap_rel=1e-10, tol_feas=1e-10)
     return size / problem.value
 
 

@@ -453,17 +453,22 @@ def judge(number, what, fit, disagreements=None):
     elif doubts:
         oracle, slack = "oracle inaccurate", DOUBTED
     if found.certificate.violation <= FEASIBLE and found.value < optimum:  # a point that is there
-        if found.value < optimum - slack * abs(optimum):
+        if found.value < optimum - slack * size_of(optimum, found):
             oracle = "oracle inaccurate"
         optimum = found.value
     faults = tuple((disagreements or all_disagreements)(found, optimum, slack))
     return Outcome(number, what, ended, seconds, against, faults, oracle)
 
 
+def size_of(optimum, found):
+    """What errors are relative to."""
+    return max(abs(optimum), abs(found.value), NOTHING / SLACK * found.unit)
+
+
 def all_disagreements(found, optimum, slack):
     """What a certificate says that the optimum, or what is stored, does not bear out."""
     proof = found.certificate
-    size = max(abs(optimum), abs(found.value), NOTHING / SLACK * found.unit)
+    size = size_of(optimum, found)
     if abs(proof.primal - found.value) > ROUNDING * size:
         yield f"primal {proof.primal:.9g}, but {found.value:.9g} is stored"
     if proof.dual > optimum + slack * size:

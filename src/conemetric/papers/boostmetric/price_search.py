@@ -36,6 +36,8 @@ class PriceSearch(Solver):
     solves = SoftMarginProgram
 
     def steps(self, problem: SoftMarginProgram, start: None) -> Steps:
+        # in float64: an optimum of zero, relative to which gaps count, has no other scale
+        problem = problem.exact
         nothing, u = problem.start()
         lower = 0.0
         upper = -problem.bounds(nothing, u).dual
