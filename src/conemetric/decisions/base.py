@@ -51,8 +51,8 @@ MOST_ROWS_SINGLE_THREADED = 2000
 MOST_EXACT = 20_000
 # Rows up to which all are divided into folds. Beyond, some are kept apart (`apart`), and metrics and
 # settings are chosen on so many of the others.
-MAX_ROWS_IN_FOLDS = 8000
-MAX_ROWS_TO_CHOOSE = 6000
+MAX_ROWS_IN_FOLDS = 6000
+MAX_ROWS_TO_CHOOSE = 4500
 # Landmarks of more rows than are solved exactly; see benchmarks/quality/landmarks.py for what they cost
 # in error.
 N_LANDMARKS = 2000

@@ -29,11 +29,12 @@ from ..evaluation.statistics import mcnemar
 from ..neighbours.ties import canonical_order
 from .base import DECISION_PARAMETERS, OF_RULES, MetricDecision
 from .blend import Blended
-from .candidates import MAX_ROWS_FOR_METRIC
 from .choice import Choice
 from .learned import LearnedMetric, learn_in_folds
 from .rule import Judge
 
+# Rows that the metric is learned from: on 15 tables decisions in one learned from 4,000 err no less.
+MAX_ROWS_FOR_AUTO_METRIC = 2000
 SQUARES = 0.5  # weight of the mean squared error beside the error rate, which alone is coarse
 LOG_TEMPERATURES = (-3.0, 6.0)  # range of the logarithm of the factor that calibrates scores
 SURE = 1.0  # standard errors by which a vote must err less: kernels extrapolate better
@@ -232,7 +233,7 @@ class MetricClassifier(ClassifierMixin, MetricDecision):
         else:
             labels = self.classes_[y]  # warnings name labels as the user wrote them
         metric = AutoMetric(
-            max_rows=MAX_ROWS_FOR_METRIC,
+            max_rows=MAX_ROWS_FOR_AUTO_METRIC,
             random_state=rng.randint(2**31 - 1),
             n_jobs=self.n_jobs,
             verbose=self.verbose,

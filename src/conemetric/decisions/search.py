@@ -20,9 +20,9 @@ from .rounds import Run, best_rounds
 from .rule import Judge, Rule, Training, Trial
 
 # Kinds of one rule, each a kernel in a metric, that are compared with more rows, and settings of each:
-# a blend has at most three parts, and on 28 tables its parts were among these in all but a few.
-MAX_KINDS_COMPARED = 4
-MAX_SETTINGS_COMPARED = 3
+# a blend has at most three parts. On 13 tables, four kinds of three settings err as much.
+MAX_KINDS_COMPARED = 3
+MAX_SETTINGS_COMPARED = 2
 # A kind whose loss is larger than that of the best by this factor is not compared: it would weigh little.
 CLEARLY_WORSE = 1.15
 

@@ -59,13 +59,15 @@ def gradient_rounds(  # noqa: PLR0913
     width: float = 1.0,
     diagonal: bool | np.ndarray = False,
     n_gradients: int | None = None,
+    start: Any = None,
 ) -> Iterator[GradientRound]:
     """The metrics after 1, ..., ``n_rounds`` rounds, each learned when it is asked for, from rows
     Z (n, D), their targets Y (n, k) and positive weights (n,), in the library and precision of Z.
 
     ``diagonal`` gives a weight per column, an array of block numbers (D,) a weight per block; the
     city block always has weights. The mean is over the gradients at the first ``n_gradients`` rows
-    (None: all). Takes four arrays (n, n): give a sample of many rows.
+    (None: all). Rounds begin in the metric L of ``start`` (None: the Euclidean). Takes four arrays
+    (n, n): give a sample of many rows.
     """
     Z = Z - Z.mean(0)
     Y = like(Y, Z)
@@ -73,9 +75,9 @@ def gradient_rounds(  # noqa: PLR0913
     Y = Y - (weights[:, None] * Y).sum(0) / weights.sum()
     fit = _Fit(KernelSetting(kernel, width, ridge), Y, weights, n_gradients)
     if diagonal is not False or kernel == CITY_BLOCK:
-        rounds = _column_rounds(fit, Z, _block_means(diagonal, Z))
+        rounds = _column_rounds(fit, Z, _block_means(diagonal, Z), start)
     else:
-        rounds = _matrix_rounds(fit, Z)
+        rounds = _matrix_rounds(fit, Z, start)
     yield from islice(rounds, n_rounds)
 
 
@@ -88,9 +90,9 @@ class _Fit(NamedTuple):
     n_gradients: int | None
 
 
-def _column_rounds(fit: _Fit, Z: Any, blocks: Any) -> Iterator[GradientRound]:
+def _column_rounds(fit: _Fit, Z: Any, blocks: Any, start: Any) -> Iterator[GradientRound]:
     """Yield the weights of the columns, the largest of them one, after 1, 2, ... rounds."""
-    L = zeros(Z.shape[1], Z) + 1
+    L = zeros(Z.shape[1], Z) + 1 if start is None else start
     while True:
         moment, certificate = _gradient_moment(fit, Z * L, by_column=True)
         if blocks is not None:
@@ -103,10 +105,12 @@ def _column_rounds(fit: _Fit, Z: Any, blocks: Any) -> Iterator[GradientRound]:
         yield GradientRound(L, certificate)
 
 
-def _matrix_rounds(fit: _Fit, Z: Any) -> Iterator[GradientRound]:
+def _matrix_rounds(fit: _Fit, Z: Any, start: Any) -> Iterator[GradientRound]:
     """Yield factors L of the metric M = L L', of trace one, after 1, 2, ... rounds."""
     n, D = Z.shape
-    if n < D:  # a basis of the span of the rows is enough
+    if start is not None:
+        L = start
+    elif n < D:  # a basis of the span of the rows is enough
         L = namespace(Z).linalg.svd(Z, full_matrices=False)[2].T
     else:
         L = identity(D, Z)
