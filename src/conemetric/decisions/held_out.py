@@ -22,9 +22,9 @@ from ..engine.kernel_ridge import KERNELS, in_blocks
 from .rule import Judge, Rule, Training, Trial, mapped
 
 # Rows of each fold that a rule learns from while decisions are compared. Kernels, of which hundreds of
-# settings are tried, are first tried with fewer: a factorisation of those takes 4 ms.
+# settings are tried, are first tried with fewer: a factorisation of those takes 10 ms.
 MAX_ROWS_COMPARED = 2000
-MAX_ROWS_TRIED = 700
+MAX_ROWS_TRIED = 1000
 # numbers of kernel matrices that folds side by side may hold, 200 MB in single precision
 MOST_HELD = 5e7
 
