@@ -64,6 +64,7 @@ sphinx_gallery_conf = {
             "plot_pairs.py",
             "plot_retrieval.py",
             "plot_concentric_circles.py",
+            "plot_ring_kernel.py",
             "plot_kernel_relative_comparisons.py",
             "*",
         ]
