@@ -2,11 +2,13 @@
 
 import csv as csv_module
 import gzip
+import os
 import re
 import signal
 import subprocess
 import sys
 import textwrap
+import time
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +17,8 @@ import pytest
 from cases import first_of
 from sklearn.datasets import load_wine
 
-from conemetric import load_metric
+from conemetric import FrobMetric, load_metric, watching
+from conemetric.cli.invocation import TimeLimit
 from conemetric.datasets import BUNDLED
 
 X, y = load_wine(return_X_y=True)
@@ -724,6 +727,61 @@ def test_ctrl_c_saves_the_best_certified_metric(child):
         metric.certificate.status == "interrupted"
         and metric.certificate.dual <= metric.certificate.primal
     )
+
+
+@pytest.fixture
+def limits(monkeypatch):
+    """The time limits of the commands that the test runs; they end when it says so."""
+    begun = []
+
+    def begin(limit):
+        begun.append(limit)
+        return limit
+
+    monkeypatch.setattr(TimeLimit, "__enter__", begin)
+    return begun
+
+
+@pytest.mark.parametrize("json", [False, True])
+def test_a_time_limit_keeps_the_best_metric_so_far(run, csv, tmp_path, monkeypatch, limits, json):
+    fit = FrobMetric.fit
+
+    def fit_until_the_limit(*given, **options):
+        def end_the_time(event):
+            if event["kind"] == "solve" and event["iteration"] == 3:
+                limits[0]._end()
+
+        with watching(end_the_time):
+            return fit(*given, **options)
+
+    monkeypatch.setattr(FrobMetric, "fit", fit_until_the_limit)
+    out = tmp_path / "out"
+    options = ["--json"] if json else []
+    limited = ("learn", csv, "--label", "kind", "--method", "frob", "--time-limit", 60, *options)
+    done = run(*limited, "--out", out)
+    assert done.code == 0
+    assert os.listdir(out) == ["metric.safetensors"]
+    assert load_metric(out / "metric.safetensors").certificate.status == "interrupted"
+    if json:
+        assert done.json["time_limit"] == 60
+        assert done.json["files"] == {"metric": str(out / "metric.safetensors")}
+    else:
+        assert "--time-limit" in done.out and "load_metric" in done.out
+
+
+def test_a_time_limit_before_any_metric_is_an_error(run, csv, tmp_path, monkeypatch, limits):
+    monkeypatch.setattr(FrobMetric, "fit", lambda *_, **__: limits[0]._end() or time.sleep(60))
+    limited = ("learn", csv, "--label", "kind", "--method", "frob", "--time-limit", 60)
+    done = run(*limited, "--out", tmp_path / "out")
+    assert done.code == 2
+    assert "--time-limit 60" in done.err and "--max-rows" in done.err
+
+
+def test_a_time_limit_ends_what_takes_longer():
+    with pytest.raises(KeyboardInterrupt), TimeLimit(0.05) as limit:
+        for _ in range(1000):
+            time.sleep(0.01)
+    assert limit.is_over
 
 
 def test_ctrl_c_after_the_metric_says_where_it_is(run, csv, tmp_path, monkeypatch):

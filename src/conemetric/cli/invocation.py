@@ -1,11 +1,13 @@
 """The running command: its flags, where its messages go, and its progress bar."""
 
+import _thread
 import json
 import math
+import threading
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import typer
 from rich.console import Console
@@ -129,3 +131,27 @@ class ProgressLine:
         self.first_gap = max(self.first_gap, gap)
         left = math.log(max(gap, tol) / tol)
         return 1 - left / math.log(self.first_gap / tol)
+
+
+class TimeLimit:
+    """Ends the block as Ctrl-C would after so many seconds (None: never), which keeps what Ctrl-C keeps."""
+
+    def __init__(self, seconds: float | None):
+        self.seconds = seconds
+        self.is_over = False
+        self._timer: threading.Timer | None = None
+
+    def __enter__(self) -> Self:
+        if self.seconds is not None:
+            self._timer = threading.Timer(self.seconds, self._end)
+            self._timer.daemon = True
+            self._timer.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _end(self) -> None:
+        self.is_over = True
+        _thread.interrupt_main()

@@ -13,7 +13,7 @@ from ..core.progress import emit
 from ..datasets import BUNDLED
 from ..studies.methods import KERNELS, KNOWN
 from .files import DECISION, as_rows, output_folder, write_csv
-from .invocation import progress_bar, state
+from .invocation import TimeLimit, progress_bar, state
 from .options import (
     Command,
     Judging,
@@ -39,6 +39,10 @@ KERNEL = (
 )
 NO_DECISION = "Learn the metric only: no classifier or regressor, nor others to compare it with."
 WORKERS = "Compute on a local cluster of this many processes, partition by partition."
+TIME_LIMIT = (
+    "End after this many seconds with the best metric so far: its file alone, without table, report or "
+    "classifier; default: none."
+)
 SCHEDULER = "Compute on the Dask cluster of this scheduler, such as tcp://host:8786."
 
 
@@ -51,6 +55,7 @@ class Learn(Command, Supervised, Judging):
     repeats: Annotated[int, option("N", "Judge on N random splits, one fit for each.", min=1)] = 1
     workers: Annotated[int | None, option("N", WORKERS, min=1)] = None
     scheduler: Annotated[str | None, option("ADDRESS", SCHEDULER)] = None
+    time_limit: Annotated[float | None, option("SECONDS", TIME_LIMIT, min=1)] = None
     out: Annotated[Path | None, folder_for(f"{', '.join(NAMES[:-1])} and {NAMES[-1]}")] = None
     overwrite: Overwrite = False
     image: Annotated[str | None, option("HxW", "Show rows as grey images of this size.")] = None
@@ -88,13 +93,17 @@ def learn(given: Learn) -> None:
     from .reading.partitions import computing
 
     kept: list[str] = []  # what is saved, in words
+    limit = TimeLimit(given.time_limit)
     try:
-        with computing(given.workers, given.scheduler, state.say), progress_bar("reading"):
+        with limit, computing(given.workers, given.scheduler, state.say), progress_bar("reading"):
             table, task, name = _load(given, many)
             study = _studied(table, task, given, many, partial(_keep, out / FILES["metric"], kept))
             files = _write(study, table, out)
             _write_report(study, table, name, shape, out)
     except KeyboardInterrupt:
+        if limit.is_over:
+            _answer_in_time(limit, kept, out)
+            return
         if kept:
             place = escape(str(out / FILES["metric"]))
             state.say(f"[yellow]interrupted[/] the {kept[-1]} is in '{place}'.")
@@ -223,6 +232,22 @@ def _image_shape(image, data):
         raise ValueError(
             f"--image '{image}' is not a size; give height and width in pixels, such as 28x28."
         ) from None
+
+
+def _answer_in_time(limit, kept, out):
+    """Say what there is where the time was over before all was done."""
+    if not kept:
+        raise ValueError(
+            f"--time-limit {limit.seconds:g}: no metric was learned in that time; pass a longer one, or "
+            "--max-rows to learn from fewer rows."
+        )
+    files = {"metric": FILES["metric"]}
+    place = escape(str(out / FILES["metric"]))
+    state.answer(
+        {"time_limit": limit.seconds, "files": places(out, files)},
+        f"The {limit.seconds:g} seconds of --time-limit are over: the {kept[-1]} is in '{place}'.",
+        last=["In Python:", *use_in_python(out / FILES["metric"])],
+    )
 
 
 def _answer(study, table, name, given, out, files):
