@@ -63,8 +63,10 @@ class Loss(ABC):
         """First and second derivative of the sum of w l at ``margins + t change`` by t."""
         v = self.multiplier(margins + t * change)
         weighted = weights * change
-        # rho = g'(v), so that l''(rho) = -dv/drho = -1 / g''(v)
-        return -(v * weighted).sum(), (change * weighted / self.curvature(v)).sum()
+        # rho = g'(v), so that l''(rho) = -dv/drho = -1 / g''(v) inside the domain; at its ends v stays
+        inside = (v > 0) & (v < self.largest)
+        bends = inside * change * weighted / self.curvature(v)
+        return -(v * weighted).sum(), bends.sum()
 
     def evaluate(
         self, margins: Array, space: VectorSpace = ARRAYS, weights: Values = 1.0
