@@ -36,7 +36,7 @@ def number(mean, std=None):
 
 def experiment_table(path):
     """A row per method, a column per data set: ours, and where there is one, the
-    published number and the verdict.
+    published number and the verdict. Numbers of runs are left out where all are one.
     """
     with path.open() as file:
         rows = list(csv.DictReader(file))
@@ -55,7 +55,8 @@ def experiment_table(path):
     variants = [name.partition(":")[2] for name in runs]
     shared = all(variants) and len({name.partition(":")[0] for name in runs}) == 1
     lines = markdown_head(["", *(variants if shared else runs)])
-    lines.append(markdown_row(["runs", *counts]))
+    if set(counts) != {"1"}:
+        lines.append(markdown_row(["runs", *counts]))
     for method in dict.fromkeys(row["method"] for row in rows):
         lines.append(markdown_row([method, *(cells.get((method, name), "") for name in runs)]))
     return lines
