@@ -1,9 +1,9 @@
 """Puts measured tables and figures into the pages of docs/, in the place of older ones.
 
 They go between the marks ``<!-- table NAME -->`` and ``<!-- end -->``. NAME is a table of the papers,
-whose CSV (and figure) lies in --reproduce, or "peers QUANTITY" (a key of QUANTITIES; "small QUANTITY"
-for the small sets) of --peers, whose records are copied to docs/reproduction/peers.json and drawn in
-docs/figures/peers.png. Tables without new results are left as they are.
+whose CSV (and figure) lies in --reproduce, or "peers QUANTITY" (a key of QUANTITIES) of --peers, whose
+records are copied to docs/reproduction/peers.json and drawn in docs/figures/peers.png. Tables without
+new results are left as they are.
 
     python -m benchmarks page --reproduce reproduce --peers peers.json
 
@@ -21,7 +21,7 @@ import numpy as np
 
 from ..command import command_parser
 from ..output import markdown_head, markdown_row
-from .peers import METHODS, OURS, SETS, summary
+from .peers import METHODS, OURS, SETS, UNSUPERVISED, summary
 
 DOCS = Path(__file__).parents[2] / "docs"
 RECORDS = DOCS / "reproduction"
@@ -36,7 +36,7 @@ def number(mean, std=None):
 
 def experiment_table(path):
     """A row per method, a column per data set: ours, and where there is one, the
-    published number and the verdict.
+    published number and the verdict. Numbers of runs are left out where all are one.
     """
     with path.open() as file:
         rows = list(csv.DictReader(file))
@@ -55,7 +55,8 @@ def experiment_table(path):
     variants = [name.partition(":")[2] for name in runs]
     shared = all(variants) and len({name.partition(":")[0] for name in runs}) == 1
     lines = markdown_head(["", *(variants if shared else runs)])
-    lines.append(markdown_row(["runs", *counts]))
+    if set(counts) != {"1"}:
+        lines.append(markdown_row(["runs", *counts]))
     for method in dict.fromkeys(row["method"] for row in rows):
         lines.append(markdown_row([method, *(cells.get((method, name), "") for name in runs)]))
     return lines
@@ -66,43 +67,28 @@ def short(value):
 
 
 def error_cell(row):
-    few = f", {row['splits']} of {row['planned']}" if row["splits"] < row["planned"] else ""
+    few = f", {row['splits']}/{row['planned']}" if row["splits"] < row["planned"] else ""
     return number(row["error"], row["spread"]) + few
 
 
-def ratio_cell(row):
-    if "rival" not in row:
-        return ""
-    if not row["ratio"]:
-        return "none"
-    return f"{short(row['ratio'])} ({row['rival']})"
+# they say little; --peers has them
+WITHOUT_ROW = ("PCA", "BoostMetric, 50 rounds", "metric-learn SDML", "pyDML LSI")
+QUANTITIES = {"error": error_cell, "seconds": lambda row: short(row["seconds"])}
 
 
-QUANTITIES = {
-    "error": error_cell,
-    "seconds": lambda row: short(row["seconds"]),
-    "ratio": ratio_cell,
-    "memory": lambda row: short(row["peak_mib"]),
-}
-
-
-def peers_table(peers, name):
-    """A row per method, a column per data set, of the quantity that ends ``name``."""
-    small = name.startswith("small ")
-    quantity = name.rpartition(" ")[2]
-    sets = [key for key in SETS if key.endswith(" small") == small]
-    rows = {key: summary([record for record in peers if record["dataset"] == key]) for key in sets}
-    lines = markdown_head(["", *sets])
+def peers_table(peers, quantity):
+    """A row per method, a column per data set; blank where no split was done. Methods that learn
+    nothing have no times.
+    """
+    rows = {key: summary([record for record in peers if record["dataset"] == key]) for key in SETS}
+    lines = markdown_head(["", *SETS])
     for method in METHODS:
+        if method in WITHOUT_ROW or (quantity == "seconds" and method in UNSUPERVISED):
+            continue
         cells = []
-        for key in sets:
-            row = rows[key].get(method, {"splits": 0, "failure": ""}) | {"planned": SETS[key][3]}
-            if row["splits"]:
-                cells.append(QUANTITIES[quantity](row))
-            elif quantity == "error":
-                cells.append(row["failure"][:40])
-            else:
-                cells.append("")
+        for key in SETS:
+            row = rows[key].get(method, {"splits": 0}) | {"planned": SETS[key][3]}
+            cells.append(QUANTITIES[quantity](row) if row["splits"] else "")
         if any(cells):
             lines.append(markdown_row([f"**{method}**" if method in OURS else method, *cells]))
     return lines
