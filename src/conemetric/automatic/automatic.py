@@ -133,9 +133,9 @@ class AutoMetric(MahalanobisMetric):
 
     Every candidate is fitted three times, each time without another third of the rows of every
     class (five times without a fifth up to 600 rows). The rows left out judge it, and the fewer
-    of them it gets wrong the more it weighs in the blend. How far the blend leaves the plain
-    distance depends on its own held-out error: where no metric helps, or the labels are too few
-    to tell, it stays close to it or equal to it. Learns from labels only.
+    of them it gets wrong the more it weighs in the blend. The blend returns to the Euclidean
+    distance where its own held-out error is worse, or the labels are too few to tell. The weights
+    are no test; ``evidence_`` is. Learns from labels only.
 
     A class with fewer rows than folds is held out in as many folds as it has rows. A class of
     one row is learned from but never judged, and rows without a label (-1) are ignored.

@@ -1,4 +1,4 @@
-"""``conemetric compress``: the fewest dimensions that keep every distance within 1 +- delta."""
+"""``conemetric compress``: few dimensions that keep every distance within 1 +- delta."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,8 +43,8 @@ class Compress(Command, Columns):
 
 
 def compress(given: Compress) -> None:
-    """Learn the linear map to the fewest dimensions that keeps the distances of all
-    pairs of rows (NuMax).
+    """Learn a linear map to few dimensions that keeps the distances of all pairs of rows
+    (NuMax).
     """
     given.check()
     out = output_folder(given.out, [METRIC, TABLE], given.overwrite)

@@ -104,8 +104,8 @@ def data_argument(default: str) -> Any:
     """The file to read, or a bundled data set: this one if none is given."""
     text = (
         f"CSV (also gzipped), Parquet, npy or npz file, or a bundled data set: {default} (default) or "
-        "another that `conemetric datasets` lists. A quoted pattern names many Parquet files, which "
-        "are learned from partition by partition."
+        "another that `conemetric datasets` lists. For `learn`, a quoted pattern names many Parquet "
+        "files, which are read partition by partition."
     )
     return typer.Argument(metavar="DATA", help=text)
 

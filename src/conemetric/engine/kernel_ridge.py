@@ -226,7 +226,7 @@ def _potrf(precision: str) -> Callable[..., None]:
 
     The settings of a decision are tried in threads. Those would take turns in SciPy's function for
     Python, which keeps the GIL: a fit takes 1.1 to 1.4 times as long. NumPy's lets other threads
-    run, but copies the matrix twice: 1.1 to 1.9 times as long (docs/speed.md).
+    run, but copies the matrix twice: 1.1 to 1.9 times as long.
     """
     function = {"f": "spotrf", "d": "dpotrf"}[precision]
     address = get_cython_function_address("scipy.linalg.cython_lapack", function)

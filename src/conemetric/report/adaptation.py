@@ -64,11 +64,24 @@ def headline(found: Adaptation) -> str:
         f"{change.n:,} held-out queries, p = {change.p_value:.2g}"
     )
     if found.helps:
-        return f"Use it: {scores}."
+        return f"Use it: {scores}.{_beside_rank_fusion(found)}"
     finding = "No measurable gain over"
     if change.p_value <= SIGNIFICANT:
         finding = "Worse than"
     return f"{finding} the original embedding ({scores}): keep the embedding."
+
+
+def _beside_rank_fusion(found: Adaptation) -> str:
+    """A sentence on rank fusion, which needs no training, where the map is not surely better."""
+    if RRF not in found.values:
+        return ""
+    gain = found.difference(MAIN, RRF)
+    figures = f"{found.mean(MAIN, RRF):.1f}, p = {gain.p_value:.2g}"
+    if gain.p_value > SIGNIFICANT:
+        return f" These queries cannot tell it apart from rank fusion, which needs no training ({figures})."
+    if gain.difference < 0:
+        return f" Rank fusion, which needs no training, is better ({figures})."
+    return ""
 
 
 def scores_table(found: Adaptation) -> list[tuple[str, ...]]:
