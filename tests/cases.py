@@ -1,11 +1,12 @@
-"""Which cases a test runs: pairs of options in the place of all their products, and loops over
-cheap cases that name the one that failed.
+"""Which cases a test runs: pairs of options in the place of all their products, parts of them that
+take turns, and loops over cheap cases that name the one that failed.
 """
 
 import importlib.util
 import inspect
 import itertools
 from contextlib import contextmanager
+from zlib import crc32
 
 import numpy as np
 import pytest
@@ -56,6 +57,31 @@ def pairs_of(**options):
         for row in pairwise([len(given) for given in values])
     ]
     return pytest.mark.parametrize(tuple(options), rows, indirect=indirect)
+
+
+def alike_parts(cases, most):
+    """The values of a dictionary in parts of at most ``most``, each with many values of all options.
+
+    Keys are the cases' names in pytest, ``test[value-other]``. A part begins anywhere, and goes on
+    with the case that has the most values that the part does not have yet.
+    """
+    n_parts = -(-len(cases) // most)
+    if n_parts <= 1:
+        return [list(cases.values())]
+    left = {  # in an order that depends on names only
+        name: set(enumerate(name.partition("[")[2].split("-")))
+        for name in sorted(cases, key=lambda name: crc32(name.encode()))
+    }
+    parts = []
+    for number in range(n_parts):
+        size = (len(cases) + number) // n_parts
+        part, seen = [], set()
+        for _ in range(size):
+            chosen = max(left, key=lambda name: len(left[name] - seen))
+            seen |= left.pop(chosen)
+            part.append(cases[chosen])
+        parts.append(part)
+    return parts
 
 
 def first_of(names, values):

@@ -21,12 +21,15 @@ os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (source, given)))
 import numpy as np  # noqa: E402
 import optima  # noqa: E402
 import pytest  # noqa: E402
-from cases import PRECISIONS, backends  # noqa: E402
+from cases import PRECISIONS, alike_parts, backends  # noqa: E402
 
 SEEDS = 0, 1  # of random instances whose optima are kept in optima.json
-# In CI the first one, else drawn by the date; workers take what the first process has drawn.
-drawn = SEEDS[0] if os.environ.get("CI") else SEEDS[date.today().toordinal() % len(SEEDS)]
-seed_of_run = int(os.environ.setdefault("CONEMETRIC_SEED", str(drawn)))
+MOST_CASES = 6  # of a test that run by default, for each array library
+# In CI 0, else drawn by the date; workers take what the first process has drawn. One random
+# instance and one part of the cases belong to it.
+drawn = 0 if os.environ.get("CI") else date.today().toordinal()
+drawn = int(os.environ.setdefault("CONEMETRIC_SEED", str(drawn)))
+seed_of_run = SEEDS[drawn % len(SEEDS)]
 
 gc.disable()  # until all tests are collected: none of that is garbage
 
@@ -81,16 +84,16 @@ def pytest_terminal_summary(terminalreporter, config):
     """How to repeat a failure on another day."""
     if terminalreporter.stats.get("failed") and config.getoption("--seeds") is None:
         terminalreporter.write_line(
-            f"Random instances had seed {seed_of_run}: CONEMETRIC_SEED={seed_of_run} repeats them."
+            f"CONEMETRIC_SEED={drawn} repeats these random instances (seed {seed_of_run}) and cases."
         )
 
 
 @pytest.hookimpl(tryfirst=True)  # before those that are marked slow are left out
 def pytest_collection_modifyitems(config, items):
-    """Of costly tests one case runs by default. Checks of scikit-learn that cannot hold are skipped:
+    """Of a test's cases a part runs by default. Checks of scikit-learn that cannot hold are skipped:
     marked xfail, they run and pass anyway.
     """
-    leave_to_the_slow_run(items)
+    leave_to_the_slow_run(config, items)
     if config.getoption("--part") is not None:
         keep_part(config, items)
     for item in items:
@@ -99,19 +102,31 @@ def pytest_collection_modifyitems(config, items):
             item.add_marker(pytest.mark.skip(reason=mark.kwargs["reason"]))
 
 
-def leave_to_the_slow_run(items):
-    """Mark the cases of costly tests slow, but one for each array library."""
-    cases = defaultdict(list)
+def leave_to_the_slow_run(config, items):
+    """Mark slow what is not in the part of a test's cases whose turn it is; each array library has
+    a part of its own. More seeds are for all cases that are not costly.
+    """
+    tests = defaultdict(list)
     for item in items:
-        costly = item.get_closest_marker("costly") and not item.get_closest_marker("slow")
-        if costly:
+        if not item.get_closest_marker("slow"):
             test, _, case_of = item.nodeid.partition("[")
             library = next((name for name in ("torch", "cuda") if name in case_of), "numpy")
-            cases[test, library].append(item)
-    for of_one in cases.values():
-        del of_one[seed_of_run % len(of_one)]
-        for item in of_one:
+            tests[test, library].append(item)
+    for items_of_one in tests.values():
+        most = most_cases(config, items_of_one[0])
+        parts = alike_parts({item.nodeid: item for item in items_of_one}, most)
+        turn = drawn // len(SEEDS) % len(parts)  # so that every part meets every seed
+        for item in (item for part in parts[:turn] + parts[turn + 1 :] for item in part):
             item.add_marker(pytest.mark.slow)
+
+
+def most_cases(config, item):
+    if item.get_closest_marker("costly"):
+        return 1
+    if config.getoption("--seeds") is not None:
+        return sys.maxsize
+    mark = item.get_closest_marker("cases")
+    return mark.args[0] if mark else MOST_CASES
 
 
 def keep_part(config, items):

@@ -4,7 +4,7 @@ import inspect
 import itertools
 
 import pytest
-from cases import case, each, pairwise
+from cases import alike_parts, case, each, pairwise
 
 
 @pytest.mark.parametrize("sizes", [(2, 2), (7, 3, 2, 2, 2), (6, 6, 3, 2, 2, 2), (1, 4, 1)])
@@ -39,3 +39,15 @@ def test_a_loop_runs_every_case_and_takes_the_fixtures_of_its_test(tmp_path):
         checked(tmp_path=tmp_path)
     assert seen == [(1, 2, 5), (1, 2, 6), (3, 4, 5), (3, 4, 6)]
     assert caught.value.__notes__ == ["in the case number=6", "in the case one=3, other=4"]
+
+
+def test_parts_hold_every_case_once_and_all_values_of_small_options():
+    product = itertools.product(["hinge", "logistic", "squared"], ["numpy"], range(4), "ab")
+    names = ["test[" + "-".join(map(str, values)) + "]" for values in product]
+    parts = alike_parts(dict(zip(names, names, strict=True)), 5)
+    assert sorted(itertools.chain(*parts)) == sorted(names)
+    assert {len(part) for part in parts} <= {4, 5}
+    for part in parts[:-1]:  # the last one is what is left
+        values = [set(column) for column in zip(*(name[5:-1].split("-") for name in part))]
+        assert list(map(len, values)) == [3, 1, 4, 2]
+    assert alike_parts(dict.fromkeys(names), 24) == [[None] * 24]

@@ -88,6 +88,7 @@ def test_every_public_estimator_is_checked():
     assert {type(estimator) for estimator in QUICK} == set(public_classes())
 
 
+@pytest.mark.cases(60)  # every check, and every estimator
 @pytest.mark.usefixtures("coarse_search")
 @parametrize_with_checks(QUICK, expected_failed_checks=expected_failed_checks)
 def test_all_other_checks_pass(estimator, check):
