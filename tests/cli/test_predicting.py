@@ -245,7 +245,7 @@ def test_no_decision(learned, options, note):
     answer, out = learned(*options, "--method", "frob")
     assert answer["decision"] is None and answer["compared"] == []
     assert not (out / "decision.safetensors").exists()
-    assert note is None or any("No decision" in n and note in n for n in answer["notes"])
+    assert note is None or any("No classifier" in n and note in n for n in answer["notes"])
 
 
 def test_pairs_have_no_decision(learned, pairs):

@@ -253,7 +253,7 @@ def _answer(found: "Adaptation", name: str, files: dict[str, str], out: Path) ->
     changes = {measure: found.difference(measure) for measure in MEASURES}
     queries = plural(len(found.held_out), "query")
     title = f"{name}: {queries} held out, {plural(len(found.collection.documents), 'document')}"
-    headings = ("", "before", "after", "difference", "95 % interval", "p")
+    headings = ("", "before", "after", "difference", "95% interval", "p")
     shown = [grid(title, headings, (_row(found, *change) for change in changes.items()))]
     if found.contributions:
         shown.append(grid("Every score alone, and together", SCORES_HEADINGS, scores_table(found)))

@@ -23,7 +23,7 @@ COLUMNS = {
     "equal error rate": "{equal_error_rate:.2%}",
 }
 SHOWN = {"standardised": "euclidean, standardised"}
-FOLDS = "Folds, each judged by the threshold of the others."
+FOLDS = "Folds, each evaluated with the threshold of the others."
 PROMISE = (
     "Set the threshold so that at most this share of different pairs is called the same, and write "
     "it with that promise into the metric file. The pairs must not be those the metric was learned "
@@ -235,7 +235,7 @@ def _promise_in_words(promised, metric):
 
 
 def _in_percent(share):
-    return f"{100 * share:.4g} %"
+    return f"{100 * share:.4g}%"
 
 
 def _note_on_dependence(pairs):
