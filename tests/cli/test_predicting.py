@@ -383,7 +383,7 @@ def test_files_of_the_other_kind_are_refused_by_name(run, csv, tmp_path):
         (("predict", csv, "--decision", metric), "holds a metric, not a decision"),
         (
             ("neighbors", csv, "--metric", decision),
-            "holds a decision, not a metric; give a metric file",
+            "holds a decision, not a metric; pass a metric file",
         ),
         (("inspect", csv), "not a metric or decision file"),
         (("inspect", tmp_path / "absent"), "no metric or decision file"),

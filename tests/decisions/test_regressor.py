@@ -185,7 +185,7 @@ def test_where_too_many_rows_are_equal_there_is_no_learned_metric(kind, rule, se
     assert model.metric_ is None
     assert "learned" not in {trial.metric for trial in model.trials_}
     np.testing.assert_allclose(model.predict(X), fitted(X, y, None, rule).predict(X), atol=0.05)
-    with pytest.raises(ValueError, match="give C as a number"):
+    with pytest.raises(ValueError, match="pass C as a number"):
         fitted(X, y, FrobMetric(), rule)
 
 

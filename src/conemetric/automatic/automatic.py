@@ -257,7 +257,7 @@ class AutoMetric(MahalanobisMetric):
         rows = self._folds(X, y, groups)
         plain: list[Any] = [rows.judge(np.eye(X.shape[1]), fold) for fold in rows.folds]
         if None in plain:
-            raise ValueError(f"all {len(X)} rows of X coincide; give columns that vary.")
+            raise ValueError(f"all {len(X)} rows of X coincide; pass columns that vary.")
         found: dict[str, Any] = {BASELINE: plain}
         # NCA, which has no solver of ours to limit its threads, multiplies all rows with each other
         with blas_threads_for(float(len(X)) * (X.shape[0] * X.shape[1])):
@@ -379,7 +379,7 @@ class AutoMetric(MahalanobisMetric):
                 raise ValueError(f"candidates has {name!r}, which is a reserved name; use another.")
             if not hasattr(estimator, "fit") or not hasattr(estimator, "transform"):
                 fault = f"candidates has {name!r}: {estimator!r}, which has no fit and transform"
-                raise TypeError(f"{fault}; give an unfitted estimator.")
+                raise TypeError(f"{fault}; pass an unfitted estimator.")
         return {name: CandidateMethod(estimator) for name, estimator in self.candidates.items()}
 
     def _fit_candidate(

@@ -128,7 +128,7 @@ def check_groups(groups: Any, n: int) -> np.ndarray:
     """A number for each of n rows, equal where the groups are."""
     groups = column_or_1d(to_numpy(groups))
     if len(groups) != n:
-        raise ValueError(f"groups has {len(groups)} entries for {n} rows of X; give one for each.")
+        raise ValueError(f"groups has {len(groups)} entries for {n} rows of X; pass one for each.")
     return np.unique(groups, return_inverse=True)[1]
 
 
@@ -431,5 +431,5 @@ def fitted_with_map(
     # any estimator can be a candidate: rows show whether its map is the linear one of the corners
     found = mapped[1 + d :] - origin
     if not abs(found - sample @ L).max() <= LINEAR * abs(found).max():
-        raise ValueError(f"{type(estimator).__name__} is not a linear map; give one that is.")
+        raise ValueError(f"{type(estimator).__name__} is not a linear map; pass one that is.")
     return L, estimator

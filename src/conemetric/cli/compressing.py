@@ -58,7 +58,7 @@ def compress(given: Compress) -> None:
     with progress_bar("reading"):
         table, name = load_rows(given.data or DEFAULT, given)
         if given.class_aware and table.labels is None:
-            raise ValueError("--class-aware needs labels; give --label COLUMN or --labels FILE.")
+            raise ValueError("--class-aware needs labels; pass --label COLUMN or --labels FILE.")
         rows, test = _split(table, given.max_rows, np.random.default_rng(given.seed))
         X, metric = _learned(table, rows, given)
         save_metric(out / METRIC, metric)

@@ -232,7 +232,7 @@ def _image_shape(image, data):
         return height, width
     except ValueError:
         raise ValueError(
-            f"--image '{image}' is not a size; give height and width in pixels, such as 28x28."
+            f"--image '{image}' is not a size; pass height and width in pixels, such as 28x28."
         ) from None
 
 

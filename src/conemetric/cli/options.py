@@ -190,7 +190,7 @@ class Columns(Dialect):
         kinds = ("label", "labels", "pairs", "triplets")
         given = [f"--{name}" for name in kinds if getattr(self, name)]
         if len(given) > 1:
-            raise ValueError(f"got {' and '.join(given)}; give one kind of supervision.")
+            raise ValueError(f"got {' and '.join(given)}; pass one kind of supervision.")
         if self.pairs or self.triplets:
             self._refuse_options_of_labels(given[0])
         check_data(self.data)

@@ -344,7 +344,7 @@ class MetricClassifier(ClassifierMixin, MetricDecision):
             warn_user(
                 f"about {self.unseen_:.0%} of new rows are of classes that training lacks, since as "
                 f"many training rows are the only ones of their class; no set can name those, so "
-                f"sets cannot hold the true class with probability {1 - alpha:g}: give more rows, or "
+                f"sets cannot hold the true class with probability {1 - alpha:g}: pass more rows, or "
                 "pool rare classes."
             )
         as_low = np.searchsorted(self._conformal_scores, probability, side="right")

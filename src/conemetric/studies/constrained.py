@@ -59,7 +59,7 @@ class _Constrained(Task):
         if self.groups is not None:
             raise ValueError(
                 f"--groups: too few {self.items} lie within some groups and within the others, so that "
-                f"groups cannot be held out; give more {self.items} or smaller groups, or leave "
+                f"groups cannot be held out; pass more {self.items} or smaller groups, or leave "
                 "--groups out."
             )
         order = rng.permutation(n)
@@ -171,7 +171,7 @@ class Paired(_Constrained):
         similar = check_similar(self.similar, len(self.indices))
         if similar.all() or not similar.any():
             kind = "similar" if similar.all() else "dissimilar"
-            raise ValueError(f"all {len(similar)} pairs are {kind}; give some of both kinds.")
+            raise ValueError(f"all {len(similar)} pairs are {kind}; pass some of both kinds.")
 
     def fingerprint(self) -> dict[str, Any]:
         learned_from = self.indices[self.train]
