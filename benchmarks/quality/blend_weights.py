@@ -28,7 +28,7 @@ from sklearn.neighbors import NeighborhoodComponentsAnalysis
 from conemetric import BoostMetric, GradientMetric
 from conemetric.automatic import folds
 from conemetric.automatic.automatic import default_candidates
-from conemetric.automatic.folds import PLAIN, CandidateMethod, LabelledFolds, fit_linear_map
+from conemetric.automatic.folds import BASELINE, CandidateMethod, LabelledFolds, fit_linear_map
 from conemetric.core.spectral import factor
 from conemetric.evaluation.knn import knn_error
 
@@ -42,21 +42,21 @@ NUMBERS = ("stock", "housing", "kin8nm", "cpu_small", "puma8NH", "autompg", "bod
 OTHERS = ("digits", *CLASSES, *NUMBERS)
 MOST_ROWS = 1500
 OPTIONAL = {
-    "boost": CandidateMethod(
+    "BoostMetric": CandidateMethod(
         BoostMetric(1e-7, loss="exponential", solver="stagewise", max_iter=100)
     ),
-    "boost, 30": CandidateMethod(
+    "BoostMetric, 30": CandidateMethod(
         BoostMetric(1e-7, loss="exponential", solver="stagewise", max_iter=30)
     ),
     "gradient": CandidateMethod(GradientMetric(n_rounds=1), most_rows=800),
     "gradient, 2": CandidateMethod(GradientMetric(n_rounds=2), most_rows=800),
 }
-BASE = (PLAIN, *(name for name in default_candidates() if name not in OPTIONAL))
+BASE = (BASELINE, *(name for name in default_candidates() if name not in OPTIONAL))
 SUBSETS = {
     "base": BASE,
     **{f"+{name}": (*BASE, name) for name in OPTIONAL},
-    "+boost+gradient": (*BASE, "boost", "gradient"),
-    "+boost+gradient, 2": (*BASE, "boost", "gradient, 2"),
+    "+boost+gradient": (*BASE, "BoostMetric", "gradient"),
+    "+boost+gradient, 2": (*BASE, "BoostMetric", "gradient, 2"),
 }
 CAUTIONS = ((1, 30), (0, 30), (-1, 30), (-2, 60), (-3, 90), (-99, 0))
 DEFAULT = "base/1/30"
@@ -93,7 +93,7 @@ def measure(name, run):
     warnings.simplefilter("ignore")
     X, T, y, t = drawn(name, run)
     rows = LabelledFolds(X, y, 3, np.random.RandomState(0))
-    found = {PLAIN: [rows.judge(np.eye(X.shape[1]), fold) for fold in rows.folds]}
+    found = {BASELINE: [rows.judge(np.eye(X.shape[1]), fold) for fold in rows.folds]}
     seconds = {}
     for candidate, method in {**default_candidates(), **OPTIONAL}.items():
         if X.shape[1] > method.most_features:

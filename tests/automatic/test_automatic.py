@@ -28,7 +28,7 @@ from conemetric.evaluation.statistics import mcnemar
 
 X, y = load_wine(return_X_y=True)
 X = StandardScaler().fit_transform(X)
-TWO = {"frob": FrobMetric(), "lda": LinearDiscriminantAnalysis()}
+TWO = {"FrobMetric": FrobMetric(), "LDA": LinearDiscriminantAnalysis()}
 
 
 @cache
@@ -73,7 +73,7 @@ class Interrupted(Fixed):
 
 def test_parameters_of_candidates_are_validated():
     with pytest.raises(ValueError, match="'tol' parameter of FrobMetric"):
-        AutoMetric(candidates={"frob": FrobMetric(tol=-1.0)}).fit(X, y)
+        AutoMetric(candidates={"FrobMetric": FrobMetric(tol=-1.0)}).fit(X, y)
 
 
 def two_classes(n, rng, noise=8):
@@ -93,7 +93,7 @@ def test_the_matrix_is_the_weighted_mean_of_matrices_at_scale_one():
     ).fit(points, labels)
     rows = LabelledFolds(points, labels, 3, np.random.RandomState(0))
     expected = 0
-    for name, A in {"plain": np.eye(9), **maps}.items():
+    for name, A in {"Euclidean": np.eye(9), **maps}.items():
         for fold in rows.folds:
             train, held = points[fold.train] @ A.T, points[fold.held_out] @ A.T
             squared = ((held[:, None] - train) ** 2).sum(axis=2)
@@ -103,7 +103,7 @@ def test_the_matrix_is_the_weighted_mean_of_matrices_at_scale_one():
 
 
 def test_evidence_is_what_the_folds_count():
-    metric = AutoMetric(candidates={"frob": FrobMetric()}, random_state=3).fit(X, y)
+    metric = AutoMetric(candidates={"FrobMetric": FrobMetric()}, random_state=3).fit(X, y)
     rows = LabelledFolds(X, y, 3, np.random.RandomState(3))
     held = np.concatenate([fold.held_out for fold in rows.folds])
     assert sorted(held) == list(range(len(y)))
@@ -117,10 +117,10 @@ def test_evidence_is_what_the_folds_count():
     ]
     plain, frob = (sum(e[i] * e[2] for e in errors) / len(y) for i in (0, 1))
     found = metric.evidence_
-    assert found.error["plain"] == pytest.approx(plain) and found.n_rows == len(y)
-    assert found.error["frob"] == pytest.approx(frob)
-    assert found.standard_error["frob"] == pytest.approx((frob * (1 - frob) / len(y)) ** 0.5)
-    assert set(found.error) == {"plain", "frob", "blend"}
+    assert found.error["Euclidean"] == pytest.approx(plain) and found.n_rows == len(y)
+    assert found.error["FrobMetric"] == pytest.approx(frob)
+    assert found.standard_error["FrobMetric"] == pytest.approx((frob * (1 - frob) / len(y)) ** 0.5)
+    assert set(found.error) == {"Euclidean", "FrobMetric", "blend"}
 
 
 def test_weights_fall_with_the_distance_to_the_best_in_standard_errors():
@@ -145,8 +145,8 @@ def test_weights_fall_with_the_distance_to_the_best_in_standard_errors():
 )
 def test_a_blend_that_is_worse_stays_near_the_plain_distance(better, at_least, at_most):
     rows = np.arange(200)
-    wrong = {"plain": rows < 50, "blend": rows < 50 - better}
-    weights = folds._towards_plain({"plain": 0.0, "other": 1.0}, wrong)
+    wrong = {"Euclidean": rows < 50, "blend": rows < 50 - better}
+    weights = folds._towards_euclidean({"Euclidean": 0.0, "other": 1.0}, wrong)
     assert sum(weights.values()) == pytest.approx(1)
     assert at_least <= weights["other"] <= at_most
 
@@ -155,8 +155,8 @@ def test_a_blend_that_is_worse_stays_near_the_plain_distance(better, at_least, a
 @pytest.mark.parametrize("n_rows", [2, 4, 6, 8, 40, 400])
 def test_few_rows_cannot_move_the_blend_from_the_plain_distance(n_rows, share):
     """The blend is right on this share of the rows, the plain distance on none."""
-    wrong = {"plain": np.ones(n_rows, bool), "blend": np.arange(n_rows) >= share * n_rows}
-    weight = folds._towards_plain({"plain": 0.0, "other": 1.0}, wrong)["other"]
+    wrong = {"Euclidean": np.ones(n_rows, bool), "blend": np.arange(n_rows) >= share * n_rows}
+    weight = folds._towards_euclidean({"Euclidean": 0.0, "other": 1.0}, wrong)["other"]
     if n_rows <= 8:
         assert weight == 0
     elif share:
@@ -174,7 +174,7 @@ def test_two_rows_of_a_class_leave_the_plain_distance(n_classes, seed):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # classes have fewer rows than targets
         metric = AutoMetric(random_state=seed).fit(points, labels)
-    assert metric.weights_["plain"] == 1
+    assert metric.weights_["Euclidean"] == 1
     matrix = metric.get_mahalanobis_matrix()
     np.testing.assert_allclose(matrix, matrix[0, 0] * np.eye(5), atol=1e-12)
 
@@ -206,9 +206,9 @@ def test_where_nothing_helps_the_plain_distance_stays():
     assert "keep the Euclidean distance" in str(evidence)
     points[:, 1:] += 3 * labels[:, None]
     metric = AutoMetric(candidates=bad, random_state=0).fit(points, labels)
-    assert metric.weights_["plain"] > 0.99
+    assert metric.weights_["Euclidean"] > 0.99
     error = metric.evidence_.error
-    assert error["one"] > 0.3 and error["blend"] <= error["plain"] + 0.01
+    assert error["one"] > 0.3 and error["blend"] <= error["Euclidean"] + 0.01
 
 
 KEEP = "keep the Euclidean distance"
@@ -217,17 +217,16 @@ KEEP = "keep the Euclidean distance"
 @pytest.mark.parametrize(
     ("plain", "blend", "p", "sentence"),
     [
-        (0.063, 0.041, 0.003, "better than Euclidean: 4.1 % against 6.3 %, p = 0.003"),
-        (0.063, 0.041, 1e-17, "better than Euclidean: 4.1 % against 6.3 %, p < 0.001"),
-        (0.063, 0.041, 0.0496, "better than Euclidean: 4.1 % against 6.3 %, p = 0.0496"),
-        (0.05, 0.06, 0.01, f"worse than Euclidean (6.0 % against 5.0 %, p = 0.01): {KEEP}"),
+        (0.063, 0.041, 0.003, "better than Euclidean: 4.1% against 6.3%, p = 0.003"),
+        (0.063, 0.041, 1e-17, "better than Euclidean: 4.1% against 6.3%, p < 0.001"),
+        (0.063, 0.041, 0.0496, "better than Euclidean: 4.1% against 6.3%, p = 0.0496"),
+        (0.05, 0.06, 0.01, f"worse than Euclidean (6.0% against 5.0%, p = 0.01): {KEEP}"),
         *(
             (
                 0.05,
                 blend,
                 p,
-                f"no measurable gain over Euclidean ({100 * blend:.1f} % against 5.0 %, "
-                f"p = {p:g}): {KEEP}",
+                f"no measurable gain over Euclidean ({blend:.1%} against 5.0%, p = {p:g}): {KEEP}",
             )
             for blend in (0.04, 0.05, 0.06)
             for p in (0.05, 0.3, 1.0)
@@ -235,7 +234,7 @@ KEEP = "keep the Euclidean distance"
     ],
 )
 def test_the_evidence_in_one_sentence(plain, blend, p, sentence):
-    errors = {"plain": plain, "blend": blend}
+    errors = {"Euclidean": plain, "blend": blend}
     assert str(Evidence(errors, errors, p, 100, 3)) == sentence
 
 
@@ -305,7 +304,7 @@ def test_what_is_separable_reads_as_separable(sizes, seed):
         .evidence_
     )
     few = sum(size for size in sizes if 1 < size <= 2)  # of two rows, three neighbours outvote one
-    assert evidence.error["plain"] * evidence.n_rows <= few
+    assert evidence.error["Euclidean"] * evidence.n_rows <= few
     assert evidence.n_rows == sum(size for size in sizes if size > 1)
 
 
@@ -389,7 +388,7 @@ def test_rank_is_cut_to_the_leading_directions():
 
 @pytest.mark.costly
 def test_tensors_and_precisions_give_the_metric_of_arrays(asarray, dtype):
-    parts = TWO | {"frob": FrobMetric(tol=1e-4)}
+    parts = TWO | {"FrobMetric": FrobMetric(tol=1e-4)}
     expected, found = (
         AutoMetric(candidates=parts, random_state=0).fit(rows, y[::2]).get_mahalanobis_matrix()
         for rows in (X[::2], asarray(X[::2].astype(dtype)))
@@ -418,7 +417,7 @@ def test_the_number_of_cores_does_not_change_the_blend(monkeypatch):
         np.testing.assert_array_equal(other.components_, fits[0].components_)
         assert other.weights_ == fits[0].weights_
     for metric in fits:
-        assert list(metric.weights_) == ["plain", *default_candidates()]
+        assert list(metric.weights_) == ["Euclidean", *default_candidates()]
         assert list(metric.certificates_) == list(metric.shortened_) == list(default_candidates())
 
 
@@ -463,10 +462,14 @@ def test_candidates_of_the_user_stay_in_the_thread_of_the_caller(monkeypatch):
 
 
 def test_ctrl_c_keeps_the_blend_so_far():
-    parts = {"frob": FrobMetric(), "stop": Interrupted(np.eye(13)), "never": Fixed(np.eye(13))}
+    parts = {
+        "FrobMetric": FrobMetric(),
+        "stop": Interrupted(np.eye(13)),
+        "never": Fixed(np.eye(13)),
+    }
     metric = AutoMetric(candidates=parts, random_state=0).fit(X, y)
-    assert metric.interrupted_ and set(metric.weights_) == {"plain", "frob"}
-    alone = AutoMetric(candidates={"frob": FrobMetric()}, random_state=0).fit(X, y)
+    assert metric.interrupted_ and set(metric.weights_) == {"Euclidean", "FrobMetric"}
+    alone = AutoMetric(candidates={"FrobMetric": FrobMetric()}, random_state=0).fit(X, y)
     np.testing.assert_array_equal(metric.components_, alone.components_)
     assert not alone.interrupted_
     with all_or_nothing(), pytest.raises(KeyboardInterrupt):
@@ -500,7 +503,12 @@ def test_a_constant_column_changes_nothing_that_is_learned(asarray):
 def test_progress_names_the_candidate():
     _, events, _ = default_fit()
     solves = {event["candidate"] for event in events if event["kind"] != "search"}
-    assert solves == {"relative", "frob", "prior", "boost"}
+    assert solves == {
+        "RelativeComparisons",
+        "FrobMetric",
+        "FrobMetric, identity prior",
+        "BoostMetric",
+    }
 
 
 def test_verbose_says_what_each_candidate_does():
@@ -516,41 +524,45 @@ def test_candidates_that_fail_are_left_out_with_their_reason():
     rng = np.random.default_rng(0)
     points = rng.integers(0, 2, size=(400, 1)).astype(float)
     metric = AutoMetric(random_state=0).fit(points, rng.integers(0, 2, 400))
-    assert "impostor" in metric.left_out_["frob"]
+    assert "impostor" in metric.left_out_["FrobMetric"]
     assert metric.transform(points).shape == (400, 1)
     with pytest.raises(ValueError, match="impostor"):
-        AutoMetric(candidates={"frob": FrobMetric()}).fit(points, rng.integers(0, 2, 400))
+        AutoMetric(candidates={"FrobMetric": FrobMetric()}).fit(points, rng.integers(0, 2, 400))
 
 
 def test_a_metric_of_zero_is_left_out():
     metric = AutoMetric(candidates={"zero": Fixed(np.zeros((1, 13)))}).fit(X, y)
     assert metric.left_out_ == {"zero": "its metric is zero"}
-    assert metric.weights_ == {"plain": 1.0}
+    assert metric.weights_ == {"Euclidean": 1.0}
 
 
 def test_many_features_are_too_many_for_nca(monkeypatch):
     rng = np.random.default_rng(0)
     points, labels = two_classes(60, rng, noise=automatic.MOST_FEATURES)
-    candidates = {name: default_candidates()[name] for name in ("lda", "nca")}
+    candidates = {name: default_candidates()[name] for name in ("LDA", "NCA")}
     monkeypatch.setattr(automatic, "default_candidates", lambda: candidates)
-    assert "too many" in AutoMetric(random_state=0).fit(points, labels).left_out_["nca"]
+    assert "too many" in AutoMetric(random_state=0).fit(points, labels).left_out_["NCA"]
 
 
 def test_rows_beyond_the_limit_of_nca_are_not_given_to_it(monkeypatch):
     seen = []
-    limited = {"nca": automatic.CandidateMethod(Fixed(np.eye(3), seen), most_rows=100)}
+    limited = {"NCA": automatic.CandidateMethod(Fixed(np.eye(3), seen), most_rows=100)}
     monkeypatch.setattr(automatic, "default_candidates", lambda: limited)
     points, labels = two_classes(301, np.random.default_rng(0), noise=2)
     metric = AutoMetric(random_state=0).fit(points, labels)
     assert seen == [100] * 5
-    assert metric.shortened_ == {"nca": "100 of 241 rows"}
+    assert metric.shortened_ == {"NCA": "100 of 241 rows"}
 
 
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
-        ({"candidates": {"plain": FrobMetric()}}, ValueError, "'plain', which is a reserved name"),
-        ({"candidates": {"frob": 3}}, TypeError, "no fit and transform"),
+        (
+            {"candidates": {"Euclidean": FrobMetric()}},
+            ValueError,
+            "'Euclidean', which is a reserved name",
+        ),
+        ({"candidates": {"FrobMetric": 3}}, TypeError, "no fit and transform"),
         ({"candidates": {"curved": PolynomialFeatures()}}, ValueError, "not a linear map"),
         ({"max_rows": 1}, ValueError, "max_rows"),
     ],
@@ -583,7 +595,7 @@ def test_it_is_saved_like_any_other(tmp_path):
 
 def test_certificates_of_the_parts_are_kept():
     metric = AutoMetric(random_state=0).fit(*load_iris(return_X_y=True))
-    assert [len(metric.certificates_[name]) for name in ("frob", "nca")] == [5, 0]
+    assert [len(metric.certificates_[name]) for name in ("FrobMetric", "NCA")] == [5, 0]
     proofs = [proof for name in metric.certificates_ for proof in metric.certificates_[name]]
     assert all(proof.relative_gap <= automatic.TOL for proof in proofs)
 
@@ -591,4 +603,4 @@ def test_certificates_of_the_parts_are_kept():
 def test_the_p_value_is_that_of_blend_against_plain():
     metric = AutoMetric(candidates={"same": Fixed(np.eye(13))}, random_state=0).fit(X, y)
     assert metric.evidence_.p_value == mcnemar(np.zeros(2, bool), np.zeros(2, bool)) == 1.0
-    assert metric.evidence_.error["blend"] == metric.evidence_.error["plain"]
+    assert metric.evidence_.error["blend"] == metric.evidence_.error["Euclidean"]

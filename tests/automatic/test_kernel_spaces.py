@@ -16,7 +16,7 @@ from conemetric.automatic.folds import LabelledFolds
 from conemetric.core.arrays import to_numpy
 from conemetric.core.progress import all_or_nothing
 
-QUICK = {"frob": FrobMetric(tol=0.1)}
+QUICK = {"FrobMetric": FrobMetric(tol=0.1)}
 
 
 @pytest.fixture(scope="module")
@@ -43,8 +43,8 @@ def test_a_kernel_is_chosen_where_no_straight_line_separates(rings, metric):
     assert errors[1] < 0.7 * errors[0]
     assert metric.space_errors_["linear"] == linear.evidence_.error["blend"]
     assert metric.evidence_.error["blend"] == metric.space_errors_[metric.space_]
-    assert metric.evidence_.error["plain"] == linear.evidence_.error["plain"]
-    assert set(metric.certificates_) <= {"relative", "frob", "lda"}
+    assert metric.evidence_.error["Euclidean"] == linear.evidence_.error["Euclidean"]
+    assert set(metric.certificates_) <= {"RelativeComparisons", "FrobMetric", "LDA"}
 
 
 def test_without_a_sure_gain_it_is_the_linear_metric(rings):

@@ -444,7 +444,7 @@ def test_what_is_wrong_is_said_before_any_work():
     with pytest.raises(ValueError, match="class_weight names 7"):
         FrobMetric(class_weight={7: 1.0}).fit(parts, labels)
     with pytest.raises(
-        ValueError, match=r"loss='hinge' does not go with dask.*give loss='logistic' or"
+        ValueError, match=r"loss='hinge' does not go with dask.*pass loss='logistic' or"
     ):
         BoostMetric(loss="hinge").fit(parts, labels)
     with pytest.raises(ValueError, match="n_passes=2 does not go with dask"):
@@ -462,16 +462,16 @@ def test_everybody_else_refuses_a_dask_array():
     X, y = labelled(15)
     parts = partitioned(X, (60, 60))
     for estimator in (NuMax(), FrobMetricCV(), RelativeComparisons(), AutoMetric()):
-        with pytest.raises(TypeError, match=r"works in memory.*give X.compute\(\) or a sample"):
+        with pytest.raises(TypeError, match=r"works in memory.*pass X.compute\(\) or a sample"):
             estimator.fit(parts, y)
-    with pytest.raises(TypeError, match=r"works in memory.*give X.compute\(\) or a sample"):
+    with pytest.raises(TypeError, match=r"works in memory.*pass X.compute\(\) or a sample"):
         MaximumVarianceUnfolding().fit(parts)
-    with pytest.raises(TypeError, match=r"works in memory, and Y.*give Y.compute\(\)"):
+    with pytest.raises(TypeError, match=r"works in memory, and Y.*pass Y.compute\(\)"):
         MaxMarginMatrixFactorization().fit(parts)
     for estimator in (QueryAdapter(), RelevanceMetric()):
-        with pytest.raises(TypeError, match=r"give queries.compute\(\)"):
+        with pytest.raises(TypeError, match=r"pass queries.compute\(\)"):
             estimator.fit(parts, X, [[0, 1]])
-        with pytest.raises(TypeError, match=r"give documents.compute\(\)"):
+        with pytest.raises(TypeError, match=r"pass documents.compute\(\)"):
             estimator.fit(X, parts, [[0, 1]])
 
 

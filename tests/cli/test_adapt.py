@@ -322,7 +322,7 @@ def test_other_places_are_refused(run, npz, tmp_path):
     (tmp_path / "empty").mkdir()
     result = run("adapt", tmp_path / "empty")
     err = " ".join(result.err.split())
-    assert result.code == 2 and "missing --queries and --documents and --relevance: give" in err
+    assert result.code == 2 and "missing --queries and --documents and --relevance: pass" in err
     np.savez(tmp_path / "other.npz", X=np.ones((3, 2)))
     result = run("adapt", tmp_path / "other.npz")
     assert result.code == 2 and "neither a folder" in " ".join(result.err.split())

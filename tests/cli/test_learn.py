@@ -164,7 +164,7 @@ def test_labels_alone_give_a_blend_with_evidence(run, frame, csv, tmp_path):
     assert "AutoMetric" in result.out and "Cross-validated" in result.out
     assert "certificate" not in result.out
     again = run("learn", csv, "--label", "kind", "--out", tmp_path / "again", "--json").json
-    assert set(again["evidence"]["error"]) >= {"plain", "blend", "frob"}
+    assert set(again["evidence"]["error"]) >= {"Euclidean", "blend", "FrobMetric"}
     assert again["after"]["method"] == "auto" and "status" not in again["after"]
 
 

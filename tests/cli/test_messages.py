@@ -158,10 +158,10 @@ def test_equal_judgements_are_not_warned_about(recwarn):
 
 
 def test_no_command_advises_a_parameter(run):
-    with pytest.raises(ValueError, match="give C as a number") as few:
+    with pytest.raises(ValueError, match="pass C as a number") as few:
         RelevanceMetric().fit(np.eye(3), documents=np.eye(3), relevance=[[0, 0], [1, 1]])
     assert "C as a number" not in in_options(few.value)
-    with pytest.raises(ValueError, match="give C as a number") as torn:
+    with pytest.raises(ValueError, match="pass C as a number") as torn:
         FrobMetric().fit(np.ones((6, 2)), [0, 0, 0, 1, 1, 1])
     assert "C as a number" not in in_options(torn.value)
     line, alternating = np.arange(40.0)[:, None] * [[1.0, 0.5]], np.arange(40) % 2

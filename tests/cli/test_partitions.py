@@ -88,9 +88,9 @@ def test_rows_are_numbered_by_a_column_that_is_left_out(pattern):
         (["--label", "kinds"], "did you mean 'kind'"),
         ([], "with --label"),
         (["--label", "kind", "--id", "bottle"], "--id cannot be used with many files"),
-        (["--label", "kind", "--workers", "2", "--scheduler", "tcp://x:1"], "give one of them"),
+        (["--label", "kind", "--workers", "2", "--scheduler", "tcp://x:1"], "pass one of them"),
         (["--label", "kind", "--method", "numax"], "works in memory"),
-        (["--label", "bottle"], "give --label a column whose values recur."),
+        (["--label", "bottle"], "pass --label a column whose values recur."),
     ],
 )
 def test_what_does_not_go_together_is_said(run, pattern, tmp_path, arguments, message):

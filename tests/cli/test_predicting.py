@@ -245,7 +245,7 @@ def test_no_decision(learned, options, note):
     answer, out = learned(*options, "--method", "frob")
     assert answer["decision"] is None and answer["compared"] == []
     assert not (out / "decision.safetensors").exists()
-    assert note is None or any("No decision" in n and note in n for n in answer["notes"])
+    assert note is None or any("No classifier" in n and note in n for n in answer["notes"])
 
 
 def test_pairs_have_no_decision(learned, pairs):
@@ -383,7 +383,7 @@ def test_files_of_the_other_kind_are_refused_by_name(run, csv, tmp_path):
         (("predict", csv, "--decision", metric), "holds a metric, not a decision"),
         (
             ("neighbors", csv, "--metric", decision),
-            "holds a decision, not a metric; give a metric file",
+            "holds a decision, not a metric; pass a metric file",
         ),
         (("inspect", csv), "not a metric or decision file"),
         (("inspect", tmp_path / "absent"), "no metric or decision file"),

@@ -224,7 +224,7 @@ def test_a_target_gets_its_query_and_what_it_cannot_do_is_refused_first(run, fol
     assert json.loads((out / "query.json").read_text())["query"]["formula"]["sum"]
     for options, words in (
         (("--target", "solr"), "target='solr' is not known"),
-        (("--target", "lancedb"), "lancedb scores words in a way of its own; give what it lists"),
+        (("--target", "lancedb"), "lancedb scores words in a way of its own; pass what it lists"),
         (("--target", "qdrant", "--map", "both"), "is not learned for"),
         (("--target", "qdrant", "--normalization", "range"), "cannot scale scores by 'range'"),
     ):

@@ -203,7 +203,12 @@ def test_the_line_shows_stage_gap_share_and_compilation():
         {"kind": "search", "done": 0.5},
         {"kind": "compile", "begins": True},
         {"kind": "compile", "begins": False},
-        {"kind": "solve", "iteration": 3, "relative_gap": 0.02, "candidate": "prior"},
+        {
+            "kind": "solve",
+            "iteration": 3,
+            "relative_gap": 0.02,
+            "candidate": "FrobMetric, identity prior",
+        },
     ):
         assert not line({**event})
     assert [values["description"] for values in bar.shown] == [

@@ -41,7 +41,7 @@ def metric(tmp_path):
     [
         (("--target", "pgvector"), ("--target pgvector", "--lexical or --scores FILE")),
         (("--normalization", "range"), ("--normalization range", "--lexical or --scores FILE")),
-        (("--language", "german"), ("--language german", "give --lexical")),
+        (("--language", "german"), ("--language german", "pass --lexical")),
         (("--server", "postgresql://x"), ("--server postgresql://x", "--target pgvector")),
         (("--lexical", "--server", "postgresql://x"), ("--server postgresql://x",)),
         (("--encode", "model"), ("--encode model", "holds vectors only")),

@@ -175,7 +175,7 @@ def test_what_is_said_of_y_is_believed():
 @pytest.mark.parametrize("counts", [None, np.full(40, 3)])
 def test_a_refused_quantity_says_in_how_many_rows(counts):
     n = 40 if counts is None else 120
-    with pytest.raises(ValueError, match=f"^It learns between.*with 40 values in {n} rows; give"):
+    with pytest.raises(ValueError, match=f"^It learns between.*with 40 values in {n} rows; pass"):
         refuse_continuous(np.arange(40) + 0.5, "auto", "It", counts)
 
 

@@ -30,7 +30,7 @@ def test_a_certificate_shows_its_figures(status, dual):
 
 @pytest.mark.parametrize("blend", [0.01, 0.2])
 def test_evidence_shows_the_lowest_error_first(blend):
-    errors = {"plain": 0.1, "blend": blend, "frob": 0.15}
+    errors = {"Euclidean": 0.1, "blend": blend, "FrobMetric": 0.15}
     evidence = Evidence(errors, dict.fromkeys(errors, 0.01), 0.001, 700, 3)
     table = ElementTree.fromstring(evidence._repr_html_())
     names = [cell.text for cell in table.iter("th")]

@@ -194,7 +194,7 @@ def test_a_metric_of_the_user(metric, rule, asarray):
     X, y = load_iris(return_X_y=True)
     model = fitted(asarray(X), y, metric, rule)
     assert model.score(asarray(X), y) > 0.9
-    assert {trial.metric for trial in model.trials_} == {"plain", "learned"}
+    assert {trial.metric for trial in model.trials_} == {"Euclidean", "learned"}
     assert not hasattr(metric, "classes_")  # the user's estimator stays unfitted
     assert type(model.metric_) is type(metric)
     assert len(model.metric_.transform(X)) == len(X)
@@ -666,7 +666,7 @@ def test_rounds_of_gradients_are_learned_when_they_are_asked_for(monkeypatch):
             np.testing.assert_array_equal(L, expected.L)
     del learned[:]
     candidate = last.at(1, [np.eye(13)] * 3)
-    assert candidate.name == "laplacian gradient, round 2"
+    assert candidate.name == "laplacian gradient (round 2)"
     assert candidate.final().shape == (13, 13)
     assert len(learned) == 2
 

@@ -134,7 +134,7 @@ def test_too_many_components_are_refused_before_neighbours_are_searched(iris, mo
 def test_message_without_labels_names_only_what_fit_takes(iris):
     with pytest.raises(ValueError, match="pairs and similar"):
         DMLEig().fit(iris[0])
-    with pytest.raises(ValueError, match=r"give labels y\.$"):
+    with pytest.raises(ValueError, match=r"pass labels y\.$"):
         FrobMetricCV().fit(iris[0])
 
 
@@ -142,7 +142,7 @@ def test_tensors_that_cannot_be_learned_from(estimator, iris):
     torch = pytest.importorskip("torch")
     X, y = torch.as_tensor(iris[0]), iris[1]
     for wrong in (X.to_sparse(), X + 1j):
-        with pytest.raises(TypeError, match="give a dense, real one"):
+        with pytest.raises(TypeError, match="pass a dense, real one"):
             estimator.fit(wrong, y)
     with pytest.raises(ValueError, match=r"0 feature\(s\)"):
         estimator.fit(X[:, :0], y)

@@ -63,7 +63,7 @@ def test_evidence_is_for_new_groups(estimator):
     if isinstance(estimator, MetricRegressor):
         assert alone.evidence_.r2 > 0.6 and grouped.evidence_.r2 < 0.3
     else:
-        name = "plain" if isinstance(estimator, AutoMetric) else alone.evidence_.usual
+        name = "Euclidean" if isinstance(estimator, AutoMetric) else alone.evidence_.usual
         assert alone.evidence_.error[name] < 0.1 and grouped.evidence_.error[name] > 0.3
 
 

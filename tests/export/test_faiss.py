@@ -49,7 +49,7 @@ print(json.dumps([squared.tolist(), found.tolist()]))
 
 def test_an_index_of_other_size_or_comparison_is_refused(case):
     rank = len(case.learned.components)
-    with pytest.raises(ValueError, match=f"give an index of {rank}"):
+    with pytest.raises(ValueError, match=f"pass an index of {rank}"):
         to_faiss(case.metric, faiss.IndexFlatL2(rank + 1))
     with pytest.raises(ValueError, match="by L2"):
         to_faiss(case.metric, faiss.IndexFlatIP(rank))

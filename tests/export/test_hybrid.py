@@ -264,7 +264,7 @@ def test_weights_without_columns_and_unknown_things_are_refused(data):
             {"weights": {"embedding": 1.0, "a": 1.0}},
             r"similarity is None; expected one of cosine, ",
         ),
-        ({"weights": [1.0]}, "fusion is dict; give what fuse returns"),
+        ({"weights": [1.0]}, "fusion is dict; pass what fuse returns"),
         ({"weights": {"a": -1.0}}, "weights.a is -1.0; expected a number of at least 0"),
         ({"weights": {"a": "high"}}, "weights.a is 'high'; expected a number"),
         ({"normalization": None}, "normalization is None; expected the scale of"),

@@ -53,7 +53,7 @@ BAD_COLUMNS = {
     "nan": ({"words": COLUMN * np.nan}, "NaN or infinite"),
     "infinite": ({"words": COLUMN * np.inf}, "NaN or infinite"),
     "complex": ({"words": COLUMN * 1j}, "dtype complex128"),
-    "no dict": (COLUMN, "give a dict of columns"),
+    "no dict": (COLUMN, "pass a dict of columns"),
 }
 
 
@@ -150,7 +150,7 @@ def test_a_column_without_information_gets_no_weight(kind, C, beside):
     ("scores", "message"),
     [
         *BAD_COLUMNS.values(),
-        ({}, "give a dict of columns"),
+        ({}, "pass a dict of columns"),
         ({"embedding": COLUMN}, "rename it"),
         ({3: COLUMN}, r"names \[3\]"),
         ({"words": lambda query, document: query * 1.0}, "words'. is function; .*engine_scores"),

@@ -127,9 +127,9 @@ def test_all_forms_of_relevance_agree():
 @pytest.mark.parametrize(
     ("relevance", "message"),
     [
-        ([0, 1], "give integer rows"),
-        ([["a", "b"]], "give integer rows"),
-        ([[0, 1, 2, 3]], "give integer rows"),
+        ([0, 1], "pass integer rows"),
+        ([["a", "b"]], "pass integer rows"),
+        ([[0, 1, 2, 3]], "pass integer rows"),
         ([[0.5, 1]], "fractions"),
         ([[0, 9]], r"1 of the 1 rows of relevance name documents.*\[0, 9\].*from 0 to 4"),
         ([[0, 1], [-1, 1]], r"name queries.*relevance\[1\]"),

@@ -89,10 +89,10 @@ def test_the_page_shows_directions_and_columns(pages, studies, key):
     found = content.dimensions(study)
     for n, error in zip(found.tried, found.errors, strict=True):
         enough = " (enough)" if n == found.suggested else ""
-        assert re.search(rf">{n}{re.escape(enough)}</th>.*?<td>{100 * error:.2f}</td>", text)
+        assert re.search(rf">{n}{re.escape(enough)}</th>.*?<td>{error:.2%}</td>", text)
     shares = content.feature_shares(study)
     first, share = content.main_features(shares, [str(i) for i in range(len(shares))])[0]
-    assert int(first) == np.argmax(shares) and f"{100 * share:.1f} %</td>" in text
+    assert int(first) == np.argmax(shares) and f"{share:.1%}</td>" in text
     assert ('class="pixels"' in text) == (key == "images")
 
 
@@ -189,9 +189,9 @@ def written(study, folder):
 def test_the_page_says_how_many_splits_were_judged(studies, tmp_path, kind, splits):
     study = replace(studies[kind], judged=studies[kind].judged * splits)
     text = written(study, tmp_path)
-    once = "Judged once, seed" in text
+    once = "One random split, seed" in text
     assert once == (splits == 1)
-    assert once or f"Judged on {splits} random splits" in text
+    assert once or f"{splits} random splits, " in text
     assert once or f"{splits} random splits" in headline(study)
 
 
@@ -244,7 +244,7 @@ def test_the_page_shows_the_promise_of_a_threshold(studies):
     metric.calibrate_threshold(study.task.X[rows], similar, "max_fpr", alpha=0.1)
     shown = dict(facts(replace(study, metric=metric)))["Threshold of pairs"]
     assert shown.startswith(f"{metric.threshold_:.4g}: at most")
-    assert "10 % of dissimilar pairs are called similar, with 95 % conf" in shown
+    assert "10% of dissimilar pairs are called similar, with 95% conf" in shown
 
 
 def test_images_must_fit(studies, tmp_path):

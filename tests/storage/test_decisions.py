@@ -311,7 +311,7 @@ def test_folders_and_notes_that_cannot_be_used_are_named(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"no folder '.*absent' for 'a.safetensors'; make"):
         save_decision(tmp_path / "absent" / "a.safetensors", model)
     for notes, kind, message in (
-        ([1], TypeError, "notes is a list; give a dict"),
+        ([1], TypeError, "notes is a list; pass a dict"),
         ({"a": object()}, TypeError, "notes of JSON values"),
     ):
         with pytest.raises(kind, match=message):

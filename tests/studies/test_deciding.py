@@ -162,7 +162,7 @@ def test_what_is_saved_is_learned_from_all_rows():
     np.testing.assert_array_equal(decided.final_rows, np.arange(len(y)))
     assert (
         len(decided.rows) < len(y)
-        and "learned again from 178 rows, decision refitted to all" in study.notes[-1]
+        and "learned again from 178 rows, refitted to all" in study.notes[-1]
     )
     assert decided.final.predict(X).shape == y.shape
 

@@ -105,7 +105,7 @@ def test_pairs_that_leave_too_few_are_divided_by_pairs_and_it_is_said():
     task = Paired(X, pairs, similar=who[0] == who[pairs[:, 1]])
     study = run_study(task, Options(scale="none", tol=0.1))
     assert study.task.n_shared == 1 and len(study.task.test) == 45
-    assert any("Judging shares 1 of its 46 rows with training" in note for note in study.notes)
+    assert any("Evaluation shares 1 of its 46 rows with training" in note for note in study.notes)
     assert "on 45 held-out pairs that share 1 row with training" in study.verdict_in_words
     with pytest.raises(ValueError, match="--groups: too few pairs"):
         replace(task, groups=np.arange(len(X)) // 2).split(
@@ -233,7 +233,7 @@ def test_folds_within_training_keep_groups_together(method):
     folds = study.decided.decision.estimator.evidence_
     assert folds.error[folds.usual] > 0.3  # neighbours of one's own would make it 0
     if method == "auto":
-        assert study.evidence.error["plain"] > 0.3
+        assert study.evidence.error["Euclidean"] > 0.3
         of_rows = study.task.groups[study.task.learn]
         for train, held_out in study.estimator._cross_fitted.folds:
             assert not set(of_rows[train]) & set(of_rows[held_out])

@@ -127,7 +127,7 @@ def test_progress_names_the_candidate():
     with watching(events.append):
         run_study(Labelled(X[::2], y[::2]), Options())
     solved = {event["candidate"] for event in events if event["kind"] == "solve"}
-    assert {"frob", "prior"} <= solved
+    assert {"FrobMetric", "FrobMetric, identity prior"} <= solved
 
 
 def test_compilation_is_shown_as_what_it_is(monkeypatch):
@@ -144,7 +144,7 @@ def test_compilation_is_shown_as_what_it_is(monkeypatch):
         study = run_study(Labelled(X, y), Options(method="frob", scale="none"))
     assert study.seconds["compiling, once"] == 30.0
     kinds = [event.get("stage", event["kind"]) for event in events]
-    assert kinds.index("learning") < kinds.index("compile") < kinds.index("judging")
+    assert kinds.index("learning") < kinds.index("compile") < kinds.index("evaluating")
 
 
 def test_the_metric_is_handed_over_before_it_is_judged(monkeypatch):
@@ -168,7 +168,7 @@ def test_progress_names_the_stage_and_shows_the_iterations():
     with watching(events.append):
         run_study(Labelled(X, y), Options(method="frob"))
     stages = [event["stage"] for event in events if event["kind"] == "stage"]
-    assert stages == ["scaling", "learning", "judging"]
+    assert stages == ["scaling", "learning", "evaluating"]
     assert any("relative_gap" in event for event in events if event["kind"] == "solve")
     searched = [event["done"] for event in events if event["kind"] == "search"]
     assert searched == sorted(searched) and searched[-1] == 1.0

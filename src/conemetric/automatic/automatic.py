@@ -41,8 +41,8 @@ from ..papers.frobmetric.frobmetric import FrobMetric
 from ..papers.relative_comparisons.relative_comparisons import RelativeComparisons
 from . import kernel_spaces
 from .folds import (
+    BASELINE,
     BLEND,
-    PLAIN,
     TOL,
     VOTES,
     CandidateMethod,
@@ -56,11 +56,11 @@ from .kernel_spaces import KernelBlend
 
 MOST_ROWS_FOR_NCA = 800  # a step is quadratic in rows and features
 MOST_LEARNERS = 100  # one direction each: 0.1 to 0.3 s a fold of 1,000 rows and 64 features
-MOST_FEATURES = 200  # beyond, on embeddings, "prior" equals "frob"
-# candidates in the coordinates of a kernel: "prior" and "boost" did not lower the held-out error
-# there; the slow one is learned for the better kernel only
-QUICK_IN_KERNELS = ("relative", "lda")
-SLOW_IN_KERNELS = ("frob",)
+MOST_FEATURES = 200  # beyond, on embeddings, the identity prior changes nothing
+# candidates in the coordinates of a kernel: the identity prior and BoostMetric did not lower the
+# held-out error there; the slow one is learned for the better kernel only
+QUICK_IN_KERNELS = ("RelativeComparisons", "LDA")
+SLOW_IN_KERNELS = ("FrobMetric",)
 
 
 class PooledDiscriminant(TransformerMixin, BaseEstimator):
@@ -103,12 +103,12 @@ def default_candidates() -> dict[str, CandidateMethod]:
     nca = NeighborhoodComponentsAnalysis(max_iter=10)
     boost = BoostMetric(1e-7, loss="exponential", solver="stagewise", max_iter=MOST_LEARNERS)
     return {
-        "relative": CandidateMethod(RelativeComparisons()),
-        "lda": CandidateMethod(PooledDiscriminant()),
-        "frob": CandidateMethod(FrobMetric(tol=TOL)),
-        "prior": CandidateMethod(prior, most_features=MOST_FEATURES),
-        "boost": CandidateMethod(boost, most_features=MOST_FEATURES),
-        "nca": CandidateMethod(nca, MOST_ROWS_FOR_NCA, MOST_FEATURES),
+        "RelativeComparisons": CandidateMethod(RelativeComparisons()),
+        "LDA": CandidateMethod(PooledDiscriminant()),
+        "FrobMetric": CandidateMethod(FrobMetric(tol=TOL)),
+        "FrobMetric, identity prior": CandidateMethod(prior, most_features=MOST_FEATURES),
+        "BoostMetric": CandidateMethod(boost, most_features=MOST_FEATURES),
+        "NCA": CandidateMethod(nca, MOST_ROWS_FOR_NCA, MOST_FEATURES),
     }
 
 
@@ -132,13 +132,13 @@ class AutoMetric(MahalanobisMetric):
     gains over the Euclidean distance.
 
     Every candidate is fitted three times, each time without another third of the rows of every
-    class (five times without a fifth up to 600 rows). The rows left out judge it, and the fewer
-    of them it gets wrong the more it weighs in the blend. The blend returns to the Euclidean
-    distance where its own held-out error is worse, or the labels are too few to tell. The weights
-    are no test; ``evidence_`` is. Learns from labels only.
+    class (five times without a fifth up to 600 rows). Its errors on the rows left out
+    decide its weight in the blend. The blend returns to the Euclidean
+    distance where its own held-out error is worse, or the labels are too few. The weights are no
+    test; ``evidence_`` is. Learns from labels only.
 
     A class with fewer rows than folds is held out in as many folds as it has rows. A class of
-    one row is learned from but never judged, and rows without a label (-1) are ignored.
+    one row is learned from but never held out, and rows without a label (-1) are ignored.
 
     Candidates that solve a program have certificates (``certificates_``): how close each came
     to the optimum of its own program, on its part of the rows. The blend is the optimum of no
@@ -147,16 +147,16 @@ class AutoMetric(MahalanobisMetric):
     Parameters
     ----------
     candidates : "auto" or dict of str to estimator, default="auto"
-        "auto" takes `RelativeComparisons`, `FrobMetric` about zero and about the identity
-        ("prior", at most 200 features) to a gap of 0.1, `BoostMetric` (100 learners, at most 200
-        features), linear discriminant analysis with a shrunk covariance ("lda") and
-        scikit-learn's `NeighborhoodComponentsAnalysis` (10 steps, at most 800 rows and 200
+        "auto" takes `RelativeComparisons`, `FrobMetric` without a prior and with
+        ``prior="identity"`` (at most 200 features) to a gap of 0.1, `BoostMetric` (100 learners,
+        at most 200 features), linear discriminant analysis with a shrunk covariance ("LDA") and
+        scikit-learn's `NeighborhoodComponentsAnalysis` ("NCA", 10 steps, at most 800 rows and 200
         features). A dict can hold any estimators that learn from labels and transform linearly.
         The Euclidean distance is always a candidate.
     kernel : "auto" or None, default=None
-        "auto" also learns a blend of "relative", "lda" and "frob" in the coordinates of a Gaussian
-        or Laplacian kernel (up to 20,000 rows), and takes it where it is surely better on the
-        held-out rows (by 1.64 standard errors). The metric is then not linear in the columns.
+        "auto" also learns a blend of `RelativeComparisons`, LDA and `FrobMetric` in the
+        coordinates of a Gaussian or Laplacian kernel (up to 20,000 rows), and takes it where it is
+        significantly better on the held-out rows (by 1.64 standard errors). The metric is then not linear in the columns.
     n_components : int, default=None
         Keep only this many leading directions of the blend (its best approximation of that
         rank). None keeps all.
@@ -164,7 +164,7 @@ class AutoMetric(MahalanobisMetric):
         Rows of each fold that a candidate learns from, at most; None: all, except NCA's 800.
         ``shortened_`` names the candidates that had fewer.
     n_neighbors : int or "auto", default=3
-        k of the k-NN vote that judges. "auto" takes the one of 1, 3, 5 and 7 with which the
+        k of the k-NN vote on held-out rows. "auto" takes the one of 1, 3, 5 and 7 with which the
         Euclidean distance has the lowest held-out error; ``evidence_.n_neighbors`` says which.
     random_state : int, RandomState or None
         Draws the folds, and seeds the candidates.
@@ -207,10 +207,10 @@ class AutoMetric(MahalanobisMetric):
     >>> from conemetric import AutoMetric
     >>> X, y = load_wine(return_X_y=True)
     >>> metric = AutoMetric(random_state=0).fit(StandardScaler().fit_transform(X), y)
-    >>> metric.evidence_.error["blend"] <= metric.evidence_.error["plain"]
+    >>> metric.evidence_.error["blend"] <= metric.evidence_.error["Euclidean"]
     True
-    >>> sorted(metric.weights_)
-    ['boost', 'frob', 'lda', 'nca', 'plain', 'prior', 'relative']
+    >>> sorted(metric.weights_)[:4]
+    ['BoostMetric', 'Euclidean', 'FrobMetric', 'FrobMetric, identity prior']
     """
 
     _: KW_ONLY
@@ -257,8 +257,8 @@ class AutoMetric(MahalanobisMetric):
         rows = self._folds(X, y, groups)
         plain: list[Any] = [rows.judge(np.eye(X.shape[1]), fold) for fold in rows.folds]
         if None in plain:
-            raise ValueError(f"all {len(X)} rows of X coincide; give columns that vary.")
-        found: dict[str, Any] = {PLAIN: plain}
+            raise ValueError(f"all {len(X)} rows of X coincide; pass columns that vary.")
+        found: dict[str, Any] = {BASELINE: plain}
         # NCA, which has no solver of ours to limit its threads, multiplies all rows with each other
         with blas_threads_for(float(len(X)) * (X.shape[0] * X.shape[1])):
             self._fit_candidates(rows, candidates, found)
@@ -375,11 +375,11 @@ class AutoMetric(MahalanobisMetric):
         if isinstance(self.candidates, str):
             return default_candidates()
         for name, estimator in self.candidates.items():
-            if name in (PLAIN, BLEND):
+            if name in (BASELINE, BLEND):
                 raise ValueError(f"candidates has {name!r}, which is a reserved name; use another.")
             if not hasattr(estimator, "fit") or not hasattr(estimator, "transform"):
                 fault = f"candidates has {name!r}: {estimator!r}, which has no fit and transform"
-                raise TypeError(f"{fault}; give an unfitted estimator.")
+                raise TypeError(f"{fault}; pass an unfitted estimator.")
         return {name: CandidateMethod(estimator) for name, estimator in self.candidates.items()}
 
     def _fit_candidate(

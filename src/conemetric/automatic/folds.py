@@ -18,17 +18,17 @@ from ..core.progress import all_or_nothing
 from ..core.warn import collected_warnings
 from ..estimators.base import MahalanobisMetric
 from ..evaluation.knn import evenly_by_class, majority, nearest_labels
-from ..evaluation.statistics import mcnemar
+from ..evaluation.statistics import mcnemar, p_in_words
 from ..neighbours.ties import canonical_order, labelled_keys
 
 # names among those of the candidates
-PLAIN = "plain"
+BASELINE = "Euclidean"
 BLEND = "blend"
 FEW_ROWS = 600  # five folds up to this many rows, three beyond
 VOTES = (1, 3, 5, 7)  # the k that n_neighbors="auto" chooses from
 SHARPNESS = 1.5  # c of `automatic`; 1 to 3 make no measurable difference (docs/defaults.md)
-# standard errors by which the blend must be better to weigh as much as plain: worse by one, since
-# plain is among its candidates
+# standard errors by which the blend must be better to weigh as much as the Euclidean distance: worse
+# by one, since that is among its candidates
 CAUTION = -1.0
 FEW_JUDGED = 60  # held-out rows that call for one more: fewer make a standard error unreliable
 LEAST_SUPPORT = 0.05  # a smaller p counts as 0: noise would otherwise decide ties of the vote
@@ -36,7 +36,6 @@ TOL = 0.1  # of metrics that held-out rows judge; smaller gaps did not lower the
 SPREAD = 0.05  # fraction of the mean squared distance to all rows in a metric's scale
 MOST_JUDGED = 3000  # held-out rows in all folds together
 CERTAIN = 0.05  # p-value below which the blend is called better or worse
-SMALLEST_P_SHOWN = 0.001  # print smaller p-values as "p < 0.001"
 LINEAR = 1e-3  # relative error up to which a map counts as linear: float32 stays well within
 
 
@@ -51,7 +50,7 @@ class CandidateMethod:
 
 @dataclass(frozen=True)
 class Evidence:
-    """Held-out error of each candidate, of their blend and of the plain Euclidean distance.
+    """Held-out error of each candidate, of their blend and of the Euclidean distance.
 
     Every row is judged by metrics learned without it, and the blend of its fold is weighted by
     the errors in the other folds. The metrics that made those errors did learn from this row, so
@@ -60,7 +59,7 @@ class Evidence:
     Attributes
     ----------
     error, standard_error : mapping of str to float
-        Fraction of rows that the k-NN vote classifies wrongly, for each candidate, "plain" and
+        Fraction of rows that the k-NN vote classifies wrongly, for each candidate, "Euclidean" and
         "blend", and its standard error.
     p_value : float
         Exact McNemar test between the blend and the Euclidean distance.
@@ -70,9 +69,9 @@ class Evidence:
     Examples
     --------
     >>> from conemetric.automatic.folds import Evidence
-    >>> errors = {"plain": 0.063, "frob": 0.045, "blend": 0.041}
+    >>> errors = {"Euclidean": 0.063, "FrobMetric": 0.045, "blend": 0.041}
     >>> print(Evidence(errors, {name: 0.01 for name in errors}, 0.003, 700, 3))
-    better than Euclidean: 4.1 % against 6.3 %, p = 0.003
+    better than Euclidean: 4.1% against 6.3%, p = 0.003
     """
 
     error: Mapping[str, float]
@@ -89,28 +88,25 @@ class Evidence:
         for name, values in wrong.items():
             error[name] = float(values.mean())
             standard_error[name] = float(values.std() / len(values) ** 0.5)
-        p_value = mcnemar(wrong[PLAIN], wrong[BLEND])
-        return cls(error, standard_error, p_value, len(wrong[PLAIN]), n_neighbors)
+        p_value = mcnemar(wrong[BASELINE], wrong[BLEND])
+        return cls(error, standard_error, p_value, len(wrong[BASELINE]), n_neighbors)
 
     def __str__(self) -> str:
         blend = self.error[BLEND]
-        plain = self.error[PLAIN]
+        euclidean = self.error[BASELINE]
         p = self.p_value
-        shown = f"p = {p:.3g}"
-        if p < SMALLEST_P_SHOWN:
-            shown = f"p < {SMALLEST_P_SHOWN}"
-        figures = f"{100 * blend:.1f} % against {100 * plain:.1f} %, {shown}"
+        figures = f"{blend:.1%} against {euclidean:.1%}, {p_in_words(p)}"
         if p >= CERTAIN:
             return f"no measurable gain over Euclidean ({figures}): keep the Euclidean distance"
-        if blend > plain:
+        if blend > euclidean:
             return f"worse than Euclidean ({figures}): keep the Euclidean distance"
         return f"better than Euclidean: {figures}"
 
     def _repr_html_(self) -> str:
         errors = {}
         for name in sorted(self.error, key=lambda name: self.error[name]):
-            spread = f"± {100 * self.standard_error[name]:.2f} %"
-            errors[name] = f"{100 * self.error[name]:.2f} {spread}"
+            spread = f"± {self.standard_error[name]:.2%}"
+            errors[name] = f"{self.error[name]:.2%} {spread}"
         return html_table(f"Held-out error on {self.n_rows:,} rows: {self}", errors)
 
 
@@ -132,7 +128,7 @@ def check_groups(groups: Any, n: int) -> np.ndarray:
     """A number for each of n rows, equal where the groups are."""
     groups = column_or_1d(to_numpy(groups))
     if len(groups) != n:
-        raise ValueError(f"groups has {len(groups)} entries for {n} rows of X; give one for each.")
+        raise ValueError(f"groups has {len(groups)} entries for {n} rows of X; pass one for each.")
     return np.unique(groups, return_inverse=True)[1]
 
 
@@ -327,11 +323,11 @@ class LabelledFolds:
         by_others = [_weights(_wrong(found, self._others(f))) for f in every]
         metrics = {**found, BLEND: self._judge_blends(found, by_others)}
         wrong = _wrong(metrics, every)
-        weights = _towards_plain(_weights(_wrong(found, every)), wrong)
+        weights = _towards_euclidean(_weights(_wrong(found, every)), wrong)
         supported = []
         for f in every:
             wrong_elsewhere = _wrong(metrics, self._others(f))
-            supported.append(_towards_plain(by_others[f], wrong_elsewhere))
+            supported.append(_towards_euclidean(by_others[f], wrong_elsewhere))
         final = self._judge_blends(found, supported)
         wrong[BLEND] = np.concatenate([blend.wrong for blend in final])
         evidence = Evidence.of(wrong, self.n_neighbors)
@@ -352,8 +348,8 @@ class LabelledFolds:
         self, found: Mapping[str, list[JudgedMetric]], f: int, weights: Mapping[str, float]
     ) -> JudgedMetric | None:
         """The blend learned without fold f, judged on it."""
-        if weights[PLAIN] == 1:
-            return found[PLAIN][f]
+        if weights[BASELINE] == 1:
+            return found[BASELINE][f]
         matrix: Any = 0
         for name, metrics in found.items():
             L = metrics[f].L
@@ -391,17 +387,17 @@ def _weights(wrong: Mapping[str, np.ndarray]) -> dict[str, float]:
     return {name: float(weight / total) for name, weight in weights.items()}
 
 
-def _towards_plain(
+def _towards_euclidean(
     weights: Mapping[str, float], wrong: Mapping[str, np.ndarray]
 ) -> dict[str, float]:
     """The weights, shrunk towards the Euclidean distance as far as the blend's gain is in doubt."""
-    needed = CAUTION + FEW_JUDGED / len(wrong[PLAIN])
-    gain = excess(wrong[PLAIN], wrong[BLEND])
+    needed = CAUTION + FEW_JUDGED / len(wrong[BASELINE])
+    gain = excess(wrong[BASELINE], wrong[BLEND])
     support = float(1 / (1 + np.exp(SHARPNESS * (needed - gain))))
     if support < LEAST_SUPPORT:
         support = 0.0
     shrunk = {name: support * weight for name, weight in weights.items()}
-    return {**shrunk, PLAIN: 1 - support * (1 - weights[PLAIN])}
+    return {**shrunk, BASELINE: 1 - support * (1 - weights[BASELINE])}
 
 
 def fit_linear_map(estimator: Any, X: Any, y: Any, seed: int) -> tuple[np.ndarray, Any]:
@@ -435,5 +431,5 @@ def fitted_with_map(
     # any estimator can be a candidate: rows show whether its map is the linear one of the corners
     found = mapped[1 + d :] - origin
     if not abs(found - sample @ L).max() <= LINEAR * abs(found).max():
-        raise ValueError(f"{type(estimator).__name__} is not a linear map; give one that is.")
+        raise ValueError(f"{type(estimator).__name__} is not a linear map; pass one that is.")
     return L, estimator

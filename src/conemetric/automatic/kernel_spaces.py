@@ -20,7 +20,7 @@ from ..engine.certificate import Certificate
 from ..engine.kernel_map import KernelMap, decomposed, kernel_values, median_width
 from ..evaluation.statistics import mcnemar
 from .folds import (
-    PLAIN,
+    BASELINE,
     Fold,
     JudgedMetric,
     LabelledFolds,
@@ -64,15 +64,15 @@ class KernelBlend(NamedTuple):
         spread = float(wrong.std() / len(wrong) ** 0.5)
         return replace(
             evidence,
-            error={**evidence.error, PLAIN: float(wrong.mean())},
-            standard_error={**evidence.standard_error, PLAIN: spread},
+            error={**evidence.error, BASELINE: float(wrong.mean())},
+            standard_error={**evidence.standard_error, BASELINE: spread},
             p_value=mcnemar(wrong, self.weighed.wrong),
         )
 
 
 def blend_of(folds: "KernelFolds", methods: Mapping[str, Any]) -> KernelBlend:
     """The blend of these methods in the coordinates of a kernel."""
-    return extended(KernelBlend(folds, {PLAIN: folds.plain()}, {}, None), methods)
+    return extended(KernelBlend(folds, {BASELINE: folds.plain()}, {}, None), methods)
 
 
 def extended(blend: KernelBlend, methods: Mapping[str, Any]) -> KernelBlend:

@@ -92,23 +92,23 @@ def _refuse_unused(given):
         if given.target in ENGINES:
             raise ValueError(
                 f"--target {given.target} ranks by a sum of scores, and without --lexical or --scores "
-                "FILE there is only the embedding, with no query to write; give one of them, or leave "
+                "FILE there is only the embedding, with no query to write; pass one of them, or leave "
                 "--target out."
             )
         if given.normalization != Adapt.normalization:
             raise ValueError(
-                f"--normalization {given.normalization} scales other scores, and there are none; give "
+                f"--normalization {given.normalization} scales other scores, and there are none; pass "
                 "--lexical or --scores FILE, or leave it out."
             )
     if given.server is not None and not (given.lexical and given.target == "pgvector"):
         raise ValueError(
-            f"--server {given.server} scores words for pgvector; give --lexical and --target pgvector "
+            f"--server {given.server} scores words for pgvector; pass --lexical and --target pgvector "
             "too, or leave it out."
         )
     # the query of pgvector names a language whichever scores it adds up
     if given.language != Adapt.language and not (given.lexical or given.target == "pgvector"):
         raise ValueError(
-            f"--language {given.language} is that of the texts which --lexical scores; give --lexical "
+            f"--language {given.language} is that of the texts which --lexical scores; pass --lexical "
             "too, or leave it out."
         )
 
@@ -253,7 +253,7 @@ def _answer(found: "Adaptation", name: str, files: dict[str, str], out: Path) ->
     changes = {measure: found.difference(measure) for measure in MEASURES}
     queries = plural(len(found.held_out), "query")
     title = f"{name}: {queries} held out, {plural(len(found.collection.documents), 'document')}"
-    headings = ("", "before", "after", "difference", "95 % interval", "p")
+    headings = ("", "before", "after", "difference", "95% interval", "p")
     shown = [grid(title, headings, (_row(found, *change) for change in changes.items()))]
     if found.contributions:
         shown.append(grid("Every score alone, and together", SCORES_HEADINGS, scores_table(found)))

@@ -17,7 +17,7 @@ TABLE = "table.csv"
 FEWER = "Learn from at most this many rows, drawn class by class, so that all methods take minutes."
 ONLY = "Only this method; may be repeated."
 COLUMNS = {
-    "95 % interval": "{low:.2%} - {high:.2%}",
+    "95% interval": "{low:.2%} - {high:.2%}",
     "p": "{p_value:.2g}",
     "dimensions": "{rank}",
     "seconds": "{seconds:.1f}",

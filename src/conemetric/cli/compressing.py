@@ -24,7 +24,7 @@ COLUMNS = {
     "": "{method}",
     "dimensions": "{dimensions}",
     "worst change": "{worst_change:.1%}",
-    "99 % of changes below": "{change_99:.1%}",
+    "99% of changes below": "{change_99:.1%}",
     "neighbours kept": "{neighbours_kept:.1%}",
 }
 
@@ -58,11 +58,11 @@ def compress(given: Compress) -> None:
     with progress_bar("reading"):
         table, name = load_rows(given.data or DEFAULT, given)
         if given.class_aware and table.labels is None:
-            raise ValueError("--class-aware needs labels; give --label COLUMN or --labels FILE.")
+            raise ValueError("--class-aware needs labels; pass --label COLUMN or --labels FILE.")
         rows, test = _split(table, given.max_rows, np.random.default_rng(given.seed))
         X, metric = _learned(table, rows, given)
         save_metric(out / METRIC, metric)
-        emit("stage", stage="judging")
+        emit("stage", stage="evaluating")
         results = _results(metric.of_features(), X, rows, test, given.seed)
         needed = None
         # with classes, distances between them may change, and these compare to nothing
@@ -166,7 +166,7 @@ def _answer(name: str, table: Any, found: Compressed, out: Path) -> None:
             COLUMNS,
             results,
         ),
-        f"learned from {rows}; judged by the squared distances within {test}",
+        f"learned from {rows}; evaluated by the squared distances within {test}",
         f"certificate: {in_words(metric.certificate)}",
         notes=table.notes,
         last=[*last, "Next, in Python:", *use_in_python(out / METRIC)],

@@ -52,7 +52,9 @@ class Learn(Command, Supervised, Judging):
 
     method: Annotated[str | None, choice("NAME", METHOD, among=METHODS)] = None
     kernel: Annotated[str | None, choice("NAME", KERNEL, among=("auto", *KERNELS))] = None
-    repeats: Annotated[int, option("N", "Judge on N random splits, one fit for each.", min=1)] = 1
+    repeats: Annotated[
+        int, option("N", "Evaluate on N random splits, one fit for each.", min=1)
+    ] = 1
     workers: Annotated[int | None, option("N", WORKERS, min=1)] = None
     scheduler: Annotated[str | None, option("ADDRESS", SCHEDULER)] = None
     time_limit: Annotated[float | None, option("SECONDS", TIME_LIMIT, min=1)] = None
@@ -230,7 +232,7 @@ def _image_shape(image, data):
         return height, width
     except ValueError:
         raise ValueError(
-            f"--image '{image}' is not a size; give height and width in pixels, such as 28x28."
+            f"--image '{image}' is not a size; pass height and width in pixels, such as 28x28."
         ) from None
 
 
@@ -271,7 +273,7 @@ def _answer(study, table, name, given, out, files):
     if study.metric.certificate is not None:
         shown.append(f"certificate: {in_words(study.metric.certificate)}")
     if study.decided is not None:
-        shown.append(f"decision: {escape(str(study.decided.final.blend_))}")
+        shown.append(f"{study.decided.name}: {escape(str(study.decided.final.blend_))}")
     if COMPILING in study.seconds:
         shown.append(f"{COMPILING}: {study.seconds[COMPILING]:.1f} s, not included above")
     last = [written(out, ", ".join(files.values())), f"[bold]{escape(study.verdict_in_words)}[/]"]

@@ -28,7 +28,7 @@ from ..studies.options import AdaptOptions, Options
 from .invocation import state
 from .reading.reading import Reading, Sources, check_file
 
-DATA_PANEL, FIT_PANEL = "Reading the data", "Learning and judging"
+DATA_PANEL, FIT_PANEL = "Reading the data", "Learning and evaluation"
 
 
 def option(metavar: str, text: str, *names: str, **settings: Any) -> Any:
@@ -116,13 +116,13 @@ GROUPS = (
     "are learned from or held out together."
 )
 WORDS = "Column of categories, even if they look like numbers or identifiers."
-NUMBERS = "Column of numbers, even if they look like row numbers or words; other entries are gaps."
+NUMBERS = "Column of numbers, even if they look like row numbers or categories; other entries are missing."
 SCALING = "Standardise columns: auto, standard or none."
 # options of learning from labels and judging by them: pairs and triplets are held out as they are
 OF_LABELS = {"n_neighbors": "neighbors", "max_rows": "max-rows", "max_test_rows": "max-test-rows"}
-VOTING = "Neighbours that vote when judging."
+VOTING = "Neighbours that vote."
 REDUCED = "Reduce to this many principal components first."
-JUDGED = "Judge on at most this many held-out rows."
+JUDGED = "Evaluate on at most this many held-out rows."
 TARGET = "What the labels are: classes, continuous (a quantity: regression), or auto."
 ENCODING = "CSV encoding, such as latin-1; default: detected."
 HEADER = "Whether line 1 of a CSV file names the columns (else column_0, ...); default: detected."
@@ -137,7 +137,7 @@ IdColumn = Annotated[Text, _data("COLUMN", "Column of unique row names.", "--id"
 DROP = "Leave out rows with missing or infinite values."
 DropMissing = Annotated[bool, flag("--drop-missing", DROP, rich_help_panel=DATA_PANEL)]
 Tolerance = Annotated[float, _fit("GAP", "Certified relative gap to stop at.", min=0)]
-HELD_OUT = "Share to hold out and judge on; of pairs and triplets the share of their rows."
+HELD_OUT = "Share to hold out for evaluation; of pairs and triplets the share of their rows."
 TestSize = Annotated[float, _fit("SHARE", HELD_OUT, min=0.01, max=0.9)]
 MAX_ROWS = (
     "Learn from at most this many rows, drawn class by class; default: as many as can be learned "
@@ -190,7 +190,7 @@ class Columns(Dialect):
         kinds = ("label", "labels", "pairs", "triplets")
         given = [f"--{name}" for name in kinds if getattr(self, name)]
         if len(given) > 1:
-            raise ValueError(f"got {' and '.join(given)}; give one kind of supervision.")
+            raise ValueError(f"got {' and '.join(given)}; pass one kind of supervision.")
         if self.pairs or self.triplets:
             self._refuse_options_of_labels(given[0])
         check_data(self.data)
@@ -239,7 +239,7 @@ class Judging(Options):
 
         if self.scale == "none" and table_encoder(task.X, task.kinds) is not None:
             raise ValueError(
-                "--scale none is for tables of complete numbers; one with words, dates or gaps is "
+                "--scale none is for tables of complete numbers; one with categories, dates or missing values is "
                 "encoded, which scales its numbers too: leave the option out."
             )
 

@@ -23,7 +23,7 @@ COLUMNS = {
     "equal error rate": "{equal_error_rate:.2%}",
 }
 SHOWN = {"standardised": "euclidean, standardised"}
-FOLDS = "Folds, each judged by the threshold of the others."
+FOLDS = "Folds, each evaluated with the threshold of the others."
 PROMISE = (
     "Set the threshold so that at most this share of different pairs is called the same, and write "
     "it with that promise into the metric file. The pairs must not be those the metric was learned "
@@ -98,7 +98,7 @@ def verify(given: Verify) -> None:
 def _refuse_confidence_alone(given):
     if given.max_false_alarms is None and given.confidence != CONFIDENCE:
         raise ValueError(
-            f"--confidence {given.confidence:g} is that of a promise, and none is made; give "
+            f"--confidence {given.confidence:g} is that of a promise, and none is made; pass "
             "--max-false-alarms RATE too, or leave it out."
         )
 
@@ -235,7 +235,7 @@ def _promise_in_words(promised, metric):
 
 
 def _in_percent(share):
-    return f"{100 * share:.4g} %"
+    return f"{100 * share:.4g}%"
 
 
 def _note_on_dependence(pairs):
@@ -246,7 +246,7 @@ def _note_on_dependence(pairs):
         return []
     return [
         f"{plural(n, 'row')} in more than one different pair: the promise is for pairs "
-        "drawn from these rows; for pairs of new rows, give every row once."
+        "drawn from these rows; for pairs of new rows, pass every row once."
     ]
 
 
@@ -255,11 +255,11 @@ def _check_pairs(path, same, folds):
     if len(same) < 2 * folds:
         raise ValueError(
             f"'{path}' has {plural(len(same), 'pair')}; {folds} folds need at least {2 * folds}: "
-            "give more pairs, or fewer --folds."
+            "pass more pairs, or fewer --folds."
         )
     for kind, which in (("same", same), ("different", ~same)):
         if which.all():
-            raise ValueError(f"'{path}' holds only {kind} pairs; give some of both.")
+            raise ValueError(f"'{path}' holds only {kind} pairs; pass some of both.")
 
 
 def _check_promise(given, same, seen):
@@ -279,7 +279,7 @@ def _check_promise(given, same, seen):
     if n_different < needed:
         raise ValueError(
             f"'{given.file}' has {plural(n_different, 'different pair')}; to promise --max-false-alarms "
-            f"{rate:g} with --confidence {given.confidence:g} takes at least {needed:,}: give more "
+            f"{rate:g} with --confidence {given.confidence:g} takes at least {needed:,}: pass more "
             "pairs, or raise --max-false-alarms."
         )
 

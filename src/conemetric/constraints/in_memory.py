@@ -155,7 +155,7 @@ def triplets_from_values(X: Any, y: Any, n_targets: int = 3, n_impostors: int | 
     if not np.isfinite(y).all():
         raise ValueError("y contains NaN or infinity; drop those rows.")
     if y.min() == y.max():
-        raise ValueError(f"y has the single value {y[0]}; give at least two.")
+        raise ValueError(f"y has the single value {y[0]}; pass at least two.")
     n_near = min(len(y) - 1, NEAR * (n_targets + n_farthest))
     keys = row_keys(X) + row_keys(y[:, None])  # equal rows may have different values
     rows = X
@@ -170,7 +170,7 @@ def triplets_from_values(X: Any, y: Any, n_targets: int = 3, n_impostors: int | 
     # also drops a row that is target and impostor at once, where neighbours are few
     nearer = abs(y[j] - y[i]) < abs(y[k] - y[i])
     if not nearer.any():
-        raise ValueError("y is the same for all neighbouring rows of X; give other features.")
+        raise ValueError("y is the same for all neighbouring rows of X; pass other features.")
     return like(triplets[nearer], X, namespace(X).int64)
 
 
@@ -261,7 +261,7 @@ def check_similar(similar: Any, n_pairs: int, name: str = "similar") -> np.ndarr
     similar = np.asarray(to_numpy(similar))
     if similar.shape != (n_pairs,):
         raise ValueError(
-            f"{name} has shape {similar.shape}; give one value for each of the {n_pairs} pairs."
+            f"{name} has shape {similar.shape}; pass one value for each of the {n_pairs} pairs."
         )
     if not (np.isin(similar, (0, 1)).all() or np.isin(similar, (-1, 1)).all()):
         found = np.unique(similar)[:5]
@@ -281,13 +281,13 @@ def _checked(
     refuse_masked(indices, name)
     indices = np.asarray(to_numpy(indices))
     if indices.ndim != 2 or indices.shape[1] != width:
-        raise ValueError(f"{name} has shape {indices.shape}; give integers of shape (m, {width}).")
+        raise ValueError(f"{name} has shape {indices.shape}; pass integers of shape (m, {width}).")
     if len(indices) == 0:
-        raise ValueError(f"{name} is empty; give at least one row.")
+        raise ValueError(f"{name} is empty; pass at least one row.")
     if indices.dtype.kind not in "iu":
         # files often give whole numbers as floats
         if indices.dtype.kind != "f" or not np.array_equal(indices, np.round(indices)):
-            raise ValueError(f"{name} has dtype {indices.dtype}; give integers, row numbers.")
+            raise ValueError(f"{name} has dtype {indices.dtype}; pass integers, row numbers.")
         indices = indices.astype(np.int64)
     outside = ((indices < 0) | (indices >= n_points)).any(axis=1)
     in_range = f"use row numbers of X from 0 to {n_points - 1}"

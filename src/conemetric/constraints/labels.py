@@ -51,7 +51,7 @@ def check_class_sizes(
     if len(classes) < 2:
         raise ValueError(
             f"y has 1 class, {classes.tolist()[0]!r}, in {n_rows} rows; a metric is learned "
-            "between classes: give at least two."
+            "between classes: pass at least two."
         )
     if n_unlabelled:
         warn_user(
@@ -60,11 +60,11 @@ def check_class_sizes(
         )
     quantity = ""
     if takes_quantities and classes.dtype.kind in "iuf":
-        quantity = ", or give target='continuous' if y is a quantity"
+        quantity = ", or pass target='continuous' if y is a quantity"
     if counts.max() < 2:
         raise ValueError(
             f"y has {len(classes)} classes of one row each, so no row has another of its class; "
-            f"give at least two rows of a class{quantity}."
+            f"pass at least two rows of a class{quantity}."
         )
     if len(classes) > MAX_CLASS_VALUES:  # fewer are hardly values of a quantity
         remedy += quantity
@@ -148,7 +148,7 @@ def is_continuous(y: Any, target: str = "auto", counts: np.ndarray | None = None
     refuse_missing_labels(y)
     if target == "continuous" and y.dtype.kind not in "iufb":
         raise ValueError(
-            f"target='continuous' is for numbers, and y holds {y.tolist()[0]!r}; give numbers, or "
+            f"target='continuous' is for numbers, and y holds {y.tolist()[0]!r}; pass numbers, or "
             "target='classes'."
         )
     if target != "auto":
@@ -197,6 +197,6 @@ def refuse_continuous(
             n_rows = counts.sum()
         raise ValueError(
             f"{name} learns between classes, and y is a quantity, with {len(np.unique(y))} values "
-            f"in {n_rows} rows; give target='classes' if each value is a class, or learn from "
+            f"in {n_rows} rows; pass target='classes' if each value is a class, or learn from "
             "it in memory by FrobMetric, BoostMetric, GradientMetric or RelativeComparisons."
         )

@@ -18,7 +18,7 @@ from ..papers.gradients.gradient_metric import gradient_rounds
 from .held_out import Candidate, Map
 from .rule import Training
 
-PLAIN, LEARNED = "plain", "learned"
+BASELINE, LEARNED = "Euclidean", "learned"
 MOST_FEATURES = 200  # of rows for which city block distances are tried: each loops over them
 MOST_FEATURES_FULL = 600  # of gradient metrics: a decomposition of that size in every round
 N_ROUNDS = 4
@@ -46,7 +46,7 @@ def candidates_for(
     n_features, folds = rows.Z.shape[1], fitted.folds
     by_axes = (CITY_BLOCK,) if n_features <= MOST_FEATURES else ()
     unlearned = [iter([None]) for _ in folds]
-    found = [Candidate(PLAIN, unlearned, lambda r: None, (*EUCLIDEAN, *by_axes))]
+    found = [Candidate(BASELINE, unlearned, lambda r: None, (*EUCLIDEAN, *by_axes))]
     if fitted.maps:
         runs = [iter([L]) for L in fitted.maps]
         found.append(Candidate(LEARNED, runs, lambda r: final, EUCLIDEAN))

@@ -18,7 +18,7 @@ from ..core.blas import side_by_side
 from ..engine.certificate import Certificate
 from .apart import KeptApart, judged_apart
 from .blend import Blended
-from .candidates import PLAIN, candidates_for
+from .candidates import BASELINE, candidates_for
 from .full_size import Blends, Coefficients, judged_in_folds
 from .held_out import MAX_ROWS_COMPARED, Candidate
 from .kernel import KernelRule
@@ -105,7 +105,7 @@ def rules_named(name: str) -> list[type[Rule]]:
 def unjudged_choice(name: str, n_targets: int) -> Choice:
     """The default rule in the Euclidean metric, where no rows can be held out."""
     rule = RULES[KernelRule.name if name == "auto" else name].default()
-    trial = Trial(PLAIN, rule, np.empty((0, n_targets)), np.nan)
+    trial = Trial(BASELINE, rule, np.empty((0, n_targets)), np.nan)
     return Choice([PlannedPart(trial, 1.0, None)])
 
 
@@ -215,7 +215,7 @@ def _final_maps(
     names: list[str] = []
     for blended in blends.values():
         names += [trial.metric for trial in blended.trials]
-    names.append(PLAIN)  # in which the usual vote is judged
+    names.append(BASELINE)  # in which the usual vote is judged
     names = list(dict.fromkeys(names))
     maps = side_by_side(lambda name: metrics[name].final(), names, Z)
     return dict(zip(names, maps, strict=True))

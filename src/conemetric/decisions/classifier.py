@@ -25,7 +25,7 @@ from ..core.sklearn_private import StrOptions
 from ..core.warn import warn_user
 from ..core.weights import ClassWeight
 from ..evaluation.knn import evenly_by_class
-from ..evaluation.statistics import mcnemar
+from ..evaluation.statistics import mcnemar, p_in_words
 from ..neighbours.ties import canonical_order
 from .base import DECISION_PARAMETERS, OF_RULES, MetricDecision
 from .blend import Blended
@@ -73,9 +73,8 @@ class DecisionEvidence(fields.Stored):
 
     def __str__(self) -> str:
         return (
-            f"{self.chosen}: {100 * self.error[self.chosen]:.1f} % wrong, cross-validated on "
-            f"{self.n_rows} rows, against {100 * self.error[self.usual]:.1f} % of {self.usual} "
-            f"(p = {self.p_value:.2g})"
+            f"{self.error[self.chosen]:.1%} wrong, cross-validated on {self.n_rows} rows, against "
+            f"{self.error[self.usual]:.1%} by {self.usual} ({p_in_words(self.p_value)}); {self.chosen}"
         )
 
 
@@ -345,7 +344,7 @@ class MetricClassifier(ClassifierMixin, MetricDecision):
             warn_user(
                 f"about {self.unseen_:.0%} of new rows are of classes that training lacks, since as "
                 f"many training rows are the only ones of their class; no set can name those, so "
-                f"sets cannot hold the true class with probability {1 - alpha:g}: give more rows, or "
+                f"sets cannot hold the true class with probability {1 - alpha:g}: pass more rows, or "
                 "pool rare classes."
             )
         as_low = np.searchsorted(self._conformal_scores, probability, side="right")

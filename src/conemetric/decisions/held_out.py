@@ -49,7 +49,7 @@ class Candidate:
 
     def at(self, r: int, maps: Sequence[Map]) -> Self:
         """The metric of a round, whose maps are these."""
-        name = f"{self.name}, round {r + 1}" if self.n_rounds > 1 else self.name
+        name = f"{self.name} (round {r + 1})" if self.n_rounds > 1 else self.name
         return replace(self, name=name, round=r, maps=maps)
 
     def final(self) -> Map:

@@ -58,9 +58,8 @@ class RegressionEvidence(Stored):
 
     def __str__(self) -> str:
         return (
-            f"{self.chosen}: error {self.error[self.chosen]:.3g} (R2 {self.r2:.2f}), "
-            f"cross-validated on {self.n_rows} rows, against {self.error[self.usual]:.3g} of "
-            f"{self.usual}"
+            f"error {self.error[self.chosen]:.3g} (R2 {self.r2:.2f}), cross-validated on "
+            f"{self.n_rows} rows, against {self.error[self.usual]:.3g} by {self.usual}; {self.chosen}"
         )
 
 

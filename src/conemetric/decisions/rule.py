@@ -177,4 +177,4 @@ class Trial:
     loss: float
 
     def __str__(self) -> str:
-        return f"{self.metric} metric, {self.rule}"
+        return f"{self.rule}, in the {self.metric} metric"

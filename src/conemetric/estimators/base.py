@@ -78,7 +78,7 @@ class CertifiedEstimator(BaseEstimator, metaclass=ABCMeta):
                 fault = "small"
             if fault:
                 raise ValueError(
-                    f"{name} is too {fault} to compute with; give a number "
+                    f"{name} is too {fault} to compute with; pass a number "
                     f"between {SMALLEST_PARAMETER:g} and {LARGEST_PARAMETER:g}."
                 )
         super()._validate_params()
@@ -242,7 +242,7 @@ class MahalanobisMetric(
         if hasattr(X, "to_dask_array"):
             X = X.to_dask_array()
         if X.ndim != 2 or X.shape[1] != self.n_features_in_:
-            raise ValueError(f"X has shape {X.shape}; give (n, {self.n_features_in_}) as in fit.")
+            raise ValueError(f"X has shape {X.shape}; pass (n, {self.n_features_in_}) as in fit.")
         features = None  # for linear metrics, so that the blocks need not carry the estimator
         unmapped = type(self)._features is MahalanobisMetric._features
         if not unmapped or self.kernel_coordinates_ is not None:
@@ -303,7 +303,7 @@ class MahalanobisMetric(
         pairs = as_array(look_up(pairs, self.preprocessor))
         if pairs.ndim != 3 or pairs.shape[1:] != (2, self.n_features_in_):
             raise ValueError(
-                f"pairs has shape {tuple(pairs.shape)}; give two points per pair, (n_pairs, 2, "
+                f"pairs has shape {tuple(pairs.shape)}; pass two points per pair, (n_pairs, 2, "
                 f"{self.n_features_in_})."
             )
         points = pairs.reshape(-1, self.n_features_in_)
@@ -333,7 +333,7 @@ class MahalanobisMetric(
             rows = np.atleast_2d(u), np.atleast_2d(v)
             for name, row in zip("uv", rows, strict=True):
                 if row.shape != shape:
-                    raise ValueError(f"{name} has shape {row.shape}; give one point as a vector.")
+                    raise ValueError(f"{name} has shape {row.shape}; pass one point as a vector.")
             mapped = components @ (features(rows[0]) - features(rows[1]))[0]
             value = float(mapped @ mapped)
             if squared:

@@ -33,15 +33,15 @@ def prior_matrix(prior: Any, reference: Any, n_features: int, mean_square: float
     M = as_array(prior)
     if tuple(M.shape) != (n_features, n_features):
         raise ValueError(
-            f"prior has shape {tuple(M.shape)}; for {n_features} features give a metric or a "
+            f"prior has shape {tuple(M.shape)}; for {n_features} features pass a metric or a "
             f"matrix of shape ({n_features}, {n_features})."
         )
     M = float64(M)
     rounding = ROUNDING * n_features * float(abs(M).max())
     if not float(abs(M - M.T).max()) <= rounding:  # also for NaN
-        raise ValueError("prior is not symmetric and finite; give (prior + prior.T) / 2.")
+        raise ValueError("prior is not symmetric and finite; pass (prior + prior.T) / 2.")
     M = (M + M.T) / 2
     least = float(namespace(M).linalg.eigvalsh(M)[0])
     if least < -rounding:
-        raise ValueError(f"prior has the eigenvalue {least:.3g}; give a positive semidefinite one.")
+        raise ValueError(f"prior has the eigenvalue {least:.3g}; pass a positive semidefinite one.")
     return like(M, reference)

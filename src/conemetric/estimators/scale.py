@@ -31,7 +31,7 @@ def mean_impostor_distance(operator: Any, weights: Any = None, scaled: str = "C"
             {
                 "": "remove duplicated rows whose targets differ",
                 "n_impostors": "raise n_impostors",
-                scaled: f"give {scaled} as {numbers}",
+                scaled: f"pass {scaled} as {numbers}",
             },
         )
     return mean_square
@@ -44,7 +44,7 @@ def check_range_of_C(C: float, operator: Any) -> None:
     if not float(number.tiny) < C / m < float(number.max * number.eps):
         raise ValueError(
             f"C={C:g} over {m} triplets is out of the range of {operator.dtype}: C scales with "
-            "the inverse fourth power of the units of X; rescale X, or give it in float64."
+            "the inverse fourth power of the units of X; rescale X, or pass it in float64."
         )
 
 

@@ -152,7 +152,7 @@ class SupervisedMetric(MahalanobisMetric):
         if width is not None:
             self._check_tuples(given, width)
         if self._takes_pairs:
-            refuse_halves(given.index, given.similar, "give both, or labels y")
+            refuse_halves(given.index, given.similar, "pass both, or labels y")
         of_rows = width is None and given.index is None
         if not of_rows or given.y is None:
             self._refuse_without_classes(given)
@@ -161,7 +161,7 @@ class SupervisedMetric(MahalanobisMetric):
             if self._widths:
                 instead = f", or constraints by keyword ({self._keywords})"
             raise ValueError(
-                f"{type(self).__name__} requires y to be passed, but the target y is None; give "
+                f"{type(self).__name__} requires y to be passed, but the target y is None; pass "
                 f"labels y{instead}."
             )
         return width
@@ -176,7 +176,7 @@ class SupervisedMetric(MahalanobisMetric):
             )
         if given.index is not None or given.similar is not None:
             raise ValueError(
-                f"Got tuples and {self._keywords}; give X as rows with {self._keywords}."
+                f"Got tuples and {self._keywords}; pass X as rows with {self._keywords}."
             )
         if width == 2 and given.y is None:
             raise ValueError("Pairs of points need y: +1 for similar pairs, -1 for the others.")
@@ -186,15 +186,15 @@ class SupervisedMetric(MahalanobisMetric):
         if not self._takes_dask:
             refuse_dask(self, given.X)
         if self.preprocessor is not None:
-            raise ValueError("a preprocessor does not go with dask collections; give the points.")
+            raise ValueError("a preprocessor does not go with dask collections; pass the points.")
         for name, usable in self._dask_needs.items():
             if getattr(self, name) not in usable:
                 raise ValueError(
-                    f"{name}={getattr(self, name)!r} does not go with dask collections; give "
+                    f"{name}={getattr(self, name)!r} does not go with dask collections; pass "
                     f"{name}={' or '.join(map(repr, usable))}, or X in memory."
                 )
         if given.neighbors is not None:
-            raise ValueError("Got neighbors; with dask collections give triplets or pairs instead.")
+            raise ValueError("Got neighbors; with dask collections pass triplets or pairs instead.")
 
     def _refuse_without_classes(self, given: Supervision) -> None:
         """Refuse what goes with class labels only."""
@@ -325,7 +325,7 @@ class SupervisedMetric(MahalanobisMetric):
             warn_user(
                 f"y has {len(np.unique(y))} whole numbers in {len(y)} rows, too many to be "
                 f"classes; {name} takes them for a quantity: rows near in y should be near in the "
-                "metric. Give target='continuous' or target='classes' to fit."
+                "metric. Pass target='continuous' or target='classes' to fit."
             )
         return continuous
 
@@ -396,7 +396,7 @@ def refuse_one_kind(n_similar: int, n_pairs: int) -> None:
     """Refuse pairs that are all similar, or all dissimilar."""
     if n_similar in (0, n_pairs):
         raise ValueError(
-            f"similar calls {n_similar} of {n_pairs} pairs similar; give pairs of both kinds."
+            f"similar calls {n_similar} of {n_pairs} pairs similar; pass pairs of both kinds."
         )
 
 

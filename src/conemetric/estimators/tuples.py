@@ -112,7 +112,7 @@ class TupleMethods(BaseEstimator):
         points = as_array(look_up(tuples, self.preprocessor))
         if points.ndim != 3 or points.shape[1] not in NAMES:
             raise ValueError(
-                f"tuples has shape {tuple(points.shape)}; give 2, 3 or 4 points in each, (n_tuples, "
+                f"tuples has shape {tuple(points.shape)}; pass 2, 3 or 4 points in each, (n_tuples, "
                 "2 | 3 | 4, n_features), or set preprocessor."
             )
         if points.shape[1] == 2:

@@ -118,7 +118,7 @@ def validate_labelled_points(estimator: Any, X: Any, y: Any) -> tuple[Any, np.nd
     """Valid points to fit, and y as a NumPy vector with one label for each."""
     if y is None:
         raise ValueError(
-            f"{type(estimator).__name__} requires y to be passed, but the target y is None; give "
+            f"{type(estimator).__name__} requires y to be passed, but the target y is None; pass "
             "labels y."
         )
     X = validate_points(estimator, X, reset=True, min_samples=2)
@@ -187,7 +187,7 @@ def check_size(size: float, dtype: Any, name: str) -> None:
     if size > largest or 0 < size < 1 / largest:
         precise = ""
         if dtype.itemsize < 8:
-            precise = ", or give it in float64"
+            precise = ", or pass it in float64"
         raise ValueError(  # StandardScaler cannot: its squares leave the range too
             f"{name} spreads over {size:.1e}, and its squared distances leave the range of "
             f"{dtype}; rescale it (columns by TableEncoder, or divide it by {size:.1e}){precise}."
@@ -200,14 +200,14 @@ def check_tensor(X: Any, min_samples: int) -> Any:
 
     if X.layout != torch.strided or X.is_complex():
         raise TypeError(
-            f"X is a tensor of layout {X.layout} and {X.dtype}; give a dense, real one "
+            f"X is a tensor of layout {X.layout} and {X.dtype}; pass a dense, real one "
             "(X.to_dense(), X.real)."
         )
     if X.ndim != 2:
         raise ValueError(f"Expected 2D array, got {X.ndim}D tensor X instead; reshape it.")
     n, D = X.shape
     if n < min_samples or D == 0:
-        raise ValueError(f"X has {n} sample(s) and {D} feature(s); give at least {min_samples}, 1.")
+        raise ValueError(f"X has {n} sample(s) and {D} feature(s); pass at least {min_samples}, 1.")
     if not X.is_floating_point():
         X = X.double()
     elif X.element_size() < 4:
@@ -222,7 +222,7 @@ def refuse_dask(estimator: Any, X: Any, name: str = "X") -> None:
     if is_dask(X):
         raise TypeError(
             f"{type(estimator).__name__} works in memory, and {name} is a {type(X).__module__} "
-            f"collection; give {name}.compute() or a sample of its rows, or use FrobMetric, "
+            f"collection; pass {name}.compute() or a sample of its rows, or use FrobMetric, "
             "LMNNEig, DMLEig or BoostMetric, which learn from dask collections."
         )
 

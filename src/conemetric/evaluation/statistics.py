@@ -16,6 +16,17 @@ MAX_DRAWN = 1 << 22  # numbers that the bootstrap draws at a time: 32 MiB
 MAX_SIGNS_DRAWN = 1 << 18
 # Means that differ by no more than this share of the mean differ by rounding.
 ROUNDING_RTOL = 1e-14
+SMALLEST_P_SHOWN = 0.001  # smaller p-values are shown as "p < 0.001"
+
+
+def p_in_words(value: float) -> str:
+    """A p-value as a sentence shows it, such as "p = 0.02"."""
+    if value < SMALLEST_P_SHOWN:
+        return f"p < {SMALLEST_P_SHOWN}"
+    shown = f"{value:.2g}"
+    if (float(shown) <= SIGNIFICANT) != (value <= SIGNIFICANT) or float(shown) == SIGNIFICANT:
+        shown = f"{value:.3g}"  # which side of the limit it is on
+    return f"p = {shown}"
 
 
 def mean_interval(values: Any, confidence: float = 0.95) -> tuple[float, float]:

@@ -163,8 +163,8 @@ class ThresholdPromise:
 
     def __str__(self) -> str:
         kind, error = PROMISES[self.strategy]
-        rate = f"{100 * self.alpha:.4g} %"
-        confidence = f"{100 * self.confidence:.6g} %"
+        rate = f"{100 * self.alpha:.4g}%"
+        confidence = f"{100 * self.confidence:.6g}%"
         return (
             f"at most {rate} of {kind} pairs are {error}, with {confidence} confidence, for pairs "
             f"drawn like the {self.n:,} {kind} ones that set the threshold"

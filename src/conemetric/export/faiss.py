@@ -45,12 +45,12 @@ def to_faiss(metric: Any, index: Any = None) -> Any:
     if index is not None and index.d != rank:
         raise ValueError(
             f"index takes vectors of {index.d} dimensions; the metric maps to {rank}: "
-            f"give an index of {rank}."
+            f"pass an index of {rank}."
         )
     if index is not None and index.metric_type != faiss.METRIC_L2:
         raise ValueError(
             f"index compares by metric_type {index.metric_type}; the learned distance is the "
-            "Euclidean one of transformed vectors: give an index that compares by L2."
+            "Euclidean one of transformed vectors: pass an index that compares by L2."
         )
     transform = faiss.LinearTransform(n_features, rank, True)
     matrix = np.ascontiguousarray(metric.components, np.float32)

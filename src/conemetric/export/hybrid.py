@@ -36,7 +36,7 @@ def score_sum(fusion: Any) -> RankingModel:
         given = {"weights": fusion.weights, "normalization": fusion.normalization}
     if not _is_a_sum(given):
         raise TypeError(
-            f"fusion is {type(given).__name__}; give what fuse returns, or a QueryAdapter or "
+            f"fusion is {type(given).__name__}; pass what fuse returns, or a QueryAdapter or "
             "RelevanceMetric fitted with scores, or loaded from a file."
         )
     weights = given["weights"]
@@ -166,7 +166,7 @@ def _check_computes(scores, system):
         what = f"the {scores.similarity} score of the embedding as {scores.target or 'rank'} does"
         raise ValueError(f"{system} does not count {what}; {remedy}.")
     if scores.query_map is None and engine.maps_queries:
-        raise TypeError(f"{system} needs the map of the queries; give the adapter, or its file.")
+        raise TypeError(f"{system} needs the map of the queries; pass the adapter, or its file.")
 
 
 # ---- one function for each row of ENGINES

@@ -91,7 +91,7 @@ def _modules(folder):
     listing = folder / "modules.json"
     if not listing.is_file():
         raise FileNotFoundError(
-            f"'{folder}' has no modules.json; give the folder of a saved model, as "
+            f"'{folder}' has no modules.json; pass the folder of a saved model, as "
             "SentenceTransformer(...).save(folder) writes it."
         )
     modules = json.loads(listing.read_text("utf-8"))

@@ -236,7 +236,7 @@ def check_scores(scores: Mapping[str, Any], n_queries: int, n_documents: int) ->
     names = list(scores) if isinstance(scores, Mapping) else []
     if not names or not all(isinstance(name, str) and name for name in names):
         raise TypeError(
-            f"scores is {type(scores).__name__} with names {names}; give a dict of columns by name, "
+            f"scores is {type(scores).__name__} with names {names}; pass a dict of columns by name, "
             "such as {'bm25': sparse matrix}."
         )
     if EMBEDDING in scores:
@@ -258,7 +258,7 @@ def picked(scores: Any, names: Iterable[str], known: Collection[str]) -> dict[st
     if scores is None:
         scores = {}
     if not isinstance(scores, Mapping):
-        raise TypeError(f"scores is {type(scores).__name__}; give a dict of columns by name.")
+        raise TypeError(f"scores is {type(scores).__name__}; pass a dict of columns by name.")
     learned = ", ".join(map(repr, known)) or "no columns"
     strange = _quoted(scores, without=known)
     if strange:
@@ -269,7 +269,7 @@ def picked(scores: Any, names: Iterable[str], known: Collection[str]) -> dict[st
     missing = _quoted(names, without=scores)
     if missing:
         raise ValueError(
-            f"scores lacks {missing}, which was given when the weights were learned; give it here too."
+            f"scores lacks {missing}, which was given when the weights were learned; pass it here too."
         )
     return {name: scores[name] for name in names}
 
@@ -283,12 +283,12 @@ def _checked(column, name, shape):
     """A column of finite floats with one entry for each place."""
     if not sparse.issparse(column):
         raise TypeError(
-            f"scores[{name!r}] is {type(column).__name__}; give a scipy.sparse matrix of the best "
+            f"scores[{name!r}] is {type(column).__name__}; pass a scipy.sparse matrix of the best "
             "documents of each query, such as ranking.lexical.engine_scores makes of a function."
         )
     check_shape(column, f"scores[{name!r}]", *shape)
     if column.dtype.kind not in "biuf":
-        raise ValueError(f"scores[{name!r}] has dtype {column.dtype}; give real numbers.")
+        raise ValueError(f"scores[{name!r}] has dtype {column.dtype}; pass real numbers.")
     column = sparse.csr_array(column, dtype=np.float64)
     # a repeated entry of a sparse matrix means the sum of both
     column.sum_duplicates()

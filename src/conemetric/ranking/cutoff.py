@@ -104,7 +104,7 @@ def calibrate_cutoff(
     if len(kept) == 0:
         raise ValueError(
             f"{missed[-1]} of {n} queries are missed at the deepest cut-off, {len(missed)}: too many for "
-            f"alpha={alpha:g} with confidence={confidence:g}; give deeper rankings, or raise "
+            f"alpha={alpha:g} with confidence={confidence:g}; pass deeper rankings, or raise "
             "alpha or tolerated."
         )
     bound = binomial_upper_bound(allowed, n, confidence)

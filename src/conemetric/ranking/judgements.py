@@ -106,7 +106,7 @@ def check_relevance(relevance: Any, n_queries: int, n_documents: int) -> Judgeme
         raise ValueError("relevance has grades that are NaN or infinite; drop those rows.")
     if not (grade > 0).any():
         raise ValueError(
-            f"relevance has {len(grade)} judgements and none with a grade above 0; give at least "
+            f"relevance has {len(grade)} judgements and none with a grade above 0; pass at least "
             "one relevant document."
         )
     # of a pair that is graded twice the highest grade comes first, and is the one that counts
@@ -142,7 +142,7 @@ def check_ranking(ranking: Any) -> np.ndarray:
     ranking = np.asarray(to_numpy(ranking))
     if ranking.ndim != 2 or ranking.dtype.kind not in "iu" or ranking.shape[1] == 0:
         raise ValueError(
-            f"ranking has shape {ranking.shape} and dtype {ranking.dtype}; give document numbers, "
+            f"ranking has shape {ranking.shape} and dtype {ranking.dtype}; pass document numbers, "
             "one row for each query."
         )
     return ranking
@@ -187,7 +187,7 @@ def judgements_from_log(
     ranking = check_ranking(ranking)
     if ranking.max(initial=-1) >= n_documents:
         numbers = f"numbers of the {n_documents} documents, from 0"
-        raise ValueError(f"ranking names document {ranking.max()}; give {numbers}.")
+        raise ValueError(f"ranking names document {ranking.max()}; pass {numbers}.")
     if not 0 <= prior < np.inf:
         raise ValueError(f"prior={prior!r} must be a number of clicks, at least 0.")
     shape = (len(ranking), n_documents)
@@ -208,13 +208,13 @@ def _from_rows(relevance, n_queries, n_documents, name="relevance"):
     rows = np.asarray(to_numpy(relevance))
     if rows.ndim != 2 or rows.shape[1] not in (2, 3) or rows.dtype.kind not in "iuf":
         raise ValueError(
-            f"{name} has shape {rows.shape} and dtype {rows.dtype}; give integer rows "
+            f"{name} has shape {rows.shape} and dtype {rows.dtype}; pass integer rows "
             "[query, document] or [query, document, grade], or a sparse matrix."
         )
     numbers = rows[:, :2]  # integers that a float holds exactly, whatever their type
     if not ((abs(numbers) < 2.0**53).all() and (numbers == np.round(numbers)).all()):
         raise ValueError(
-            f"{name} holds fractions or NaN in its first two columns; give the row numbers of "
+            f"{name} holds fractions or NaN in its first two columns; pass the row numbers of "
             "queries and documents."
         )
     query, document = numbers.T.astype(np.int64)

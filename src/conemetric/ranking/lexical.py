@@ -139,7 +139,7 @@ def engine_scores(
     if strange:
         raise ValueError(
             f"search lists {len(strange):,} documents that are not among the ids, such as "
-            f"{next(iter(strange))!r}; give the ids of all documents that it searches."
+            f"{next(iter(strange))!r}; pass the ids of all documents that it searches."
         )
     return _column(lists, len(ids))
 

@@ -45,11 +45,11 @@ def rank(queries: Any, documents: Any, k: int = 100, similarity: str = "cosine")
     if queries.ndim != 2 or documents.ndim != 2 or queries.shape[1] != documents.shape[1]:
         raise ValueError(
             f"queries have shape {tuple(queries.shape)} and documents {tuple(documents.shape)}; "
-            "give both as rows with the same number of features."
+            "pass both as rows with the same number of features."
         )
     check_depth(k)
     if len(documents) == 0:
-        raise ValueError("documents has no rows; give at least one.")
+        raise ValueError("documents has no rows; pass at least one.")
     return to_numpy(search(queries, documents, k, similarity).documents)
 
 
@@ -171,7 +171,7 @@ def judged(ranking: Any, relevance: Any) -> tuple[np.ndarray, Judgements]:
     if judgements.n_queries != len(ranking):
         raise ValueError(
             f"ranking has {len(ranking)} rows for judgements of {judgements.n_queries} queries; "
-            "give one row for each."
+            "pass one row for each."
         )
     if ranking.max(initial=-1) >= judgements.n_documents:
         raise ValueError(

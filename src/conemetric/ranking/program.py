@@ -46,7 +46,7 @@ class RankingProgram:
         if len(triplets) == 0:
             raise ValueError(
                 "there is nothing to compare: no query has a relevant document and another with a "
-                "lower grade or none; raise n_hard or n_random, or give more documents."
+                "lower grade or none; raise n_hard or n_random, or pass more documents."
             )
         if known is None:
             made = self._without_units(data, triplets)

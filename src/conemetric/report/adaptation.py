@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from ..evaluation.statistics import p_in_words
 from ..studies.adapting import MAIN, MEASURES, RRF, SIGNIFICANT, Adaptation, Contribution
 from .metric import proof_facts, write_page
 
@@ -61,7 +62,7 @@ def headline(found: Adaptation) -> str:
     change = found.difference(MAIN)
     scores = (
         f"mean {MAIN} {found.mean(MAIN):.1f} against {found.mean(MAIN, 'before'):.1f} on "
-        f"{change.n:,} held-out queries, p = {change.p_value:.2g}"
+        f"{change.n:,} held-out queries, {p_in_words(change.p_value)}"
     )
     if found.helps:
         return f"Use it: {scores}.{_beside_rank_fusion(found)}"
@@ -72,11 +73,11 @@ def headline(found: Adaptation) -> str:
 
 
 def _beside_rank_fusion(found: Adaptation) -> str:
-    """A sentence on rank fusion, which needs no training, where the map is not surely better."""
+    """A sentence on rank fusion, which needs no training, where the map is not significantly better."""
     if RRF not in found.values:
         return ""
     gain = found.difference(MAIN, RRF)
-    figures = f"{found.mean(MAIN, RRF):.1f}, p = {gain.p_value:.2g}"
+    figures = f"{found.mean(MAIN, RRF):.1f}, {p_in_words(gain.p_value)}"
     if gain.p_value > SIGNIFICANT:
         return f" These queries cannot tell it apart from rank fusion, which needs no training ({figures})."
     if gain.difference < 0:

@@ -111,7 +111,7 @@ def candidates(study: Study) -> list[tuple[str, ...]]:
         weight = ""
         if name in weights:
             weight = f"{weights[name]:.1%}"
-        error = f"{100 * judged.error[name]:.2f} ± {100 * judged.standard_error[name]:.2f}"
+        error = f"{judged.error[name]:.2%} ± {judged.standard_error[name]:.2%}"
         proofs = study.estimator.certificates_.get(name, ())
         rows.append((name, weight, error, _largest_gap(proofs)))
     return rows
@@ -123,7 +123,7 @@ def _largest_gap(proofs: Sequence[Certificate]) -> str:
         return ""
     gap = max(abs(proof.relative_gap) for proof in proofs)
     if gap < float("inf"):
-        return f"{gap:.1e}"
+        return f"{100 * gap:.2g}%"
     return "no bound"
 
 

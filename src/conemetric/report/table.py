@@ -29,7 +29,7 @@ def table_headings(study: Study) -> tuple[str, ...]:
     """Of the columns of `table_rows`."""
     n_splits = len(study.judged)
     error = study.task.measure
-    spread = "95 % interval"
+    spread = "95% interval"
     if n_splits > 1:
         error += f", mean of {n_splits} splits"
         spread = "standard deviation"
@@ -104,7 +104,7 @@ def cards(study: Study) -> list[Card]:
         value, spread = _error_and_spread(row, study)
         note = f"± {spread} over {n_splits} splits"
         if n_splits == 1:
-            note = f"{_counted(row, study)}; 95 % interval {row['low']:.1%} to {row['high']:.1%}"
+            note = f"{_counted(row, study)}; 95% interval {row['low']:.1%} to {row['high']:.1%}"
         if name == study.verdict.lowest.name:
             note = f"lowest {measure}; {note}"
         title = f"{measure[0].upper()}{measure[1:]}, {titles[name]}"

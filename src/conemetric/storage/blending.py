@@ -49,7 +49,7 @@ def blend(metrics: Sequence[Any], weights: Any = None, *, X: Any = None) -> Lear
     """
     learned = [LearnedMetric.from_estimator(metric) for metric in metrics]
     if not learned:
-        raise ValueError("metrics is empty; give at least one fitted metric.")
+        raise ValueError("metrics is empty; pass at least one fitted metric.")
     if any(metric.kernel is not None for metric in learned):
         raise TypeError(
             "metrics has one of a kernel, whose matrix applies to coordinates of its own; blend metrics "
@@ -93,7 +93,7 @@ def _covariance(X: Any, n_features: int) -> np.ndarray:
     X = check_array(X, dtype=np.float64, ensure_min_samples=2, input_name="X")
     if X.shape[1] != n_features:
         raise ValueError(
-            f"X has {X.shape[1]} features, the metrics have {n_features}; give rows of "
+            f"X has {X.shape[1]} features, the metrics have {n_features}; pass rows of "
             "the features they were learned from."
         )
     # of one column NumPy gives a number

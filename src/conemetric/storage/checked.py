@@ -121,7 +121,7 @@ def _check_header(path: AnyPath, header: Any, kind: str, newest: int) -> None:
     """Refuse the header of another kind of file, or of a format that this version does not read."""
     misfit = "has a header that does not fit"
     require(isinstance(header, dict), path, f"{misfit}: it is not an object")
-    advice = f"give a {kind} file, which conemetric learn calls {kind}.safetensors"
+    advice = f"pass a {kind} file, which conemetric learn calls {kind}.safetensors"
     fault = f"holds a {header.get('kind')!s:.20}, not a {kind}; {advice}"
     require(header.get("kind") == kind, path, fault)
     version = header.get("format")

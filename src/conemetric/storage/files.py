@@ -119,7 +119,7 @@ def save_decision(
     """
     name = _name_of(estimator)
     if not isinstance(notes, dict | None):
-        raise TypeError(f"notes is a {type(notes).__name__}; give a dict of JSON values.")
+        raise TypeError(f"notes is a {type(notes).__name__}; pass a dict of JSON values.")
     if notes is None:
         notes = getattr(estimator, "notes_", {})
     state = estimator.state()
@@ -135,7 +135,7 @@ def _name_of(estimator: MetricClassifier | MetricRegressor) -> str:
         if isinstance(estimator, each):
             return name
     raise TypeError(
-        f"estimator is a {type(estimator).__name__}; give a fitted MetricClassifier or "
+        f"estimator is a {type(estimator).__name__}; pass a fitted MetricClassifier or "
         "MetricRegressor, and save metrics with save_metric."
     )
 

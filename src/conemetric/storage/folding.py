@@ -31,7 +31,7 @@ def folded(estimator: Any) -> tuple[Any, dict[str, Any]]:
     if not isinstance(learned, METRICS) and not isinstance(model, RankingModel):
         raise TypeError(
             f"The last step is {type(learned).__name__}, which is not a metric of conemetric; "
-            "give a fitted metric, or a pipeline that ends in one."
+            "pass a fitted metric, or a pipeline that ends in one."
         )
     names = getattr(steps[0], "feature_names_in_", None)
     preprocessing = [_describe(step) for step in steps[:-1]]

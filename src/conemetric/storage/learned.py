@@ -288,12 +288,12 @@ class LearnedMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Stored, Cert
         if self.encoder is not None:
             raise TypeError(
                 f"this metric encodes tables (TableEncoder), and {system} takes vectors: save it "
-                "(save_metric), export load_metric(path).of_features(), and give that rows encoded by "
+                "(save_metric), export load_metric(path).of_features(), and pass that rows encoded by "
                 "load_metric(path).encoder.transform(table)."
             )
         if self.fill is not None and not fills:
             warn_user(
-                f"this metric fills missing values, and {system} does not; give it complete rows "
+                f"this metric fills missing values, and {system} does not; pass it complete rows "
                 "(LearnedMetric.from_estimator(metric).fill_missing(X)), or use export.to_onnx, which "
                 "fills them."
             )

@@ -59,7 +59,7 @@ class _Constrained(Task):
         if self.groups is not None:
             raise ValueError(
                 f"--groups: too few {self.items} lie within some groups and within the others, so that "
-                f"groups cannot be held out; give more {self.items} or smaller groups, or leave "
+                f"groups cannot be held out; pass more {self.items} or smaller groups, or leave "
                 "--groups out."
             )
         order = rng.permutation(n)
@@ -68,7 +68,7 @@ class _Constrained(Task):
         task = self._cut(held_out, rng, None, [])
         n_judged = len(np.unique(self.indices[held_out.test]))
         note = (
-            f"Judging shares {task.n_shared:,} of its {n_judged:,} rows with training, because too few "
+            f"Evaluation shares {task.n_shared:,} of its {n_judged:,} rows with training, because too few "
             f"{self.items} are left if rows are held out: errors on new rows are higher."
         )
         return replace(task, notes=(note,))
@@ -77,14 +77,14 @@ class _Constrained(Task):
         """How items are held out by rows."""
         n_learned_from, n_judged = (len(np.unique(self.indices[part])) for part in held_out)
         yield (
-            f"Judged on {len(held_out.test):,} {self.items} of {n_judged:,} rows, learned from "
-            f"{len(held_out.train):,} of {n_learned_from:,} other rows; training and judging share 0 "
+            f"Evaluated on {len(held_out.test):,} {self.items} of {n_judged:,} rows, learned from "
+            f"{len(held_out.train):,} of {n_learned_from:,} other rows; training and evaluation share 0 "
             f"rows{together}."
         )
         recurring = self.indices[0].size * len(held_out.test) / n_judged
         if recurring > MOST_RECURRING:
             yield (
-                f"A row is in {recurring:.0f} of the {self.items} that judge, on average; p takes "
+                f"A row is in {recurring:.0f} of the held-out {self.items}, on average; p takes "
                 f"{self.items} as independent, and is smaller than it would be for new rows."
             )
 
@@ -171,7 +171,7 @@ class Paired(_Constrained):
         similar = check_similar(self.similar, len(self.indices))
         if similar.all() or not similar.any():
             kind = "similar" if similar.all() else "dissimilar"
-            raise ValueError(f"all {len(similar)} pairs are {kind}; give some of both kinds.")
+            raise ValueError(f"all {len(similar)} pairs are {kind}; pass some of both kinds.")
 
     def fingerprint(self) -> dict[str, Any]:
         learned_from = self.indices[self.train]

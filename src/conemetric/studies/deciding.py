@@ -69,7 +69,7 @@ class Decision:
             self.estimator.fit(rows, y, groups=task.groups_in_folds)
         for warning in collected:
             if not isinstance(warning, CollapsedMetricWarning):  # perhaps not the chosen metric
-                notes.append(f"Decision: {in_options(warning)}")
+                notes.append(f"{name}: {in_options(warning)}")
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,9 @@ def new_decision(
     if not isinstance(task, Labelled):
         return None
     if options.n_pca is not None:
-        notes.append("No decision: it is learned from columns, not principal components.")
+        notes.append(
+            "No classifier or regressor: these learn from columns, not from principal components."
+        )
         return None
     X = task.raw
     words: Any = "from_dtype"

@@ -71,7 +71,7 @@ class Partitioned(Labelled):
         n_learned = self.n_rows - len(test)
         notes = [
             f"Learned from all {n_learned:,} training rows, in {len(self.partitions)} partitions.",
-            f"Judged on {len(test):,} held-out rows; {len(train):,} training rows, drawn at random, "
+            f"Evaluated on {len(test):,} held-out rows; {len(train):,} training rows, drawn at random, "
             "vote, and decide on scaling and principal components.",
         ]
         n_references = sample_size("auto", n_learned)

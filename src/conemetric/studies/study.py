@@ -32,6 +32,7 @@ from .verdict import Kind, Outcome, Row, Terms, Verdict, find_verdict, verdict_i
 EUCLIDEAN, CONSTANT = "euclidean", "constant"
 SMALL = 2000  # rows that scaling is judged on: an error's standard error is then about 1 %
 COMPILING = "compiling, once"
+LEAST_WEIGHT_SHOWN = 0.01  # of a part of a blend
 WORTH_SAYING = 2.0  # seconds of compilation; fetching kernels from the cache takes less
 
 
@@ -191,7 +192,7 @@ class Study:
         splits if there are several, and what learning took.
         """
         seconds = {}
-        if not self._is_metric_of_the_decision:
+        if not self.learns_with_decision:
             seconds[str(self.options.method)] = self.seconds["learning"]
         if self.decided is not None:
             seconds |= self.decided.seconds
@@ -209,7 +210,7 @@ class Study:
         return rows
 
     @property
-    def _is_metric_of_the_decision(self):
+    def learns_with_decision(self):
         """Whether the decision learned the metric on its way: the seconds are then those of both."""
         return self.decided is not None and self.decided.metric is self.estimator
 
@@ -332,7 +333,7 @@ def _study(task, options, on_metric, names, decide):
 def _judged(task, estimator, options, decision, seconds, notes):
     """The judgements of all rows of the table, and the decision with what it is compared with."""
     judged = {}
-    with timed_stage("judging", seconds):
+    with timed_stage("evaluating", seconds):
         judged[EUCLIDEAN] = task.judge(None, options)
         judged[options.method] = task.judge(estimator, options)
     decided = None
@@ -395,11 +396,11 @@ def _refitted(task, study, on_metric):
             decided = replace(decided, final=final, final_rows=rows)
     if again and on_metric is not None:
         on_metric(metric, _interrupted(estimator))
-    saved = "metric as judged"
+    saved = "the metric as evaluated"
     if again:
-        saved = f"metric learned again from {n:,} {task.items}"
+        saved = f"the metric, learned again from {n:,} {task.items}"
     if decided is not None:
-        saved += f", decision refitted to all {n:,} rows, its metrics as judged"
+        saved += f", and the {decided.name}, refitted to all {n:,} rows in its evaluated metrics"
     study.notes.append(f"Saved: {saved}.")
     return replace(study, refitted=metric, decided=decided)
 
@@ -466,7 +467,8 @@ def _evidence_in_words(estimator):
     """How a blend did on its training rows."""
     yield f"Cross-validated on {estimator.evidence_.n_rows:,} training rows: {estimator.evidence_}."
     parts = sorted(estimator.weights_.items(), key=lambda part: -part[1])
-    yield f"Blend: {', '.join(f'{name} {weight:.0%}' for name, weight in parts)}."
+    main = [f"{name} {weight:.0%}" for name, weight in parts if weight >= LEAST_WEIGHT_SHOWN]
+    yield f"Weights of 1% or more in the blend: {', '.join(main)}."
     if len(estimator.space_errors_) > 1:
         yield _space_in_words(estimator)
     for name, reason in estimator.shortened_.items():

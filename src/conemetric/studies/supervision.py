@@ -81,7 +81,7 @@ class Labelled(Task):
                 remedy = ", or --target continuous if it is a quantity"
             raise ValueError(
                 f"no class has two rows to learn from ({len(self.classes):,} classes in "
-                f"{len(self.y):,} rows), as if the label were an id or a text; give --label a column "
+                f"{len(self.y):,} rows), as if the label were an id or a text; pass --label a column "
                 f"whose values recur{remedy}."
             )
 
@@ -115,7 +115,7 @@ class Labelled(Task):
         # cut last: rows that were held out are not learned from, whether they judge or not
         if len(test) > options.max_test_rows:
             test = self.sample(test, options.max_test_rows, rng)
-            notes.append(f"Judged on {len(test):,} held-out rows, {self.drawn}.")
+            notes.append(f"Evaluated on {len(test):,} held-out rows, {self.drawn}.")
         return replace(self, train=train, learn=learn, test=test, notes=tuple(notes))
 
     def protocol(self, share: float) -> str:

@@ -16,9 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from ..evaluation.statistics import SIGNIFICANT
-
-SMALLEST_P_SHOWN = 0.001  # smaller p-values are shown as "p < 0.001"
+from ..evaluation.statistics import SIGNIFICANT, p_in_words
 
 
 class Kind(Enum):
@@ -293,7 +291,7 @@ def _every_other_row(verdict, terms):
     rows = "Every other row"
     if exceptions:
         rows += f" but {' and '.join(map(terms.title, exceptions))}"
-    p = _p(max(p_values)).replace("=", "at most")
+    p = p_in_words(max(p_values)).replace("=", "at most")
     n = len(verdict.comparisons)
     if n > 1:
         p += f", adjusted for {n} comparisons"
@@ -336,7 +334,7 @@ def _on_distances(distances, terms, where=""):
     before = terms.figures[distances.euclidean.name]
     after = terms.figures[distances.learned.name]
     change = f"{terms.measure} {before} -> {after}{where}"
-    p = _p(distances.p_value)
+    p = p_in_words(distances.p_value)
     if distances.outcome is Outcome.BETTER:
         return f"Use the learned distance rather than the Euclidean one: {change} ({p})."
     if distances.outcome is Outcome.COLLAPSED:
@@ -352,10 +350,4 @@ def _on_distances(distances, terms, where=""):
 
 def _with_p(comparison, terms):
     figure = terms.figures[comparison.row.name]
-    return f"{terms.title(comparison.row)} ({figure}, {_p(comparison.p_value)})"
-
-
-def _p(value):
-    if value < SMALLEST_P_SHOWN:
-        return f"p < {SMALLEST_P_SHOWN}"
-    return f"p = {value:.2g}"
+    return f"{terms.title(comparison.row)} ({figure}, {p_in_words(comparison.p_value)})"

@@ -137,7 +137,7 @@ def _from_series(values: Any, name: str, as_words: bool) -> Column:
         seconds = map(_since_midnight, values.to_list())
         return Column(name, "time", np.array(list(seconds)))
     if dtype.is_nested():
-        raise ValueError(f"column {name!r} holds {dtype}; give one column per entry, or drop it.")
+        raise ValueError(f"column {name!r} holds {dtype}; pass one column per entry, or drop it.")
     order = None
     if isinstance(dtype, nw.Enum):  # the categories of which are in order, unlike a Categorical's
         order = tuple(map(str, dtype.categories))
@@ -162,7 +162,7 @@ def _finite(numbers: np.ndarray, name: str) -> np.ndarray:
     if np.isinf(numbers).any():
         row = int(np.isinf(numbers).argmax())
         raise ValueError(
-            f"Input X contains infinity, in column {name!r} at row {row}; give finite numbers, or "
+            f"Input X contains infinity, in column {name!r} at row {row}; pass finite numbers, or "
             "NaN where the value is missing."
         )
     return numbers
@@ -209,7 +209,7 @@ def _word(value: Any, name: str) -> str:
         return _spelled_out(float(value))
     raise TypeError(
         f"argument must be a string or a number: column {name!r} holds a {type(value).__name__}; "
-        "give one value for each row, or drop the column."
+        "pass one value for each row, or drop the column."
     )
 
 

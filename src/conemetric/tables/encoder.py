@@ -474,7 +474,7 @@ def _validated(encoder, X, reset=True):
 
 def _refuse_empty(frame):
     if not len(frame):
-        raise ValueError("X has 0 sample(s); give at least one row.")
+        raise ValueError("X has 0 sample(s); pass at least one row.")
 
 
 def _summary(encoder, part):

@@ -110,7 +110,7 @@ class Summary:
         if other.family != self.family or other.spelling != self.spelling:
             raise ValueError(
                 f"column {self.name!r} is one of {self.family}s in one part of the table and of "
-                f"{other.family}s in another; give it one dtype, or name its kind."
+                f"{other.family}s in another; pass it one dtype, or name its kind."
             )
         order = None
         if self.order == other.order:

@@ -116,7 +116,7 @@ def test_the_last_stage_is_the_metric(circles, parameters):
 
 def test_the_hinge_has_no_stages(iris):
     metric = BoostMetric(loss="hinge", tol=0.1).fit(*iris)
-    with pytest.raises(ValueError, match=r"loss='hinge' is solved without learners.*give loss="):
+    with pytest.raises(ValueError, match=r"loss='hinge' is solved without learners.*pass loss="):
         next(metric.staged_metrics())
 
 
@@ -215,7 +215,7 @@ def test_warns_with_gap_and_remedy_when_stopped_by_the_iteration_count(iris):
     [
         ({"v": 1e-7, "loss": "hinge"}, "labels", "v=1e-07 is below 1/m"),
         ({"v": "auto"}, "labels", "'v' parameter"),
-        ({"n_passes": 2}, "triplets", "n_passes=2 finds new triplets from labels; give y"),
+        ({"n_passes": 2}, "triplets", "n_passes=2 finds new triplets from labels; pass y"),
         ({"v": 0.0}, "labels", "'v' parameter"),
         ({"loss": "square"}, "labels", "'loss' parameter"),
         ({"n_components": 9}, "labels", "n_components=9 is more than the 4 features"),

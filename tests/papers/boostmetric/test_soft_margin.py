@@ -46,7 +46,7 @@ def test_bound_and_dual_set(kind, seed, asarray):
 def test_price_of_slack_below_one_over_m_is_refused():
     X, T = triplet_instance("labels")
     with pytest.raises(
-        ValueError, match=r"v=1e-07 is below 1/m for m=80 triplets.*give v >= 0.0125"
+        ValueError, match=r"v=1e-07 is below 1/m for m=80 triplets.*pass v >= 0.0125"
     ):
         SoftMarginProgram(from_triplets(X, T), 1e-7)
 

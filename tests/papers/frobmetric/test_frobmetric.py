@@ -51,7 +51,7 @@ def test_units_do_not_change_the_neighbours_in_float32(scale):
 def test_units_out_of_the_range_of_float32_are_refused(iris, scale):
     X, y = iris
     with pytest.raises(
-        ValueError, match=r"out of the range of float32.*rescale X, or give it in float64"
+        ValueError, match=r"out of the range of float32.*rescale X, or pass it in float64"
     ):
         FrobMetric().fit((scale * X).astype(np.float32), y)
     assert FrobMetric().fit(scale * X, y).certificate_.status == "converged"

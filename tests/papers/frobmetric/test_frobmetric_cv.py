@@ -33,7 +33,7 @@ def test_path_checks_its_arguments_and_keeps_feature_names(iris):
             frobmetric_path(X, y, Cs=wrong)
     with pytest.raises(ValueError, match="'tol' parameter"):
         frobmetric_path(X, y, Cs=[1.0], tol=-1)
-    with pytest.raises(TypeError, match="takes Cs, a list, and not C; give Cs alone"):
+    with pytest.raises(TypeError, match="takes Cs, a list, and not C; pass Cs alone"):
         frobmetric_path(X, y, Cs=[1.0], C=5.0)
     frame = pytest.importorskip("pandas").DataFrame(X, columns=list("abcd"))
     first, second = frobmetric_path(frame, y, Cs=[1.0, 2.0])
@@ -89,11 +89,11 @@ def test_impostors_that_all_coincide_are_refused_with_a_remedy_of_this_estimator
     X, y = np.repeat(np.eye(2), 8, axis=0), np.tile([0, 1], 8)
     search = FrobMetricCV(Cs=2, cv=2, n_targets=1, n_impostors=1, random_state=0)
     with pytest.raises(
-        ValueError, match=r"so Cs cannot be scaled.*raise n_imp.*give Cs as numbers"
+        ValueError, match=r"so Cs cannot be scaled.*raise n_imp.*pass Cs as numbers"
     ):
         search.fit(X, y)
     for remedy in ({"Cs": [1.0, 10.0]}, {"n_impostors": 6}):
         assert clone(search).set_params(**remedy).fit(X, y).certificate_.meets(1e-3)
     search.set_params(Cs=[1.0], prior="identity")
-    with pytest.raises(ValueError, match=r"so prior cannot be scaled.*give prior as numbers"):
+    with pytest.raises(ValueError, match=r"so prior cannot be scaled.*pass prior as numbers"):
         search.fit(X, y)

@@ -173,7 +173,7 @@ def test_bad_input_is_named(change, message):
         ({"C": np.eye(3) * 1j}, "C has dtype complex128"),
         ({"A": [np.eye(3) * 1j]}, r"A\[0\] has dtype complex128"),
         ({"b": [1j]}, "b has dtype complex128"),
-        ({"C": np.full((3, 3), "1")}, "C has dtype <U1; give real numbers"),
+        ({"C": np.full((3, 3), "1")}, "C has dtype <U1; pass real numbers"),
     ],
 )
 def test_what_is_no_number_is_refused(change, message):

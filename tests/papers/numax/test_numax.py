@@ -260,5 +260,5 @@ def test_path_refuses_deltas_outside_the_unit_interval(X):
     for deltas in ([0.5, 1.5], [], "a", [np.nan]):
         with pytest.raises(ValueError, match="numbers strictly between 0 and 1"):
             numax_path(X, deltas=deltas)
-    with pytest.raises(TypeError, match="give deltas alone"):
+    with pytest.raises(TypeError, match="pass deltas alone"):
         numax_path(X, deltas=[0.5], delta=0.3)

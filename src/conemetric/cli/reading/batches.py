@@ -93,7 +93,7 @@ def write_batches(path: Path, batches: Iterator[pl.DataFrame], rank: int) -> int
     """Write data frames to a CSV, Parquet or npy file, whole or not at all; count their rows."""
     kind = path.suffix.lower()
     if kind not in (".csv", ".parquet", ".pq", ".npy"):
-        raise ValueError(f"--out '{path}': give a name that ends in .csv, .parquet or .npy.")
+        raise ValueError(f"--out '{path}': pass a name that ends in .csv, .parquet or .npy.")
     if not path.parent.is_dir():
         raise FileNotFoundError(f"--out '{path}': there is no folder '{path.parent}'.")
     first = next(batches, None)  # which tells the columns

@@ -51,7 +51,7 @@ def read_collection(data: str | None, sources: Sources) -> tuple[Collection, lis
     missing = [f"--{name}" for name, place in places.items() if place is None]
     if missing:
         raise ValueError(
-            f"missing {' and '.join(missing)}: give these files, a folder in BEIR's layout (corpus.jsonl, "
+            f"missing {' and '.join(missing)}: pass these files, a folder in BEIR's layout (corpus.jsonl, "
             "queries.jsonl and a folder qrels), or an npz file that holds all three."
         )
     notes: list[str] = []
@@ -71,13 +71,13 @@ def _from_one_file(data, sources):
     """The collection of an npz file, which leaves no use for other files or for a model."""
     if sources.queries or sources.documents or sources.relevance:
         raise ValueError(
-            f"got '{data}' and separate files; give one or the other, or a folder in BEIR's layout."
+            f"got '{data}' and separate files; pass one or the other, or a folder in BEIR's layout."
         )
     path = check_file(data)
     if sources.encode is not None:
         raise ValueError(
             f"--encode {sources.encode} encodes texts, and '{path}' holds vectors only; leave the "
-            "option out, or give files with texts."
+            "option out, or pass files with texts."
         )
     return _from_npz(path)
 
@@ -217,7 +217,7 @@ def _with_vectors(rows, name, encode):
         raise ValueError(f"'{rows.path}' has no column of texts to encode ({listed(TEXTS)}).")
     if encode is None:
         raise ValueError(
-            f"'{rows.path}' has texts but no vectors; give the vectors as --{name} FILE, or encode "
+            f"'{rows.path}' has texts but no vectors; pass the vectors as --{name} FILE, or encode "
             "the texts with --encode MODEL."
         )
     model = require("sentence_transformers", "encode").SentenceTransformer(encode)
@@ -276,7 +276,7 @@ def _named_as(rows, lines):
     if len(named) != len(rows):
         raise ValueError(
             f"'{rows.path}' holds {len(rows):,} vectors for the {len(named):,} rows of '{lines}'; "
-            "give one for each, in the same order, or with ids."
+            "pass one for each, in the same order, or with ids."
         )
     return replace(rows, names=named.names, texts=named.texts)
 
@@ -355,7 +355,7 @@ def read_judgements(path: Path) -> pl.DataFrame:
         frame = _judgement_lines(path)
     if frame.width < 2 or len(frame) == 0:
         raise ValueError(
-            f"'{path}' has {plural(len(frame), 'row')} of {plural(frame.width, 'column')}; give "
+            f"'{path}' has {plural(len(frame), 'row')} of {plural(frame.width, 'column')}; pass "
             "query, document and, optionally, grade."
         )
     if frame.width == 2:  # all are relevant

@@ -270,7 +270,7 @@ def read_header(path: Path, dialect: Dialect, single: Sequence[str | None] = ())
     for name in single:
         if name and fields.count(name) > 1:
             raise ValueError(
-                f"'{path}', line {begins}: {_repeated(name, fields)}; give every column a name of "
+                f"'{path}', line {begins}: {_repeated(name, fields)}; pass every column a name of "
                 "its own."
             )
     return _named(fields, layout.groups)

@@ -181,7 +181,7 @@ def _by_number(path, frame, table):
     for column in frame.iter_columns():
         fault = ""
         if not column.dtype.is_integer():
-            fault = "does not hold row numbers (0, 1, ...); to use ids, give --id COLUMN"
+            fault = "does not hold row numbers (0, 1, ...); to use ids, pass --id COLUMN"
         elif column.null_count():
             fault = f"has {plural(column.null_count(), 'missing row number')}; fill them in"
         elif len(outside := column.filter((column < 0) | (column >= len(table.X)))):

@@ -98,7 +98,7 @@ def load_partitions(
         if given.is_chosen(name):
             option = OPTION_NAMES.get(name, name).replace("_", "-")
             raise ValueError(
-                f"--{option} cannot be used with many files; leave it out, or give one file without "
+                f"--{option} cannot be used with many files; leave it out, or pass one file without "
                 "--workers and --scheduler."
             )
     found = find_partitions(pattern, given)
@@ -163,7 +163,7 @@ def _check_alike(path, first_path, schema, names):
         if found.get(name) != schema[name]:
             raise ValueError(
                 f"'{path}': column '{name}' holds {found.get(name, 'nothing')}, in '{first_path}' "
-                f"{schema[name]}; give files with the same columns."
+                f"{schema[name]}; pass files with the same columns."
             )
 
 
@@ -229,7 +229,7 @@ def computing(
     tells the user where.
     """
     if workers is not None and scheduler is not None:
-        raise ValueError("got --workers and --scheduler; give one of them.")
+        raise ValueError("got --workers and --scheduler; pass one of them.")
     if workers is None and scheduler is None:
         yield
         return

@@ -30,7 +30,7 @@ def read_scores(
         if collection.query_texts is None or collection.document_texts is None:
             raise ValueError(
                 "--lexical needs the texts of queries and documents, and the collection has only "
-                "vectors; give files with texts, or BM25 of another system as --scores FILE."
+                "vectors; pass files with texts, or BM25 of another system as --scores FILE."
             )
         name, column = _scores_of_words(collection, chosen, target)
         columns[name] = column
@@ -53,7 +53,7 @@ def _scores_of_words(collection, chosen, target):
     if target is None or ENGINES[target].words == "bm25 vectors":
         return BM25, BM25Vectors(documents, chosen.language).listed(queries)
     raise ValueError(
-        f"--lexical: {target} scores words in a way of its own; give what it lists for "
+        f"--lexical: {target} scores words in a way of its own; pass what it lists for "
         "every query by --scores FILE (a TREC run)."
     )
 

@@ -107,7 +107,7 @@ def ending_of(path: Path, kinds: tuple[str, ...]) -> str:
     kind = path.suffix.lower()
     if kind not in kinds:
         raise ValueError(
-            f"'{path}' is not a file this command reads; give one of {', '.join(kinds)}."
+            f"'{path}' is not a file this command reads; pass one of {', '.join(kinds)}."
         )
     return kind
 
@@ -202,7 +202,7 @@ def _refuse_columns_of_arrays(path, reading):
             )
     if reading.label is not None and path.suffix.lower() == ".npy":
         raise ValueError(
-            f"--label names a column, but '{path}' has none; give the labels with --labels FILE."
+            f"--label names a column, but '{path}' has none; pass the labels with --labels FILE."
         )
 
 
@@ -224,7 +224,7 @@ def _rows_and_labels(path, arrays, reading):
     labels = arrays.get(label)
     if labels is not None and labels.shape != (len(X),):
         raise ValueError(
-            f"'{path}' has labels of shape {labels.shape} for {len(X)} rows; give one for each row."
+            f"'{path}' has labels of shape {labels.shape} for {len(X)} rows; pass one for each row."
         )
     if X.dtype not in (np.float32, np.float64):
         # whole numbers of two bytes are exact in float32
@@ -240,7 +240,7 @@ def _groups_of_array(path, arrays, name, n, notes):
         raise ValueError(f"--groups: '{path}' has no array '{name}' (it has {', '.join(arrays)}).")
     if arrays[name].shape != (n,):
         raise ValueError(
-            f"--groups: array '{name}' of '{path}' has shape {arrays[name].shape}; give one for each of "
+            f"--groups: array '{name}' of '{path}' has shape {arrays[name].shape}; pass one for each of "
             f"the {n} rows."
         )
     return intake.group_numbers(pl.Series(arrays[name]), notes)
@@ -249,7 +249,7 @@ def _groups_of_array(path, arrays, name, n, notes):
 def check_numbers(path: Path, X: np.ndarray) -> None:
     """Refuse an array that does not hold rows of numbers."""
     if X.ndim != 2 or X.dtype.kind not in "fiub":
-        raise ValueError(f"'{path}' has shape {X.shape} and dtype {X.dtype}; give rows of numbers.")
+        raise ValueError(f"'{path}' has shape {X.shape} and dtype {X.dtype}; pass rows of numbers.")
 
 
 def load_arrays(path: Path) -> dict[str, np.ndarray]:
@@ -309,7 +309,7 @@ def _with_labels(table, reading):
         frame = read_frame(path, table.notes)
         if frame.width != 1:
             raise ValueError(
-                f"--labels: '{path}' has {frame.width} columns; give one, or use --label."
+                f"--labels: '{path}' has {frame.width} columns; pass one, or use --label."
             )
         own = Reading(target=reading.target)
         labels = intake.read_labels(frame.to_series(), path, own, table.notes)
@@ -317,7 +317,7 @@ def _with_labels(table, reading):
         labels = np.array(decoded(path).removesuffix("\n").split("\n"))
     if labels.shape != (n,):
         raise ValueError(
-            f"--labels: '{path}' has shape {labels.shape}, but there are {plural(n, 'row')}; give "
+            f"--labels: '{path}' has shape {labels.shape}, but there are {plural(n, 'row')}; pass "
             "one label per row."
         )
     return replace(table, labels=np.asarray(labels))

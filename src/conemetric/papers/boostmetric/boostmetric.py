@@ -146,7 +146,7 @@ class BoostMetric(TripletMetric):
     def _learn(self, given: Constraints) -> Self:
         if self.n_passes > 1 and given.labels is None:
             raise ValueError(
-                f"n_passes={self.n_passes} finds new triplets from labels; give y alone, with "
+                f"n_passes={self.n_passes} finds new triplets from labels; pass y alone, with "
                 "classes, or n_passes=1 with triplets or neighbors."
             )
         self._passes = []
@@ -230,7 +230,7 @@ class BoostMetric(TripletMetric):
         check_is_fitted(self)
         if self._fixed_trace:
             raise ValueError(
-                "loss='hinge' is solved without learners, so there are no stages; give "
+                "loss='hinge' is solved without learners, so there are no stages; pass "
                 "loss='logistic' or 'exponential'."
             )
         for coordinates, ensemble in self._passes:

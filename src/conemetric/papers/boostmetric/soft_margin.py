@@ -41,7 +41,7 @@ class SoftMarginProgram(Problem):
         if v * m < 1:
             raise ValueError(
                 f"v={v:g} is below 1/m for m={m:g} triplets, counted by their weight: the hinge "
-                f"program has no maximum; give v >= {1 / m:.3g}."
+                f"program has no maximum; pass v >= {1 / m:.3g}."
             )
         self.operator = operator
         self.v = float(v)

@@ -186,12 +186,12 @@ class DMLEig(EigenvalueMetric):
         given = self._constraints(supervision, checkpoint)
         dissimilar = given.narrowed(_dissimilar)
         if dissimilar is None:
-            raise ValueError("there are no dissimilar pairs; give pairs of both kinds.")
+            raise ValueError("there are no dissimilar pairs; pass pairs of both kinds.")
         coincide = dissimilar.over(_coincide)
         n_coinciding = int(dissimilar.space.sum(weighted_sum, coincide))
         if n_coinciding == dissimilar.n_constraints:
             raise ValueError(
-                f"all {n_coinciding} dissimilar pairs join coinciding points; give pairs of "
+                f"all {n_coinciding} dissimilar pairs join coinciding points; pass pairs of "
                 "different rows."
             )
         whitened, self.similar_scatter_ = given.whitened(_similar_pairs, self.ridge)

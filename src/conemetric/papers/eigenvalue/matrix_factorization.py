@@ -160,7 +160,7 @@ class MaxMarginMatrixFactorization(CertifiedEstimator):
         """Return the thresholds between the levels; raise if there are too few or many of either."""
         if not 2 <= len(levels) <= MAX_LEVELS:
             raise ValueError(
-                f"Y has {len(levels)} distinct value(s); give 2 to {MAX_LEVELS}, round or bin others."
+                f"Y has {len(levels)} distinct value(s); pass 2 to {MAX_LEVELS}, round or bin others."
             )
         if self.thresholds is None:
             # two apart: half-way between two of them a value has a margin of 1 to both
@@ -196,7 +196,7 @@ class MaxMarginMatrixFactorization(CertifiedEstimator):
         shape = (len(self.row_factors_), len(self.column_factors_))
         if entries.ndim != 2 or entries.shape[1] != 2 or entries.dtype.kind not in "iu":
             what = f"{entries.dtype} {entries.shape}"
-            raise ValueError(f"entries is {what}; give integers (k, 2), row and column.")
+            raise ValueError(f"entries is {what}; pass integers (k, 2), row and column.")
         if entries.size and (entries.min() < 0 or np.any(entries.max(axis=0) >= shape)):
             ends = f"from {entries.min(axis=0)} to {entries.max(axis=0)}"
             raise ValueError(f"entries go {ends}; the matrix is {shape[0]} x {shape[1]}.")

@@ -224,7 +224,7 @@ def frobmetric_path(
     [0.01, 0.1, 1.0]
     """
     if "C" in parameters:
-        raise TypeError("frobmetric_path takes Cs, a list, and not C; give Cs alone.")
+        raise TypeError("frobmetric_path takes Cs, a list, and not C; pass Cs alone.")
     return _path(FrobMetric(**parameters), X, y, triplets, sample_weight, target, Cs)
 
 

@@ -151,7 +151,7 @@ def _square(C: Any) -> Any:
     if not is_torch(C):
         C = np.asarray(C, dtype=np.float64)
     if C.ndim != 2 or C.shape[0] != C.shape[1]:
-        raise ValueError(f"C has shape {tuple(C.shape)}; give a square matrix.")
+        raise ValueError(f"C has shape {tuple(C.shape)}; pass a square matrix.")
     return C
 
 
@@ -159,7 +159,7 @@ def _check_shape(name: str, values: Any, shapes: list[tuple[int, ...]], wanted: 
     """Raise if ``values`` are given, but in none of these shapes."""
     shape = tuple(np.shape(values))
     if values is not None and shape not in shapes:
-        raise ValueError(f"{name} has shape {shape}; give {wanted}.")
+        raise ValueError(f"{name} has shape {shape}; pass {wanted}.")
 
 
 def _truth(equality: Any) -> np.ndarray:
@@ -177,7 +177,7 @@ def _check_numbers(values: Any, name: str) -> None:
     else:
         array = np.asarray(to_numpy(values))
     if array.dtype.kind not in "iuf":
-        raise TypeError(f"{name} has dtype {array.dtype}; give real numbers.")
+        raise TypeError(f"{name} has dtype {array.dtype}; pass real numbers.")
     if not np.isfinite(array).all():
         raise ValueError(f"{name} contains numbers that are not finite; drop such constraints.")
 
@@ -187,7 +187,7 @@ def _check_matrices(A: Any, C: Any) -> Any:
     if not hasattr(A, "shape"):  # one array is kept whole
         A = [matrix if hasattr(matrix, "shape") else np.asarray(matrix) for matrix in A]
     if len(A) == 0:
-        raise ValueError("A is empty; give at least one constraint matrix.")
+        raise ValueError("A is empty; pass at least one constraint matrix.")
     for i, matrix in enumerate(A):
         _check_numbers(matrix, f"A[{i}]")
         if tuple(matrix.shape) != tuple(C.shape):

@@ -301,7 +301,7 @@ class GradientMetric(MahalanobisMetric):
         for name, values in (("X", take(X, rows)), ("y", Y[rows])):
             if rows_coincide(values):
                 which = f"all {len(rows)} rows that have a label and a weight"
-                raise ValueError(f"{name} is the same in {which}; give rows that differ.")
+                raise ValueError(f"{name} is the same in {which}; pass rows that differ.")
         warn_if_unscaled(self, X)
         rows = self._sampled(X, labels, rows)
         factorisation = float(len(rows)) ** 3 / 3
@@ -348,7 +348,7 @@ class GradientMetric(MahalanobisMetric):
         blocks = np.asarray(self.diagonal)
         if blocks.shape != (self.n_features_in_,) or blocks.dtype.kind not in "iu":
             raise ValueError(
-                f"diagonal has shape {blocks.shape} and {blocks.dtype}; give True, False or the "
+                f"diagonal has shape {blocks.shape} and {blocks.dtype}; pass True, False or the "
                 f"number of the block of each of the {self.n_features_in_} columns."
             )
         return blocks

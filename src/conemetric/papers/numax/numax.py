@@ -170,12 +170,12 @@ class NuMax(MahalanobisMetric):
         """Raise if ``similar`` was given where it says nothing, or something twice."""
         if pairs is None:
             raise ValueError(
-                "Got similar without pairs; give the pairs it belongs to, or labels y."
+                "Got similar without pairs; pass the pairs it belongs to, or labels y."
             )
         if not self.class_aware:
             raise ValueError("similar needs class_aware=True; set it, or leave similar out.")
         if y is not None:
-            raise ValueError("Got both y and similar; give one of them to tell classes.")
+            raise ValueError("Got both y and similar; pass one of them to tell classes.")
 
     def _secants(
         self, X: Any, y: Any, pairs: Any, similar: Any, target: str
@@ -192,7 +192,7 @@ class NuMax(MahalanobisMetric):
             X = validate_points(self, X, reset=True, min_samples=2)
         self._check_n_components()
         nothing_to_keep = ValueError(
-            "X has no two distinct points among the pairs to keep; give at least two rows that differ."
+            "X has no two distinct points among the pairs to keep; pass at least two rows that differ."
         )
         if rows_coincide(X):
             raise nothing_to_keep
@@ -215,7 +215,7 @@ class NuMax(MahalanobisMetric):
     def _validate_classes(self, X: Any, y: Any, target: str) -> tuple[Any, Any]:
         """Return X, and labels encoded as integers."""
         if y is None:
-            raise ValueError("class_aware=True requires y; give labels, or pairs and similar.")
+            raise ValueError("class_aware=True requires y; pass labels, or pairs and similar.")
         X, y = validate_labelled_points(self, X, y)
         refuse_continuous(y, target, "NuMax")
         codes = encode_labels(y)
@@ -225,7 +225,7 @@ class NuMax(MahalanobisMetric):
                 "unlabelled; drop them, or set class_aware=False."
             )
         if codes.max() == 0:
-            raise ValueError(f"y has 1 class, {y.tolist()[0]!r}; give two, or class_aware=False.")
+            raise ValueError(f"y has 1 class, {y.tolist()[0]!r}; pass two, or class_aware=False.")
         return X, codes
 
     def _solve(
@@ -361,7 +361,7 @@ def numax_path(
     """
     falling = ascending("deltas", deltas, below=1.0)[::-1]
     if "delta" in parameters:
-        raise TypeError("numax_path takes deltas, a list, and not delta; give deltas alone.")
+        raise TypeError("numax_path takes deltas, a list, and not delta; pass deltas alone.")
     first = NuMax(**parameters)
     first._validate_params()
     span, secants = first._secants(X, y, pairs, similar, target)

@@ -159,7 +159,7 @@ class RelativeComparisons(TripletMetric):
         if problem.penalties.max() > float(namespace(X).finfo(X.dtype).max):
             raise ValueError(
                 f"C={problem.C:g} times the largest weight is {problem.penalties.max():g}, out of the range of "
-                f"{X.dtype}, in which multipliers_ are kept; rescale X, or give it in float64."
+                f"{X.dtype}, in which multipliers_ are kept; rescale X, or pass it in float64."
             )
         seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
         solver = DualCoordinate(tol=self.tol, max_iter=self.max_iter, seed=seed)
@@ -195,7 +195,7 @@ class RelativeComparisons(TripletMetric):
         if callable(self.basis):
             K = self._kernel(X, X)
             if not np.allclose(K, K.T, rtol=SYMMETRY_RTOL, atol=SYMMETRY_ATOL * abs(K).max()):
-                raise ValueError("basis is not symmetric on the rows of X; give a kernel that is.")
+                raise ValueError("basis is not symmetric on the rows of X; pass a kernel that is.")
             return Mapping(None, K, K)
         if isinstance(self.basis, str):
             if rows_coincide(X):
@@ -207,7 +207,7 @@ class RelativeComparisons(TripletMetric):
             return Mapping(A, X @ A, None)
         A = check_array(to_numpy(self.basis), dtype=np.float64, input_name="basis")
         if A.shape[0] != X.shape[1]:
-            raise ValueError(f"basis has shape {A.shape}; give {X.shape[1]} rows.")
+            raise ValueError(f"basis has shape {A.shape}; pass {X.shape[1]} rows.")
         return Mapping(A, X @ A, A.T @ A)
 
     def _kernel(self, X: np.ndarray, Y: np.ndarray) -> np.ndarray:
@@ -216,7 +216,7 @@ class RelativeComparisons(TripletMetric):
         if K.shape != (len(X), len(Y)) or not np.isfinite(K).all():
             raise ValueError(
                 f"basis returned an array of shape {K.shape} for {len(X)} and {len(Y)} points; "
-                "give a kernel that returns one finite value for each pair of them."
+                "pass a kernel that returns one finite value for each pair of them."
             )
         return K
 
