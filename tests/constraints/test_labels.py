@@ -204,6 +204,16 @@ def test_classes_numbered_by_how_common_they_are_stay_classes(first):
             assert not is_continuous(rng.choice(y, len(y) // 2) + first)  # a part of the rows
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("values", [np.arange(40), 9 * np.arange(40)])
+def test_one_value_that_is_more_common_than_the_others(values):
+    """Without a warning of SciPy: the others do not vary."""
+    counts = np.append(90, np.full(39, 2))
+    assert not is_continuous(values, counts=counts)
+    assert not is_continuous(values, counts=np.append(90, np.full(39, 5)))
+    assert is_continuous(values, counts=np.append(90, np.ones(39, int))) == (values[1] > 1)
+
+
 def test_what_is_said_of_y_is_believed():
     halves = np.repeat([0.5, 1.0, 1.5], 5)
     assert is_continuous(halves)

@@ -17,7 +17,7 @@ MAX_CLASS_VALUES = 20  # whole numbers; as few are classes unless most rows have
 FEWEST_ROWS = 10  # of which some may be alone with their value; fewer say nothing
 FEW_ROWS = 3  # of one value; most classes have more
 EVEN_SHARE = 0.9  # of the values that have the same number of rows, as few shots of classes have
-MIN_SHARE_OF_NUMBERING = 0.95  # of the whole numbers from 0 to the largest that are among the labels
+MIN_SHARE_OF_NUMBERING = 0.95  # of the numbers from 0 to the largest that are labels
 MIN_SMOOTHNESS_OF_NUMBERING = 0.75  # rank correlation of the rows of neighbours; of classes about 0
 MIN_SMOOTHNESS = 0.35  # the same, where labels do not number classes
 SURE = 2.5  # standard errors of that correlation
@@ -178,7 +178,9 @@ def _are_mostly_alone(counts: np.ndarray) -> bool:
 
 def _counts_or_measures(values: np.ndarray, counts: np.ndarray) -> bool:
     """Whether many sorted whole numbers with these numbers of rows are a quantity."""
-    smoothness = spearmanr(counts[1:], counts[:-1])[0]
+    smoothness = 0.0
+    if len(set(counts[1:].tolist())) > 1 < len(set(counts[:-1].tolist())):
+        smoothness = spearmanr(counts[1:], counts[:-1])[0]
     if _number_classes(values):
         first, *middle, last = (tenth.mean() for tenth in np.array_split(counts, 10))
         # rows that rise or fall from end to end may be those of labels numbered by how common they are

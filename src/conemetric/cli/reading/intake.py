@@ -186,7 +186,8 @@ def _fitted_encoder(path, frame, chosen, notes):
         for name in frame.columns:
             if f"{name!r}: looks like a row number" in str(error):
                 remedy = f" --numbers {argument(name)} learns from that column."
-        raise ValueError(f"'{path}' has no column to learn from: {error}{remedy}") from error
+        fault = str(error).removeprefix("X ")
+        raise ValueError(f"'{path}' {fault}{remedy}") from error
     notes += [f"Note: {warning}" for warning in collected]
     return encoder
 
