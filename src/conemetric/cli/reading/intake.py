@@ -147,7 +147,7 @@ def learnable(
     decimal = decimal_mark(path, reading)
     chosen: dict[str | int, str | Spelling] = dict(asked.items())
     typed: list[pl.Series] = []
-    own_line: set[str] = set()  # columns that have a note of their own
+    unusual: list[Spelled] = []
     for column in frame:
         values, spelled = _read(column, asked.get(column.name), decimal)
         typed.append(values)
@@ -158,8 +158,9 @@ def learnable(
         if spelled.spelling != NumberSpelling():
             chosen[column.name] = spelled.spelling
         if not spelled.usual:
-            own_line.add(column.name)
-            notes.append(columns.note_on(spelled, columns.as_words(column.name)))
+            unusual.append(spelled)
+    notes += columns.notes_on(unusual)
+    own_line = {each.values.name for each in unusual}  # columns that have been told of
     frame = pl.DataFrame(typed)
     encoder = _fitted_encoder(path, frame, chosen, notes)
     shown = {each.name: each.kind for each in encoder.columns_ if each.name not in own_line}
