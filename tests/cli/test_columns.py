@@ -136,6 +136,21 @@ def test_columns_are_read_as_what_they_spell_and_a_line_says_so(tmp_path):
         assert "takes all as words" not in " ".join(words.notes), name
 
 
+def test_columns_that_are_read_alike_share_a_line(tmp_path):
+    """Such as all of an export in which #NULL! means a missing value."""
+    numbers = [str(i * 7 % 11) for i in range(40)]
+    columns = {f"q{i}": ["#NULL!", *numbers[1:]] for i in range(8)}
+    columns |= {f"p{i}": [f"{number}%" for number in numbers] for i in range(3)}
+    frame = pl.DataFrame({**columns, "worth": ["$1B", "$2B"] * 20, "y": ["a", "b"] * 20})
+    frame.write_csv(tmp_path / "t.csv")
+    notes = read_table(tmp_path / "t.csv", Supervised(label="y")).notes
+    named = "'q0', 'q1', 'q2', 'q3', 'q4', 'q5' and 2 more"
+    missing = "('10' is 10; '#NULL!' as missing)"
+    assert f"Numbers: {named} {missing}; --words COLUMN takes all as words." in notes
+    assert sum(note.startswith("Percentages: ") for note in notes) == 3  # few have one each
+    assert "Money: 'worth' ('$1B' is 1,000,000,000); --words worth takes all as words." in notes
+
+
 def test_new_rows_are_read_as_those_learned_from(tmp_path):
     for name, (column, _, _) in COLUMNS.items():
         if name == "ambiguous":

@@ -22,7 +22,7 @@ from conemetric.cli.options import Supervised
 from conemetric.cli.reading.csv_files import scan_text
 from conemetric.cli.reading.dialects import sniff
 from conemetric.cli.reading.reading import Reading
-from conemetric.cli.reading.tables import read_table
+from conemetric.cli.reading.tables import read_frame, read_table
 from conemetric.studies.task import table_encoder
 
 SEPARATORS = [",", ", ", " ,", ";", "; ", "\t", "|"]
@@ -358,6 +358,20 @@ def test_a_field_with_a_lone_quotation_mark_is_read(tmp_path):
     lines = [f'{i}.5,{i} 5" pipe,{"ab"[i % 2]}' for i in range(20)]
     path.write_text("\n".join(["x,size,y", *lines]) + "\n")
     assert len(read_table(path, Reading(label="y")).X) == 20
+
+
+def test_a_backslash_before_a_quotation_mark(tmp_path):
+    """As databases write them; elsewhere a field may end in a backslash."""
+    path = tmp_path / "t.csv"
+    lines = ["name,label", r'"H. \"Barney\", Ewell",a', r'"a\\b",b', '"c",a']
+    path.write_text("\n".join(lines) + "\n")
+    notes = []
+    table = read_frame(path, notes)
+    assert table["name"].to_list() == ['H. "Barney", Ewell', r"a\b", "c"]
+    assert "quotation marks within fields after a backslash" in notes[0]
+    path.write_text("\n".join(["name,label", r'"C:\dir\",a', '"c, d",b']) + "\n")
+    notes = []
+    assert read_frame(path, notes)["name"].to_list() == ["C:\\dir\\", "c, d"] and not notes
 
 
 @pytest.mark.parametrize("newline", ["\n", "\r\n"])

@@ -400,12 +400,13 @@ def test_errors_show_how_the_file_begins(run, tmp_path):
 
 
 def test_a_column_that_counts_up_is_offered_where_there_is_no_other(run, tmp_path):
-    lines = ["year so far,flow", *(f"{1871 + i},{i * i % 50}.5" for i in range(N))]
+    lines = ["visit so far,flow", *(f"{1871 + i},{i * i % 50}.5" for i in range(N))]
     path, out = written(tmp_path / "t.csv", lines), tmp_path / "out"
     usual = ("learn", path, "--label", "flow", "--no-decision", "--out", out)
     result = run(*usual)
-    assert result.code == 2 and '--numbers "year so far" learns from that column.' in result.err
-    assert run(*usual, "--numbers", "year so far").code == 0
+    assert result.code == 2 and '--numbers "visit so far" learns from that column.' in result.err
+    assert result.err.count("no column to learn from") == 1
+    assert run(*usual, "--numbers", "visit so far").code == 0
 
 
 def test_rows_too_wide_for_polars_are_read_or_named_wherever_they_are(run, tmp_path):

@@ -79,30 +79,74 @@ def test_whole_numbers_with_many_values_are_a_quantity(kind):
         assert not is_continuous(y.astype(str))
 
 
+def evenly(n_values, extent):
+    """So many whole numbers, spread over the range from 0."""
+    return np.linspace(0, extent - 1, n_values).astype(int)
+
+
 @pytest.mark.parametrize(
     ("n_values", "extent", "repeated", "quantity"),
     [
-        (27, 36, 0, True),  # a quarter of the whole numbers is missing
-        (28, 36, 0, False),
-        (21, 100, 0, True),
-        (20, 100, 0, False),  # 20 values
+        (28, 28, 14, False),  # all whole numbers: they may number classes
+        (27, 28, 14, False),
+        (26, 28, 14, True),  # more than a twentieth of them is missing
+        (20, 40, 12, False),  # 20 values
+        (21, 40, 12, True),
         (30, 100, 26, True),
         (30, 100, 27, False),  # nine values in ten have two rows
     ],
 )
 def test_each_threshold_of_a_quantity(n_values, extent, repeated, quantity):
-    values = np.append(np.arange(n_values - 1), extent - 1)
+    values = evenly(n_values, extent)
     y = np.concatenate([values, values[:repeated]])
     assert is_continuous(y) == quantity
+
+
+@pytest.mark.parametrize(
+    ("n_alone", "n_twice", "quantity"), [(9, 4, True), (8, 4, False), (9, 0, False)]
+)
+def test_few_values_are_a_quantity_if_most_rows_have_one_of_their_own(n_alone, n_twice, quantity):
+    """Of nine rows it is not said."""
+    values = np.arange(n_alone + n_twice)
+    assert is_continuous(np.concatenate([values, values[:n_twice]])) == quantity
 
 
 @pytest.mark.parametrize(("n_common", "quantity"), [(14, True), (15, False)])
 def test_a_quantity_has_few_rows_of_most_values(n_common, quantity):
     """Three of the others, four to eight of these."""
-    values = np.append(np.arange(29), 99)
     counts = np.where(np.arange(30) < n_common, 4 + np.arange(30) % 5 * 7 % 5, 3)
     counts = np.random.default_rng(0).permutation(counts)
-    assert is_continuous(values, counts=counts) == quantity
+    assert is_continuous(evenly(30, 100), counts=counts) == quantity
+
+
+COLUMNS = {  # as in public tables
+    "waiting times": lambda rng: np.append(rng.normal(55, 6, 100), rng.normal(80, 6, 172)),
+    "temperatures": lambda rng: rng.normal(77, 9.5, 153),
+    "scores": lambda rng: 10 * rng.normal(60, 11, 700).clip(20, 80).round(),
+    "visits": lambda rng: rng.poisson(rng.gamma(0.4, 8, 3900)),
+    "days": lambda rng: 1 + rng.exponential(9, 1500),
+    "ranks": lambda rng: rng.permutation(175)[:156] + 1,
+}
+
+
+@pytest.mark.parametrize("column", COLUMNS)
+def test_counts_and_measures_of_public_tables_are_a_quantity(column):
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        y = COLUMNS[column](rng).astype(int)
+        assert is_continuous(y), seed
+        if column == "ranks":  # nothing can be learned between classes of one row each
+            continue
+        values, counts = np.unique(y, return_counts=True)
+        assert not is_continuous(np.arange(len(values)), counts=rng.permutation(counts)), seed
+
+
+def test_codes_are_classes_whatever_their_numbers():
+    """Such as those of products or countries, each with some rows."""
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        values = np.sort(rng.choice(1000, 140, replace=False))
+        assert not is_continuous(values, counts=rng.integers(4, 60, 140)), seed
 
 
 def rented_bikes(rng, n):
@@ -158,6 +202,16 @@ def test_classes_numbered_by_how_common_they_are_stay_classes(first):
         for y in (np.repeat(np.arange(60), counts), np.repeat(np.arange(60), counts[::-1])):
             assert not is_continuous(y + first)
             assert not is_continuous(rng.choice(y, len(y) // 2) + first)  # a part of the rows
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("values", [np.arange(40), 9 * np.arange(40)])
+def test_one_value_that_is_more_common_than_the_others(values):
+    """Without a warning of SciPy: the others do not vary."""
+    counts = np.append(90, np.full(39, 2))
+    assert not is_continuous(values, counts=counts)
+    assert not is_continuous(values, counts=np.append(90, np.full(39, 5)))
+    assert is_continuous(values, counts=np.append(90, np.ones(39, int))) == (values[1] > 1)
 
 
 def test_what_is_said_of_y_is_believed():

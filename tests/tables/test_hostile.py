@@ -92,6 +92,23 @@ def test_row_numbers(table):
     assert TableEncoder().fit(X).ignored_ == {"patient_id": "looks like a row number"}
 
 
+@pytest.mark.parametrize("n_twice", [1, N // 10, N // 10 + 1])
+def test_a_few_identifiers_come_twice(table, n_twice):
+    """As those of patients who came again; others tell groups of rows apart."""
+    ids = np.random.default_rng(0).permutation(1000)[:N]
+    ids[:n_twice] = ids[-n_twice:]
+    for name, many in (("ID", True), ("patientId", True), ("order no", False)):
+        ignored = TableEncoder().fit(table({**GOOD, name: ids.tolist()})).ignored_
+        assert (name in ignored) == (many and n_twice <= N / 10), name
+
+
+@pytest.mark.parametrize("name", ["Year", "time", "year of birth", "Año"])
+def test_years_are_no_row_numbers(table, name):
+    for first, years in ((1871, True), (1, False), (2200 - N + 1, True), (2200 - N + 2, False)):
+        encoder = TableEncoder().fit(table({**GOOD, name: list(range(first, first + N))}))
+        assert (name not in encoder.ignored_) == years, first
+
+
 def test_mixed_types(table):
     values = [(1, "a", 2.5, True, None)[i % 5] for i in range(N)]
     kinds, _, encoder = column(table, values)

@@ -11,15 +11,17 @@ from ..core.warn import warn_user
 from ..core.wording import plural
 
 LOWER_TARGETS = "lower n_targets or merge classes"  # the remedy for small classes
-# Of `is_continuous`, chosen by judgement, so that few shots of many classes, and ids of people, stay
-# classes, and counts and prices do not.
-MAX_CLASS_VALUES = 20  # whole numbers; as few are classes whatever their numbers of rows
+# Of `is_continuous`, chosen on a few hundred columns of public tables, so that few shots of many classes,
+# and ids of people, stay classes, and counts, ages, scores and prices do not.
+MAX_CLASS_VALUES = 20  # whole numbers; as few are classes unless most rows have one of their own
+FEWEST_ROWS = 10  # of which some may be alone with their value; fewer say nothing
 FEW_ROWS = 3  # of one value; most classes have more
-MIN_MISSING_SHARE = 1 / 4  # of the whole numbers in the range, where most values have few rows
 EVEN_SHARE = 0.9  # of the values that have the same number of rows, as few shots of classes have
-MIN_SMOOTHNESS = 0.75  # rank correlation of the rows of neighbouring values; of classes about 0
-MANY_VALUES = 100  # classes numbered by how common they are have mostly fewer values
-MIN_MISSING_OF_MANY = 1 / 20  # of the whole numbers in the range, where there are more values
+MIN_SHARE_OF_NUMBERING = 0.95  # of the numbers from 0 to the largest that are labels
+MIN_SMOOTHNESS_OF_NUMBERING = 0.75  # rank correlation of the rows of neighbours; of classes about 0
+MIN_SMOOTHNESS = 0.35  # the same, where labels do not number classes
+SURE = 2.5  # standard errors of that correlation
+MAX_SPREAD = 0.22  # standard deviation by range; 0.29 if rows are spread evenly, as over codes
 
 
 def check_labels(
@@ -130,15 +132,16 @@ def is_continuous(y: Any, target: str = "auto", counts: np.ndarray | None = None
 
     ``target`` is "classes", "continuous" or "auto", which takes numbers with a fractional
     part for a quantity, and strings, truth values and categories for classes. Whole
-    numbers are classes unless there are more than 20 values and one of these holds:
+    numbers are a quantity if most rows have a value of their own, so that nothing is learned
+    between classes. Else they are classes unless there are more than 20 values and one of these holds:
 
-    - most values have three rows or fewer, and at least a quarter of the whole numbers between the
-      smallest and the largest is missing (counts, prices); not if nearly all values have the same
-      number of rows, two or more, as few shots of many classes have;
-    - values near each other have about equally many rows, those at both ends fewer than those
-      between them (ages, percentages);
-    - values near each other have about equally many rows, there are more than 100 of them, and at
-      least a twentieth of the whole numbers in their range is missing (rentals in an hour).
+    - they do not number classes (that is, they leave out more than a twentieth of the numbers from 0 to
+      the largest), and most values have three rows or fewer, or most rows are in a small part of the
+      range, or values near each other have about equally many rows (counts, prices, scores, ages);
+    - they are 0, 1, 2, ..., values near each other have about equally many rows, and those at both ends
+      fewer than those between them.
+
+    If nearly all values have the same number of rows, two or more, they are few shots of many classes.
     """
     y = np.ravel(to_numpy(y))
     if target not in ("auto", "classes", "continuous"):
@@ -160,24 +163,47 @@ def is_continuous(y: Any, target: str = "auto", counts: np.ndarray | None = None
         return True
     if first_means_none(values) and counts[0] > counts[1:].max():
         return False  # rows without a label
-    return len(values) > MAX_CLASS_VALUES and _counts_or_measures(values, counts)
+    if _are_mostly_alone(counts):
+        return True
+    if len(values) <= MAX_CLASS_VALUES or _are_few_shots(counts):
+        return False
+    return _counts_or_measures(values, counts)
+
+
+def _are_mostly_alone(counts: np.ndarray) -> bool:
+    """Whether most rows have a value that no other row has."""
+    n_rows = counts.sum()
+    return bool(n_rows >= FEWEST_ROWS and (counts == 1).sum() > n_rows / 2)
 
 
 def _counts_or_measures(values: np.ndarray, counts: np.ndarray) -> bool:
     """Whether many sorted whole numbers with these numbers of rows are a quantity."""
-    if _are_few_shots(counts):
-        return False
-    # as floats: the range of 64-bit integers may not fit in one
-    extent = float(values[-1]) - float(values[0]) + 1
-    missing = 1 - len(values) / extent
-    most_have_few_rows = (counts <= FEW_ROWS).mean() > 1 / 2
-    if most_have_few_rows and missing >= MIN_MISSING_SHARE:
+    smoothness = 0.0
+    if len(set(counts[1:].tolist())) > 1 < len(set(counts[:-1].tolist())):
+        smoothness = spearmanr(counts[1:], counts[:-1])[0]
+    if _number_classes(values):
+        first, *middle, last = (tenth.mean() for tenth in np.array_split(counts, 10))
+        # rows that rise or fall from end to end may be those of labels numbered by how common they are
+        peaked = first < max(middle) > last
+        return bool(peaked and smoothness >= MIN_SMOOTHNESS_OF_NUMBERING)
+    if (counts <= FEW_ROWS).mean() > 1 / 2 or _spread(values, counts) <= MAX_SPREAD:
         return True
-    first, *middle, last = (tenth.mean() for tenth in np.array_split(counts, 10))
-    # rows that rise or fall from end to end may be those of labels numbered by how common they are
-    peaked = first < max(middle) > last
-    many = len(values) > MANY_VALUES and missing >= MIN_MISSING_OF_MANY
-    return bool((peaked or many) and spearmanr(counts[1:], counts[:-1])[0] >= MIN_SMOOTHNESS)
+    # by Fisher's transform, whose standard error is that of so many pairs of neighbours
+    sure = np.arctanh(min(smoothness, 1 - 1e-9)) * (len(values) - 4) ** 0.5 >= SURE
+    return bool(sure and smoothness >= MIN_SMOOTHNESS)
+
+
+def _number_classes(values: np.ndarray) -> bool:
+    """Whether sorted values are nearly all whole numbers from 0, or 1, to the largest."""
+    return values[0] >= 0 and len(values) >= MIN_SHARE_OF_NUMBERING * (float(values[-1]) + 1)
+
+
+def _spread(values: np.ndarray, counts: np.ndarray) -> float:
+    """The standard deviation of the rows over their range."""
+    # as floats: the range of 64-bit integers may not fit in one
+    scaled = (values.astype(float) - float(values[0])) / (float(values[-1]) - float(values[0]))
+    mean = np.average(scaled, weights=counts)
+    return float(np.average((scaled - mean) ** 2, weights=counts) ** 0.5)
 
 
 def _are_few_shots(counts: np.ndarray) -> bool:

@@ -20,6 +20,13 @@ MAX_WORDS = 100_000  # different words that are counted; a column of more is not
 FEWEST_NUMBERED = 10  # rows; fewer integers may well count up by chance
 # "Unnamed: 0" is what pandas calls the index of a file
 ID_NAME = re.compile(r"(?i:(^|[_ .-])(id|nr|no|key|index)$|^id[_ .-]|^unnamed: \d+$)|[a-z](Id|ID)$")
+# numbers of these names and sizes count years, not rows, though they go up by one row by row
+YEAR_NAME = re.compile(
+    r"(?i:(^|[_ .-])(years?|yr|time|date|season|jahr|ann[eé]e|a[nñ]o|anno)($|[_ .-]))"
+)
+YEARS = 1000, 2200
+ID_WORD = re.compile(r"(?i:(^|[_ .-])id$)|[a-z](Id|ID)$")
+MOST_TWICE = 0.1  # share of the rows whose identifier comes again, as where a person came twice
 PERIODS = {"day": DAY, "week": 7 * DAY, "year": 365.2425 * DAY}  # seconds
 T = TypeVar("T")
 
@@ -160,10 +167,15 @@ class Summary:
 
     @property
     def numbers_rows(self) -> bool:
-        """Whether the values are distinct integers that count up by one row by row, or are named as an id."""
+        """Whether the values are integers that count up by one row by row, or distinct and named as an id."""
         if self.n_rows < FEWEST_NUMBERED or self.missing:
             return False
-        return self.run is not None or (self.ids is not None and len(self.ids) == self.n_rows)
+        if self.run is not None:
+            return True
+        if self.ids is None:
+            return False
+        twice = MOST_TWICE if ID_WORD.search(self.name) else 0.0
+        return len(self.ids) >= (1 - twice) * self.n_rows
 
 
 def summarize(column: Column, weights: np.ndarray) -> Summary:
@@ -222,10 +234,16 @@ def _with_numbers(summary: Summary, column: Column, weights: np.ndarray) -> Summ
     ids = None
     if column.integers:
         if len(present) == len(column.values) > 0 and (np.diff(present) == 1).all():
-            run = (present[0], present[-1])
+            run = None if _are_years(column.name, present) else (present[0], present[-1])
         if ID_NAME.search(column.name):
             ids = np.unique(present)
     return replace(summary, moments=moments, run=run, ids=ids)
+
+
+def _are_years(name: str, values: np.ndarray) -> bool:
+    """Whether numbers are years by their name and size."""
+    first, last = YEARS
+    return bool(YEAR_NAME.search(name)) and first <= values[0] and values[-1] <= last
 
 
 def cycles(seconds: np.ndarray) -> np.ndarray:

@@ -4,6 +4,7 @@ can; notes say how each column was read.
 
 import math
 import re
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -51,6 +52,9 @@ TIMES_OF_DAY = {
 COMPACT_DATES = 1_01_1900, 31_12_2100  # whole numbers beyond these are no dates such as 11072014
 FEWEST_COMPACT_DATES = 5  # different ones; that many other whole numbers are no dates by chance
 LONGEST_SHOWN = 40  # characters of a word in a note
+LARGEST_IN_DIGITS = 1e15  # whole numbers in a note
+FEWEST_IN_ONE_NOTE = 4  # columns
+MOST_NAMED = 6  # columns in a note
 MOST_MISSING_SHOWN = 4  # words that mean a missing value, in a note
 
 ColumnKind = str | Spelling  # the name of a kind, or how the words of the column spell its values
@@ -269,13 +273,14 @@ def new_values(column: pl.Series, spelling: Spelling, decimal: str) -> Spelled:
 # ---- notes
 
 
-def note_on(spelled: Spelled, remedy: str = ".") -> str:
-    """How a column was read."""
+def note_on(spelled: Spelled, remedy: str = ".", names: Sequence[str] = ()) -> str:
+    """How a column was read, or those of these names, which were read alike."""
     spelling = spelled.spelling
+    named = listed(names or [spelled.values.name], MOST_NAMED)
     facts = _example(spelled)
     if spelled.missing:
         facts += f"; {listed(spelled.missing, MOST_MISSING_SHOWN)} as missing"
-    note = f"{spelling.title}: '{spelled.values.name}' ({facts})"
+    note = f"{spelling.title}: {named} ({facts})"
     if isinstance(spelling, DateSpelling):
         note += ", as elapsed time, and as position in the day, week or year where they span two of them"
         if is_ambiguous(_distinct(spelled), spelling.formats):
@@ -283,6 +288,21 @@ def note_on(spelled: Spelled, remedy: str = ".") -> str:
             note += f"; day and month cannot be told apart, and the {first} is taken to be first"
             remedy = remedy.replace(";", "; write them as 2021-12-31, or", 1)
     return f"{note}{remedy}"
+
+
+def notes_on(columns: Sequence[Spelled]) -> list[str]:
+    """How columns were read: a note on each, or one on many that spell numbers alike."""
+    alike = defaultdict(list)
+    for spelled in columns:
+        alike[spelled.spelling, tuple(spelled.missing)].append(spelled)
+    notes = []
+    for (spelling, _), group in alike.items():
+        if len(group) < FEWEST_IN_ONE_NOTE or spelling.kind != "number":
+            notes += [note_on(each, as_words(each.values.name)) for each in group]
+            continue
+        names = [each.values.name for each in group]
+        notes.append(note_on(group[0], as_words("COLUMN"), names))
+    return notes
 
 
 def _distinct(spelled):
@@ -302,7 +322,8 @@ def _example(spelled):
 def shown(value: object) -> str:
     """A value as a person would write it."""
     if isinstance(value, float):
-        return f"{value:,.10g}"
+        is_whole = value.is_integer() and abs(value) < LARGEST_IN_DIGITS
+        return f"{value:,.0f}" if is_whole else f"{value:,.10g}"
     if isinstance(value, datetime):
         if value.time() == datetime.min.time():
             return value.date().isoformat()

@@ -391,5 +391,6 @@ def _in_words(path, dialect, names):
         "each row as a column, since the names stand in the first column": layout.on_side,
         "names of the rows in front, which the header does not name": layout.row_names,
         f"the end before {dialect.below[:LONGEST_SHOWN]!r}": bool(dialect.below),
+        "quotation marks within fields after a backslash": dialect.escape is not None,
     }
     return [words for words, unusual in said.items() if unusual]

@@ -51,6 +51,8 @@ EXCEL_SEPARATOR = re.compile('"?sep=(.)"?')  # the first line of a file for Exce
 PAGE_BEGINS = re.compile(rf"\n(?={TAG.pattern})", re.IGNORECASE)
 PAGE = "a web page"
 FORMULA = '="'  # by which Excel is kept from reading text as a number
+BACKSLASH = "\\"
+ESCAPED = BACKSLASH + '"'  # a quotation mark in a field of databases and of JSON
 LAST_BYTES = 1 << 16  # read to find notes below the table
 DOWNLOAD = "a web page, not CSV; download the file itself (on GitHub by 'Raw')"
 OTHER_KINDS = {  # by how a file begins that is not what its name says
@@ -78,6 +80,9 @@ class Dialect:
     layout: Layout = field(default_factory=Layout)
     end: int | None = None  # lines up to the end of the table, if something follows it
     below: str = ""  # the first line after the table
+    escape: str | None = (
+        None  # the mark before quotation marks that belong to a field, if not doubled
+    )
 
     @property
     def header(self) -> bool:
@@ -89,7 +94,13 @@ class Dialect:
         return path.open(encoding=self.encoding, newline="" if self.tidy else None)
 
     def reader(self, lines: Iterable[str], strict: bool = False) -> Any:
-        return csv.reader(lines, delimiter=self.separator, skipinitialspace=True, strict=strict)
+        return csv.reader(
+            lines,
+            delimiter=self.separator,
+            skipinitialspace=True,
+            strict=strict,
+            escapechar=self.escape,
+        )
 
     def records(self, path: Path, strict: bool = False) -> Iterator[tuple[int, list[str]]]:
         """The record with the names, if there is one, and those of the data, each with the number of its
@@ -172,6 +183,8 @@ def _detected(path, given, wanted):
     excel = _separator_for_excel(head)
     separator = _named_separator(given.separator) or excel or _separator_in(head, wanted)
     dialect = replace(dialect, separator=separator)
+    if facts.escapes:
+        dialect = _with_escapes(path, dialect)
     records = _first_records(head, dialect, 1 if excel else 0)
     layout = find_layout(records, given.header, _has_header, wanted)
     records = [record for record in records if record.begins > layout.data]
@@ -187,6 +200,25 @@ def _detected(path, given, wanted):
         decimal=given.decimal or _decimal(cells, separator),
         tidy=_is_tidy(path, dialect, cells, width),
     )
+
+
+def _with_escapes(path, dialect):
+    """The dialect with a backslash before quotation marks in a field, if only so the quotation marks agree:
+    a field may also end in a backslash.
+    """
+    escaped = replace(dialect, escape=BACKSLASH, tidy=False)
+    if _is_sound(path, dialect) or not _is_sound(path, escaped):
+        return dialect
+    return escaped
+
+
+def _is_sound(path, dialect):
+    """Whether the quotation marks of a file agree."""
+    with dialect.lines(path) as lines, suppress(csv.Error):
+        for _ in dialect.reader(itertools.islice(lines, dialect.end), strict=True):
+            pass
+        return True
+    return False
 
 
 def _separator_for_excel(head):
@@ -282,6 +314,7 @@ class _Facts(NamedTuple):
     newlines: bool = False  # whether lines end in a newline
     n_lines: int = 0
     page_begins: int | None = None  # lines above those of a web page
+    escapes: bool = False  # whether a quotation mark follows a backslash
 
 
 def _facts(path, given):
@@ -310,6 +343,7 @@ def _scanned(path, encoding):
     n_quotes = 0
     n_lines = 0
     page_begins = None
+    escapes = False
     last = ""  # character of the file
     with path.open(encoding=encoding, newline="") as file:
         for text in iter(partial(file.read, BLOCK), ""):
@@ -317,11 +351,13 @@ def _scanned(path, encoding):
                 start = _page_in(text, n_quotes)
                 if start is not None:
                     page_begins = n_lines + text.count("\n", 0, start) + 1
+            across = last == BACKSLASH and text.startswith('"')  # two blocks
+            escapes = escapes or across or ESCAPED in text
             n_quotes += text.count('"')
             n_lines += text.count("\n")
             last = text[-1]
     unfinished = last not in ("", "\n")
-    return _Facts(encoding, n_quotes > 0, n_lines > 0, n_lines + unfinished, page_begins)
+    return _Facts(encoding, n_quotes > 0, n_lines > 0, n_lines + unfinished, page_begins, escapes)
 
 
 def _page_in(text, n_quotes):

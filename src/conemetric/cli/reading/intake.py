@@ -147,7 +147,7 @@ def learnable(
     decimal = decimal_mark(path, reading)
     chosen: dict[str | int, str | Spelling] = dict(asked.items())
     typed: list[pl.Series] = []
-    own_line: set[str] = set()  # columns that have a note of their own
+    unusual: list[Spelled] = []
     for column in frame:
         values, spelled = _read(column, asked.get(column.name), decimal)
         typed.append(values)
@@ -158,8 +158,9 @@ def learnable(
         if spelled.spelling != NumberSpelling():
             chosen[column.name] = spelled.spelling
         if not spelled.usual:
-            own_line.add(column.name)
-            notes.append(columns.note_on(spelled, columns.as_words(column.name)))
+            unusual.append(spelled)
+    notes += columns.notes_on(unusual)
+    own_line = {each.values.name for each in unusual}  # columns that have been told of
     frame = pl.DataFrame(typed)
     encoder = _fitted_encoder(path, frame, chosen, notes)
     shown = {each.name: each.kind for each in encoder.columns_ if each.name not in own_line}
@@ -186,7 +187,8 @@ def _fitted_encoder(path, frame, chosen, notes):
         for name in frame.columns:
             if f"{name!r}: looks like a row number" in str(error):
                 remedy = f" --numbers {argument(name)} learns from that column."
-        raise ValueError(f"'{path}' has no column to learn from: {error}{remedy}") from error
+        fault = str(error).removeprefix("X ")
+        raise ValueError(f"'{path}' {fault}{remedy}") from error
     notes += [f"Note: {warning}" for warning in collected]
     return encoder
 
