@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
+from learners import NO_PROGRAM, check_complete
 from recomputed import recomputed_objective
 from scipy.spatial.distance import pdist
 from sklearn.base import clone
@@ -49,6 +50,7 @@ LABELLED = {
     "MaximumVarianceUnfolding": MaximumVarianceUnfolding(4),
     "MaximumVarianceUnfolding, equal": MaximumVarianceUnfolding(3, constraint="equal"),
 }
+check_complete(LABELLED, "labels", without=NO_PROGRAM)
 # the objective of s X is that of X times this power of s
 POWERS = {
     "FrobMetric": -4,

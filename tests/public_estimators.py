@@ -18,9 +18,8 @@ from broken import (
     broken_preprocessor,
 )
 from judged import collection
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import clone
 
-import conemetric
 from conemetric import (
     AutoMetric,
     BoostMetric,
@@ -46,12 +45,6 @@ from conemetric import (
 )
 
 Keywords = dict[str, Any]
-
-
-def public_classes():
-    """The estimators among the public names of the package."""
-    exported = [getattr(conemetric, name) for name in conemetric.__all__]
-    return [each for each in exported if isinstance(each, type) and issubclass(each, BaseEstimator)]
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@ float64: what its certificate is held against.
 """
 
 import numpy as np
+from learners import NO_PROGRAM, check_complete
 from scipy.spatial.distance import cdist
 from scipy.special import logsumexp
 
@@ -123,6 +124,7 @@ OBJECTIVES = {
     MaximumVarianceUnfolding.__name__: unfolded_variance,
     MaxMarginMatrixFactorization.__name__: factorisation,
 }
+check_complete(OBJECTIVES, "labels", without=NO_PROGRAM)
 
 
 def coordinates_by_scipy(metric, X):

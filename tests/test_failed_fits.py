@@ -25,7 +25,8 @@ from failed_fits import (
     struck,
     with_parameters,
 )
-from public_estimators import CASES, OTHER, OTHER_LABELS, X, Y, public_classes
+from learners import public_classes
+from public_estimators import CASES, OTHER, OTHER_LABELS, X, Y
 from sklearn.base import BaseEstimator, clone
 from sklearn.datasets import load_diabetes, load_wine
 from sklearn.exceptions import NotFittedError

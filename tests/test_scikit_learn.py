@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from public_estimators import public_classes
+from learners import public_classes
 from sklearn.decomposition import PCA
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.utils.estimator_checks import estimator_checks_generator, parametrize_with_checks

@@ -6,6 +6,7 @@ from functools import lru_cache
 import numpy as np
 import pytest
 from cases import first_of, pairs_of
+from learners import check_complete
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
@@ -16,6 +17,7 @@ from conemetric import (
     DMLEig,
     FrobMetric,
     FrobMetricCV,
+    GradientMetric,
     LMNNEig,
     MaximumVarianceUnfolding,
     MaxMarginMatrixFactorization,
@@ -458,10 +460,14 @@ def dask_unknown(array):
     return da.concatenate([part[part[:, 0] > -np.inf] for part in array.blocks])
 
 
+IN_MEMORY = (NuMax(), FrobMetricCV(), RelativeComparisons(), AutoMetric(), GradientMetric())
+check_complete([*ESTIMATORS, *IN_MEMORY], "labels")
+
+
 def test_everybody_else_refuses_a_dask_array():
     X, y = labelled(15)
     parts = partitioned(X, (60, 60))
-    for estimator in (NuMax(), FrobMetricCV(), RelativeComparisons(), AutoMetric()):
+    for estimator in IN_MEMORY:
         with pytest.raises(TypeError, match=r"works in memory.*pass X.compute\(\) or a sample"):
             estimator.fit(parts, y)
     with pytest.raises(TypeError, match=r"works in memory.*pass X.compute\(\) or a sample"):

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import oracles
 from instances import comparison_rows
+from learners import NO_PROGRAM, check_complete
 from recomputed import exact, margins, recomputed_objective
 
 from conemetric import (
@@ -418,6 +419,7 @@ CASES = {
     "QueryAdapter": judged(QueryAdapter),
     "QueryAdapter, inner": judged(QueryAdapter, similarity="inner"),
 }
+check_complete(CASES, "labels", without=NO_PROGRAM)
 
 
 def attempt(number):

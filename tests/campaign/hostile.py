@@ -6,6 +6,7 @@ import re
 import warnings
 
 import numpy as np
+from learners import check_complete
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
@@ -54,6 +55,7 @@ ESTIMATORS = (
     RelevanceMetric(1.0, random_state=0),
     QueryAdapter(1.0, random_state=0),
 )
+check_complete(ESTIMATORS, "labels", without={"AutoMetric": "fits others of this list"})
 NUMBERS = (0, -1, 1, 2, 1e-12, 1e12, 1e-160, 1e160, 1e308, 10**400, np.nan, np.inf, -np.inf)
 WORDS = ("", "scale", "auto", "no", None, True, np.float32(2), np.int64(3), [], {}, 1j, b"1")
 

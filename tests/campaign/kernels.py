@@ -7,6 +7,7 @@ both precisions. Coordinates are computed by SciPy from the stored landmarks, wi
 import warnings
 
 import numpy as np
+from learners import NO_PROGRAM, check_complete
 from recomputed import coordinates_by_scipy, recomputed_objective
 from sklearn.base import clone
 from sklearn.datasets import make_blobs, make_circles
@@ -32,6 +33,7 @@ ESTIMATORS = (
     LMNNEig(),
     RelativeComparisons(random_state=0),
 )
+check_complete(ESTIMATORS, "kernel", without=NO_PROGRAM)
 KERNELS = ("gaussian", "laplacian")
 # of the objective: coordinates are rounded where they are stored, and again where they are made anew
 ROUNDING = {np.float64: 1e-6, np.float32: 1e-3}

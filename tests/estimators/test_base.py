@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from cases import each
+from learners import NO_PROGRAM, SEVERAL_FITS, check_complete
 from numpy.testing import assert_allclose
 from sklearn.base import BaseEstimator, clone
 from sklearn.datasets import load_iris
@@ -41,6 +42,7 @@ SUPERVISED = [
     RelativeComparisons(random_state=0),
     NuMax(0.4, class_aware=True),
 ]
+check_complete(SUPERVISED, "labels", without=NO_PROGRAM | SEVERAL_FITS)
 
 
 @pytest.fixture(params=SUPERVISED, ids=lambda estimator: type(estimator).__name__)

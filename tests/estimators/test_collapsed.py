@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
+from learners import NO_PROGRAM, SEVERAL_FITS, check_complete
 from sklearn.base import clone
 from sklearn.datasets import load_iris
 
@@ -22,9 +23,13 @@ LINE = np.arange(40.0)[:, None] * [[1.0, 0.5]]
 ALTERNATING = np.arange(40) % 2  # every point is nearer to the other class than to its own
 
 
+FROM_TRIPLETS = [FrobMetric(), LMNNEig(), BoostMetric(), RelativeComparisons()]
+check_complete(FROM_TRIPLETS, "triplets")
+
+
 @pytest.mark.parametrize(
     "estimator",
-    [FrobMetric(), LMNNEig(), BoostMetric(), RelativeComparisons()],
+    FROM_TRIPLETS,
     ids=lambda estimator: type(estimator).__name__,
 )
 def test_the_zero_metric_is_named_with_a_remedy(estimator, asarray, dtype):
@@ -46,20 +51,20 @@ def test_points_that_fall_on_few_places_are_counted():
         RelativeComparisons(basis=[[1.0], [0.0]]).fit(X, y)
 
 
+USEFUL = [
+    FrobMetric(),
+    FrobMetric(n_components=1),
+    LMNNEig(),
+    BoostMetric(max_iter=20),
+    RelativeComparisons(),
+    DMLEig(),
+    NuMax(0.3),
+]
+check_complete(USEFUL, "labels", without=NO_PROGRAM | SEVERAL_FITS)
+
+
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize(
-    "estimator",
-    [
-        FrobMetric(),
-        FrobMetric(n_components=1),
-        LMNNEig(),
-        BoostMetric(max_iter=20),
-        RelativeComparisons(),
-        DMLEig(),
-        NuMax(0.3),
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize("estimator", USEFUL, ids=str)
 def test_useful_metrics_do_not_warn(estimator):
     X, y = load_iris(return_X_y=True)
     with warnings.catch_warnings():

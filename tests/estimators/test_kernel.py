@@ -7,6 +7,7 @@ import cvxpy as cp
 import numpy as np
 import pandas as pd
 import pytest
+from learners import NO_PROGRAM, check_complete
 from numpy.testing import assert_allclose
 from recomputed import coordinates_by_scipy, recomputed_objective
 from scipy.linalg import sqrtm
@@ -39,6 +40,7 @@ ESTIMATORS = [
     LMNNEig(),
     RelativeComparisons(random_state=0),
 ]
+check_complete(ESTIMATORS, "kernel", without=NO_PROGRAM)
 every_estimator = pytest.mark.parametrize("estimator", ESTIMATORS, ids=repr)
 pytestmark = [
     pytest.mark.filterwarnings("ignore:(DMLEig|LMNNEig) is meant"),

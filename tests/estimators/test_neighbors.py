@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from learners import check_complete
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.neighbors import kneighbors_graph
 
@@ -16,6 +17,7 @@ ESTIMATORS = [
     BoostMetric(max_iter=5, tol=0.5),
     RelativeComparisons(tol=1e-2),
 ]
+check_complete(ESTIMATORS, "neighbors")
 
 
 @pytest.fixture(params=ESTIMATORS, ids=lambda estimator: type(estimator).__name__)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from learners import check_complete
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.base import clone
@@ -36,6 +37,7 @@ ESTIMATORS = {
     "relative, pca": RelativeComparisons(basis="pca"),
     "numax": NuMax(delta=0.4),
 }
+check_complete(ESTIMATORS.values(), "sparse rows")
 
 
 @pytest.fixture(scope="module", params=[(45, 20), (30, 90)], ids=["tall", "wide"])

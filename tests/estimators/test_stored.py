@@ -7,6 +7,7 @@ import warnings
 import numpy as np
 import pytest
 from cases import pairs_of
+from learners import NO_PROGRAM, SEVERAL_FITS, check_complete
 from recomputed import recomputed_objective, scatter_trace, trace
 from sklearn.base import clone
 from sklearn.datasets import load_iris
@@ -38,6 +39,8 @@ CASES = [
     RelativeComparisons(basis="pca", random_state=0),
     RelativeComparisons(basis=rbf_kernel, random_state=0),
 ]
+EMBEDDING = {"NuMax": "test_embeddings_and_factors"}
+check_complete(CASES, "labels", without=NO_PROGRAM | SEVERAL_FITS | EMBEDDING)
 CASES_OF_ANY_C = [
     FrobMetric(max_iter=20),
     FrobMetric(max_iter=20, loss="squared_hinge"),
@@ -48,6 +51,7 @@ CASES_OF_ANY_C = [
     LMNNEig(max_iter=8),
     DMLEig(max_iter=8),
 ]
+check_complete(CASES_OF_ANY_C, "tuples")
 
 
 def name(case):

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from learners import check_complete
 from numpy.testing import assert_array_equal
 from sklearn import config_context
 from sklearn.datasets import load_diabetes, load_iris
@@ -15,6 +16,7 @@ from conemetric import (
     DMLEig,
     FrobMetric,
     FrobMetricCV,
+    GradientMetric,
     LMNNEig,
     NuMax,
     RelativeComparisons,
@@ -65,6 +67,7 @@ LEARN_FROM_QUANTITIES = {
     "LMNNEig": LMNNEig(tol=0.1),
     "RelativeComparisons": RelativeComparisons(),
     "BoostMetric": BoostMetric(max_iter=20, tol=0.1),
+    "GradientMetric": GradientMetric(),
 }
 LEARN_FROM_CLASSES = {
     "AutoMetric": AutoMetric(candidates={"frob": FrobMetric(tol=0.1)}, random_state=0),
@@ -72,6 +75,8 @@ LEARN_FROM_CLASSES = {
     "DMLEig": DMLEig(tol=0.1),
     "NuMax": NuMax(delta=0.9, class_aware=True),
 }
+LEARNERS = LEARN_FROM_QUANTITIES | LEARN_FROM_CLASSES
+check_complete(LEARNERS, "labels")
 
 
 def whole_numbers(seed, n=60):
@@ -104,7 +109,7 @@ def test_a_quantity_is_refused_where_classes_are_needed(name, shift, seed):
             LEARN_FROM_CLASSES[name].fit(X, y + shift, target=target)
 
 
-@pytest.mark.parametrize("name", [*LEARN_FROM_QUANTITIES, *LEARN_FROM_CLASSES])
+@pytest.mark.parametrize("name", LEARNERS)
 @pytest.mark.parametrize("numbers", ["ratings", "few shots", "identities"])
 @pytest.mark.filterwarnings("ignore")
 def test_what_is_called_classes_is_taken_for_classes(name, numbers):
@@ -113,7 +118,7 @@ def test_what_is_called_classes_is_taken_for_classes(name, numbers):
     codes = np.repeat(np.arange(4), 18) if numbers == "ratings" else codes
     X = rng.normal(size=(72, 3)) + rng.normal(size=(32, 3))[codes]
     y = {"ratings": 0.5 * codes, "few shots": codes, "identities": 7 * codes}[numbers]
-    metric = {**LEARN_FROM_QUANTITIES, **LEARN_FROM_CLASSES}[name]
+    metric = LEARNERS[name]
     by_name = metric.fit(X, np.char.zfill(codes.astype(str), 3)).components_
     assert_array_equal(metric.fit(X, y, target="classes").components_, by_name)
 
@@ -139,7 +144,7 @@ def test_a_path_is_told_what_y_is():
 def test_small_classes_are_reported_with_remedies_that_exist(name, n_classes):
     y = np.concatenate([np.repeat(np.arange(n_classes), 4), [n_classes] * 2])
     X = np.random.default_rng(0).normal(size=(len(y), 3)) + y[:, None]
-    metric = {**LEARN_FROM_QUANTITIES, **LEARN_FROM_CLASSES}[name]
+    metric = LEARNERS[name]
     with pytest.warns(UserWarning, match="classes have . or fewer rows") as caught:
         metric.fit(X, y, target="classes")
     (message,) = (str(item.message) for item in caught if "fewer rows" in str(item.message))
@@ -152,7 +157,7 @@ def test_small_classes_are_reported_with_remedies_that_exist(name, n_classes):
 @pytest.mark.parametrize("labels", [list("abcdef"), [3, 1, 4, 5, 9, 2]], ids=["text", "numbers"])
 @pytest.mark.parametrize("name", ["FrobMetric", "DMLEig", "AutoMetric"])
 def test_classes_of_one_row_are_refused_with_remedies_that_exist(name, labels):
-    metric = {**LEARN_FROM_QUANTITIES, **LEARN_FROM_CLASSES}[name]
+    metric = LEARNERS[name]
     with pytest.raises(
         ValueError, match=r"6 classes of one row each.*two rows of a class"
     ) as error:

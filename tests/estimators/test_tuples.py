@@ -5,6 +5,7 @@ predictions, thresholds, scores, cross-validation.
 import numpy as np
 import pytest
 import sklearn
+from learners import check_complete
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.sparse import csr_array
 from sklearn.base import clone
@@ -45,7 +46,9 @@ TRIPLET_METRICS = [
     LMNNEig(),
     RelativeComparisons(),
 ]
+check_complete(TRIPLET_METRICS, "triplets")
 METRICS = [*TRIPLET_METRICS, DMLEig()]
+check_complete(METRICS, "tuples")
 pytestmark = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
 

@@ -6,6 +6,7 @@ import warnings
 
 import numpy as np
 import pytest
+from learners import NO_PROGRAM, check_complete
 from numpy.testing import assert_allclose
 from sklearn.base import clone
 from sklearn.datasets import load_iris
@@ -41,6 +42,7 @@ FREE_OF_UNITS = {
     "MaximumVarianceUnfolding": MaximumVarianceUnfolding(),
     "MaximumVarianceUnfolding, equal": MaximumVarianceUnfolding(3, constraint="equal"),
 }
+check_complete(FREE_OF_UNITS, "labels", without=NO_PROGRAM)
 
 
 @pytest.fixture(params=FREE_OF_UNITS.values(), ids=FREE_OF_UNITS)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from cases import case, pairs_of
 from instances import random_triplets
+from learners import check_complete
 from numpy.testing import assert_allclose, assert_array_equal
 from oracles import (
     comparison_optimum,
@@ -47,6 +48,7 @@ FROM_TRIPLETS = {
     "lmnn_eig": LMNNEig(ridge=RIDGE, tol=1e-6),
     "relative": RelativeComparisons(C=0.1, tol=1e-9),
 }
+check_complete(FROM_TRIPLETS.values(), "triplets")
 
 
 def instance(seed):

@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 from cases import case, pairs_of
+from learners import check_complete
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.sparse import csr_array
 
-from conemetric import BoostMetric, DMLEig, FrobMetric, LMNNEig
+from conemetric import BoostMetric, DMLEig, FrobMetric, LMNNEig, RelativeComparisons
 from conemetric.constraints.in_memory import triplets_from_values
 from conemetric.core.arrays import to_numpy
 from conemetric.core.sparse_rows import SparseRows
@@ -143,7 +144,17 @@ def test_a_file_sorted_by_class_is_judged_as_fairly_as_a_shuffled_one(scaled):
     assert 0.35 < knn_error(None, X[train], y[train], X[test], y[test], 1) < 0.65
 
 
-@pairs_of(kind=KINDS, order=ORDERS, estimator=(FrobMetric(), BoostMetric(), DMLEig(), LMNNEig()))
+FROM_NEIGHBOURS = (
+    FrobMetric(),
+    BoostMetric(),
+    DMLEig(),
+    LMNNEig(),
+    RelativeComparisons(random_state=0),
+)
+check_complete(FROM_NEIGHBOURS, "neighbors")
+
+
+@pairs_of(kind=KINDS, order=ORDERS, estimator=FROM_NEIGHBOURS)
 @pytest.mark.filterwarnings("ignore")
 def test_estimators_learn_the_same(kind, order, estimator):
     X, y = points(kind, 0, n=60)

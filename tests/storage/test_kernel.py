@@ -5,6 +5,7 @@ import sys
 
 import numpy as np
 import pytest
+from learners import NO_PROGRAM, check_complete
 from numpy.testing import assert_allclose
 from sklearn.base import clone
 from sklearn.datasets import load_iris
@@ -41,6 +42,7 @@ ESTIMATORS = [
     LMNNEig(),
     RelativeComparisons(random_state=0),
 ]
+check_complete(ESTIMATORS, "kernel", without=NO_PROGRAM)
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 SCRIPT = """
 import sys

@@ -73,6 +73,16 @@ class ScaleWarning(UserWarning):
     """A few columns of X are so much larger than the others that they decide the distances."""
 
 
+def warn_if_guessed(name: str, y: np.ndarray) -> None:
+    """Warn that numbers are taken for a quantity if they are whole: they may be meant as classes."""
+    if (y == np.round(y)).all():
+        warn_user(
+            f"y has {len(np.unique(y))} whole numbers in {len(y)} rows, too many to be "
+            f"classes; {name} takes them for a quantity: rows near in y should be near in the "
+            "metric. Give target='continuous' or target='classes' to fit."
+        )
+
+
 def warn_if_unscaled(estimator: Any, X: Any) -> None:
     """Warn if the scales of the columns of X differ by orders of magnitude, unless X is sparse
     or the estimator has a prior that may know the scales.

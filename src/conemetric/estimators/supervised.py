@@ -22,13 +22,12 @@ from ..constraints.labels import (
 )
 from ..core.arrays import is_dask, like, namespace, to_numpy
 from ..core.sklearn_private import Interval, StrOptions
-from ..core.warn import warn_user
 from ..core.weights import check_range, check_weights, class_factors
 from ..neighbours.precomputed import precomputed_neighbours
 from ..neighbours.search import neighbours_by_label, sample_rows, sample_size
 from .base import SOLVER_PARAMETERS, MahalanobisMetric, Seed
 from .checks import WEIGHTS, because
-from .fit_warnings import warn_if_unscaled
+from .fit_warnings import warn_if_guessed, warn_if_unscaled
 from .kernel_coordinates import KERNEL_PARAMETER, coordinates_for, fitted_coordinates
 from .tuples import NAMES, TUPLES, look_up, n_in_tuple, unfold
 from .validation import refuse_dask, validate_labelled_points, validate_points
@@ -321,12 +320,8 @@ class SupervisedMetric(MahalanobisMetric):
             refuse_continuous(y, target, name)
             return False
         continuous = is_continuous(y, target)
-        if continuous and target == "auto" and (y == np.round(y)).all():
-            warn_user(
-                f"y has {len(np.unique(y))} whole numbers in {len(y)} rows, too many to be "
-                f"classes; {name} takes them for a quantity: rows near in y should be near in the "
-                "metric. Pass target='continuous' or target='classes' to fit."
-            )
+        if continuous and target == "auto":
+            warn_if_guessed(name, y)
         return continuous
 
     def _weighted_rows(self, X, y, given):

@@ -29,7 +29,7 @@ from ...engine.certificate import Certificate
 from ...engine.kernel_ridge import CITY_BLOCK, KERNELS, KernelSetting, KernelSum, solve_exactly
 from ...estimators.base import SOLVER_PARAMETERS, MahalanobisMetric, Seed
 from ...estimators.checks import WEIGHTS, because
-from ...estimators.fit_warnings import warn_if_unscaled
+from ...estimators.fit_warnings import warn_if_guessed, warn_if_unscaled
 from ...estimators.tuples import TUPLES
 from ...estimators.validation import rows_coincide, validate_labelled_points
 from ...evaluation.knn import evenly_by_class
@@ -296,7 +296,10 @@ class GradientMetric(MahalanobisMetric):
             X = take(X, np.flatnonzero(weights))
             y = y[weights > 0]
             weights = weights[weights > 0]
-        labels, Y = _targets(y, target)
+        continuous = is_continuous(y, target)
+        if continuous and target == "auto":
+            warn_if_guessed("GradientMetric", y)
+        labels, Y = _targets(y, continuous)
         rows = np.flatnonzero(labels >= 0)
         for name, values in (("X", take(X, rows)), ("y", Y[rows])):
             if rows_coincide(values):
@@ -354,9 +357,9 @@ class GradientMetric(MahalanobisMetric):
         return blocks
 
 
-def _targets(y: Any, target: str) -> tuple[np.ndarray, np.ndarray]:
+def _targets(y: Any, continuous: bool) -> tuple[np.ndarray, np.ndarray]:
     """Return class numbers (-1: no label; one class for numbers), and targets to fit (n, k)."""
-    if is_continuous(y, target):
+    if continuous:
         values = y.astype(np.float64)
         spread = abs(values - values.mean()).max() or 1.0
         return np.zeros(len(y), int), ((values - values.mean()) / spread)[:, None]
