@@ -1,4 +1,4 @@
-"""AutoMetric in the coordinates of kernels: chosen where held-out rows are surely better, and one map."""
+"""AutoMetric in the coordinates of kernels: chosen where held-out rows are clearly better, and one map."""
 
 import pickle
 

@@ -156,7 +156,8 @@ class AutoMetric(MahalanobisMetric):
     kernel : "auto" or None, default=None
         "auto" also learns a blend of `RelativeComparisons`, LDA and `FrobMetric` in the
         coordinates of a Gaussian or Laplacian kernel (up to 20,000 rows), and takes it where it is
-        significantly better on the held-out rows (by 1.64 standard errors). The metric is then not linear in the columns.
+        better on the held-out rows by at least one standard error. The metric is then not linear in
+        the columns.
     n_components : int, default=None
         Keep only this many leading directions of the blend (its best approximation of that
         rank). None keeps all.
@@ -336,7 +337,7 @@ class AutoMetric(MahalanobisMetric):
         return matrix
 
     def _kernel_space(self, rows: LabelledFolds, linear: Weighed) -> KernelBlend | None:
-        """The blend in the coordinates of a kernel in which held-out rows are surely better, or None."""
+        """The blend in the coordinates of a kernel if held-out rows are clearly better there, or None."""
         if self.kernel is None or self.interrupted_ or len(rows.labels) > kernel_spaces.MAX_ROWS:
             return None
         methods = default_candidates()
@@ -356,7 +357,7 @@ class AutoMetric(MahalanobisMetric):
         if self.verbose:
             seconds = stopwatch() - began
             print(f"[AutoMetric] {kernel} coordinates: {error:.1%} wrong, {seconds:.1f} s")
-        if not kernel_spaces.is_surely_better(blend, linear):
+        if not kernel_spaces.is_clearly_better(blend, linear):
             return None
         return blend
 

@@ -36,8 +36,9 @@ MAX_LANDMARKS = 1000
 # Rows up to which kernels are tried: each fold holds coordinates of all rows.
 MAX_ROWS = 20_000
 # Standard errors, of rows on which they disagree, by which a kernel's blend must be better than the
-# linear one, which can be indexed, exported and read.
-SURELY_BETTER = 1.64  # one time in twenty by chance
+# linear one, which can be indexed, exported and read: the one-standard-error rule (Breiman et al. 1984).
+# On the 17 tuning sets 18 of 21 kernels that it takes are better on new rows; 1.64 takes 15, 13 better.
+CLEARLY_BETTER = 1.0
 # Standard errors by which the quick methods may be worse than the linear blend before the slow one is
 # not tried: it seldom makes up for more.
 HOPELESS = 1.64
@@ -106,9 +107,9 @@ def best_blend(
     return extended(best, slow)
 
 
-def is_surely_better(blend: KernelBlend, linear: Weighed) -> bool:
-    """Whether the blend errs less than the linear one by more than chance."""
-    return excess(linear.wrong, blend.weighed.wrong) >= SURELY_BETTER
+def is_clearly_better(blend: KernelBlend, linear: Weighed) -> bool:
+    """Whether the blend errs less than the linear one by at least a standard error."""
+    return excess(linear.wrong, blend.weighed.wrong) >= CLEARLY_BETTER
 
 
 class KernelFolds(LabelledFolds):
