@@ -48,6 +48,8 @@ def test_parts_hold_every_case_once_and_all_values_of_small_options():
     assert sorted(itertools.chain(*parts)) == sorted(names)
     assert {len(part) for part in parts} <= {4, 5}
     for part in parts[:-1]:  # the last one is what is left
-        values = [set(column) for column in zip(*(name[5:-1].split("-") for name in part))]
+        values = [
+            set(column) for column in zip(*(name[5:-1].split("-") for name in part), strict=True)
+        ]
         assert list(map(len, values)) == [3, 1, 4, 2]
     assert alike_parts(dict.fromkeys(names), 24) == [[None] * 24]

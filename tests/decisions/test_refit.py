@@ -18,6 +18,7 @@ def fitted(kind):
     return MetricRegressor(random_state=0).fit(X[:200], y[:200]), X[:300], y[:300]
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("kind", ["classes", "numbers"])
 def test_the_same_rows_give_the_same_decision(kind):
     estimator, X, y = fitted(kind)
