@@ -1,5 +1,8 @@
 """Rules fitted to more rows, in the metrics and with the choice of a first fit."""
 
+from copy import deepcopy
+from functools import cache
+
 import numpy as np
 import pytest
 from cases import first_of
@@ -9,6 +12,12 @@ from conemetric import MetricClassifier, MetricRegressor
 
 
 def fitted(kind):
+    """A copy of an estimator that is fitted once, and the rows of which it knows a part."""
+    return deepcopy(fitted_once(kind))
+
+
+@cache
+def fitted_once(kind):
     if kind == "classes":
         X, y = load_wine(return_X_y=True)
         order = np.random.default_rng(0).permutation(len(y))
