@@ -21,7 +21,7 @@ os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (source, given)))
 import numpy as np  # noqa: E402
 import optima  # noqa: E402
 import pytest  # noqa: E402
-from cases import PRECISIONS, alike_parts, backends  # noqa: E402
+from cases import PRECISIONS, backends, whose_turn  # noqa: E402
 
 SEEDS = 0, 1  # of random instances whose optima are kept in optima.json
 MOST_CASES = 6  # of a test that run by default, for each array library
@@ -114,14 +114,19 @@ def leave_to_the_slow_run(config, items):
             library = next((name for name in ("torch", "cuda") if name in case_of), "numpy")
             tests[test, library].append(item)
     for (test, _), items_of_one in tests.items():
-        most = most_cases(config, items_of_one[0])
-        parts = alike_parts({item.nodeid: item for item in items_of_one}, most)
-        rests = items_of_one[0].get_closest_marker("turns")
-        parts += [[]] * (rests.args[0] * len(parts) - len(parts) if rests else 0)
-        # so that every part meets every seed, and tests of one property do not rest together
-        turn = (drawn // len(SEEDS) + crc32(test.encode())) % len(parts)
-        for item in (item for part in parts[:turn] + parts[turn + 1 :] for item in part):
-            item.add_marker(pytest.mark.slow)
+        first = items_of_one[0]
+        mark = first.get_closest_marker("turns")
+        # every part meets every seed, and tests of one property do not rest together
+        number = drawn // len(SEEDS) + crc32(test.encode())
+        run = whose_turn(
+            {item.nodeid: item for item in items_of_one},
+            most_cases(config, first),
+            number,
+            mark.args[0] if mark else 1,
+        )
+        for item in items_of_one:
+            if item not in run:
+                item.add_marker(pytest.mark.slow)
 
 
 def most_cases(config, item):

@@ -4,7 +4,7 @@ import inspect
 import itertools
 
 import pytest
-from cases import alike_parts, case, each, pairwise
+from cases import alike_parts, case, each, pairwise, whose_turn
 
 
 @pytest.mark.parametrize("sizes", [(2, 2), (7, 3, 2, 2, 2), (6, 6, 3, 2, 2, 2), (1, 4, 1)])
@@ -53,3 +53,14 @@ def test_parts_hold_every_case_once_and_all_values_of_small_options():
         ]
         assert list(map(len, values)) == [3, 1, 4, 2]
     assert alike_parts(dict.fromkeys(names), 24) == [[None] * 24]
+
+
+@pytest.mark.parametrize(
+    ("most", "n_turns", "n_days"), [(6, 1, 4), (1, 1, 20), (20, 3, 3), (1, 2, 40)]
+)
+def test_every_case_has_its_turn(most, n_turns, n_days):
+    names = [f"test[{number}-{number % 3}]" for number in range(20)]
+    cases = dict(zip(names, names, strict=True))
+    days = [whose_turn(cases, most, number, n_turns) for number in range(7, 7 + n_days)]
+    assert sorted(itertools.chain(*days)) == sorted(names)
+    assert sum(map(bool, days)) == n_days // n_turns
