@@ -84,6 +84,13 @@ def alike_parts(cases, most):
     return parts
 
 
+def whose_turn(cases, most, number, n_turns=1):
+    """The part of the cases that runs on the day of this number; none at all but one day in n_turns."""
+    parts = alike_parts(cases, most)
+    parts += [[]] * ((n_turns - 1) * len(parts))
+    return parts[number % len(parts)]
+
+
 def first_of(names, values):
     """Parametrise a slow test by the first of some values, and in the slow run by the others."""
     first, *others = values

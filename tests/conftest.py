@@ -8,7 +8,7 @@ import tempfile
 import time
 from collections import defaultdict
 from datetime import date
-from functools import partial
+from functools import cache, lru_cache, partial
 from pathlib import Path
 from zlib import crc32
 
@@ -21,13 +21,14 @@ os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (source, given)))
 import numpy as np  # noqa: E402
 import optima  # noqa: E402
 import pytest  # noqa: E402
-from cases import PRECISIONS, alike_parts, backends  # noqa: E402
+from cases import PRECISIONS, backends, whose_turn  # noqa: E402
 
 SEEDS = 0, 1  # of random instances whose optima are kept in optima.json
 MOST_CASES = 6  # of a test that run by default, for each array library
-# In CI 0, else drawn by the date; workers take what the first process has drawn. One random
-# instance and one part of the cases belong to it.
-drawn = 0 if os.environ.get("CI") else date.today().toordinal()
+# Drawn by the date, in CI the even one of two days; workers take what the first process has drawn.
+# One random instance belongs to it, in CI the first one, and one part of the cases.
+today = date.today().toordinal()
+drawn = today - today % len(SEEDS) if os.environ.get("CI") else today
 drawn = int(os.environ.setdefault("CONEMETRIC_SEED", str(drawn)))
 seed_of_run = SEEDS[drawn % len(SEEDS)]
 
@@ -112,12 +113,20 @@ def leave_to_the_slow_run(config, items):
             test, _, case_of = item.nodeid.partition("[")
             library = next((name for name in ("torch", "cuda") if name in case_of), "numpy")
             tests[test, library].append(item)
-    for items_of_one in tests.values():
-        most = most_cases(config, items_of_one[0])
-        parts = alike_parts({item.nodeid: item for item in items_of_one}, most)
-        turn = drawn // len(SEEDS) % len(parts)  # so that every part meets every seed
-        for item in (item for part in parts[:turn] + parts[turn + 1 :] for item in part):
-            item.add_marker(pytest.mark.slow)
+    for (test, _), items_of_one in tests.items():
+        first = items_of_one[0]
+        mark = first.get_closest_marker("turns")
+        # every part meets every seed, and tests of one property do not rest together
+        number = drawn // len(SEEDS) + crc32(test.encode())
+        run = whose_turn(
+            {item.nodeid: item for item in items_of_one},
+            most_cases(config, first),
+            number,
+            mark.args[0] if mark else 1,
+        )
+        for item in items_of_one:
+            if item not in run:
+                item.add_marker(pytest.mark.slow)
 
 
 def most_cases(config, item):
@@ -185,10 +194,20 @@ def eps(dtype):
     return 200 * float(np.finfo(dtype).eps)
 
 
+@cache
+def drawn_once(draw):
+    return lru_cache(maxsize=8)(lambda *given: list(draw(*given)))
+
+
 @pytest.fixture
 def few_trees(monkeypatch, coarse_search):
-    """Decisions by a coarse search, beside forests and boosting of few trees."""
+    """Decisions by a coarse search, beside forests and boosting of few trees; the signs that a test
+    of significance flips, which are equal for equal numbers of rows, are drawn once.
+    """
+    from conemetric.evaluation import statistics
     from conemetric.studies.deciding import BASELINES
+
+    monkeypatch.setattr(statistics, "_random_flips", drawn_once(statistics._random_flips))
 
     few = {"n_estimators": 10}, {"max_iter": 10}
     for kind, models in BASELINES.items():

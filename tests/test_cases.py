@@ -4,7 +4,7 @@ import inspect
 import itertools
 
 import pytest
-from cases import alike_parts, case, each, pairwise
+from cases import alike_parts, case, each, pairwise, whose_turn
 
 
 @pytest.mark.parametrize("sizes", [(2, 2), (7, 3, 2, 2, 2), (6, 6, 3, 2, 2, 2), (1, 4, 1)])
@@ -48,6 +48,19 @@ def test_parts_hold_every_case_once_and_all_values_of_small_options():
     assert sorted(itertools.chain(*parts)) == sorted(names)
     assert {len(part) for part in parts} <= {4, 5}
     for part in parts[:-1]:  # the last one is what is left
-        values = [set(column) for column in zip(*(name[5:-1].split("-") for name in part))]
+        values = [
+            set(column) for column in zip(*(name[5:-1].split("-") for name in part), strict=True)
+        ]
         assert list(map(len, values)) == [3, 1, 4, 2]
     assert alike_parts(dict.fromkeys(names), 24) == [[None] * 24]
+
+
+@pytest.mark.parametrize(
+    ("most", "n_turns", "n_days"), [(6, 1, 4), (1, 1, 20), (20, 3, 3), (1, 2, 40)]
+)
+def test_every_case_has_its_turn(most, n_turns, n_days):
+    names = [f"test[{number}-{number % 3}]" for number in range(20)]
+    cases = dict(zip(names, names, strict=True))
+    days = [whose_turn(cases, most, number, n_turns) for number in range(7, 7 + n_days)]
+    assert sorted(itertools.chain(*days)) == sorted(names)
+    assert sum(map(bool, days)) == n_days // n_turns

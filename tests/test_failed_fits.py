@@ -275,6 +275,7 @@ def test_fits_side_by_side_end_as_one_of_them():
     np.testing.assert_array_equal(metric.components_, whole[number])
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     "metric",
     [

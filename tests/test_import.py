@@ -29,6 +29,7 @@ def run(code, **changes):
     return result.stderr
 
 
+@pytest.mark.turns(3)
 def test_systems_that_cannot_fork_or_tell_our_cores():
     """Windows does neither; macOS does not tell on which cores a process may run."""
     others = "import os, numba, sklearn.datasets, sklearn.neighbors, sklearn.decomposition\n"
@@ -36,6 +37,7 @@ def test_systems_that_cannot_fork_or_tell_our_cores():
     assert "NUMBA_CACHE_DIR" not in said
 
 
+@pytest.mark.turns(3)
 @pytest.mark.parametrize("asked", ["", "home"])
 @pytest.mark.costly
 def test_nothing_can_be_written(asked, tmp_path):

@@ -3,6 +3,7 @@
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import conemetric
@@ -42,10 +43,13 @@ def layer_of(room: str) -> int:
     return LAYER["papers/NAME" if room.startswith("papers/") else room]
 
 
+parsed = cache(ast.parse)  # by the text of a file, which several tests walk through
+
+
 def imported_names(path: Path) -> Iterator[list[str]]:
     """The parts of every name that a file imports, relative imports resolved."""
     package = ("conemetric", *path.relative_to(SOURCE).parts[:-1])
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(parsed(path.read_text())):
         if isinstance(node, ast.Import):
             yield from (alias.name.split(".") for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -111,9 +115,14 @@ def test_the_rules_see_what_they_forbid(tmp_path, monkeypatch):
         assert imported_rooms(path) == {"cli"}
 
 
+def test_the_library_imports_no_benchmark():
+    for path in SOURCE.rglob("*.py"):
+        assert not any(name[0] == "benchmarks" for name in imported_names(path)), path
+
+
 def test_one_module_compiles_loops_and_solvers_do_not_print():
     for path in FILES:
-        nodes = ast.walk(ast.parse(path.read_text()))
+        nodes = ast.walk(parsed(path.read_text()))
         calls = {
             node.func.id
             for node in nodes

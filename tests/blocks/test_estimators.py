@@ -124,6 +124,7 @@ def test_references_are_the_same_rows_in_memory_and_in_blocks(name, n_impostors)
     assert metric.certificate_.primal == pytest.approx(expected, rel=2e-3)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("name", ["FrobMetric", "DMLEig"])
 def test_references_at_the_same_distance_are_taken_alike_in_memory_and_in_blocks(name):
     """Whole numbers, of which the sample has another range than all rows."""
@@ -512,6 +513,7 @@ def test_more_blocks_than_constraints_and_fewer(name, chunks, n_constraints, laz
     assert alone.dual <= blocks.primal + slack
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("name", ["FrobMetric", "DMLEig"])
 @pytest.mark.parametrize("fraction", [0, 0.5])
 def test_a_quantity_is_refused(name, fraction):

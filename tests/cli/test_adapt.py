@@ -87,6 +87,7 @@ def test_judgements_without_grades_in_a_report(run, written_report, collection, 
     assert "<strong>relevant</strong>" in (out / "report.html").read_text(encoding="utf-8")
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("sure", [True, False])
 def test_the_last_lines_say_how_sure_the_gain_is(run, npz, tmp_path, monkeypatch, sure):
     monkeypatch.setattr("conemetric.studies.adapting.SIGNIFICANT", 1.0 if sure else -1.0)

@@ -100,6 +100,7 @@ def test_of_two_commands_at_once_one_succeeds(csv, tmp_path):
     assert len(list((tmp_path / "two").iterdir())) == 4
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("module", ["typer", "numpy", "sklearn", "polars", "conemetric.cli"])
 def test_ctrl_c_while_importing_is_quiet(module, tmp_path):
     file = tmp_path / "metric.safetensors"

@@ -110,6 +110,7 @@ def test_the_last_lines_say_what_to_do(run, csv, tmp_path, monkeypatch, outcome,
     assert scope["Z"].shape[0] == 178
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("repeats", [2, 3])
 def test_several_splits_in_table_and_json(run, csv, tmp_path, repeats):
     options = ("--label", "kind", "--method", "frob", "--repeats", repeats, "--seed", 5)
@@ -142,6 +143,7 @@ def test_names_are_listed_with_their_sizes(run):
     assert "wdbc is breast_cancer" in run("datasets").out
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize("labels", ["classes", "quantity"])
 @pytest.mark.parametrize("missing", [0, 1, 9])
 def test_whole_numbers_stay_numbers_where_some_are_missing(run, frame, tmp_path, labels, missing):
@@ -396,6 +398,7 @@ def test_a_csv_with_a_slip_is_refused(run, csv, tmp_path, change, words):
     assert refused(run("learn", csv, "--label", "kind", "--out", tmp_path / "out"), *words)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(
     ("name", "values"),
     [

@@ -120,6 +120,7 @@ def test_the_certificate_is_that_of_the_same_rows_in_memory(pattern):
     assert metric.certificate_.primal == pytest.approx(expected.certificate_.primal, rel=1e-8)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("vectors", [False, True])
 def test_words_and_gaps_are_learned_from_and_reported(
     run, written_report, frame, tmp_path, vectors
@@ -195,6 +196,7 @@ def test_gaps_do_not_read_the_sample_twice(frame, tmp_path):
     assert task.X.equals(expected) and task.X.null_count().row(0) == (6, 0)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("gaps_in", [0, 1])
 def test_gaps_in_numbers_alone_reach_the_report(run, written_report, frame, tmp_path, gaps_in):
     """Also where the first file has none."""

@@ -92,6 +92,7 @@ def written(path, lines, newline="\n", encoding="utf-8"):
     return path
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("newline", ["\n", "\r\n"])
 def test_the_table_is_found_and_a_line_says_where(tmp_path, newline):
     expected = read_table(written(tmp_path / "plain.csv", PLAIN), Supervised(label="label"))

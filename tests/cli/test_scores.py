@@ -128,6 +128,7 @@ def test_several_columns_and_strangers_in_a_run(run, folder, tmp_path):
     assert any("Ignored: 1 of" in note and "other.trec" in note for note in result.json["notes"])
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("map_", ["queries", "both"])
 def test_words_that_do_not_help_have_no_weight(run, folder, tmp_path, map_):
     """Every query is its document: nothing ranks better than the embedding."""
@@ -232,6 +233,7 @@ def test_a_target_gets_its_query_and_what_it_cannot_do_is_refused_first(run, fol
         assert refused.code == 2 and words in " ".join(refused.err.split()), refused.err
 
 
+@pytest.mark.turns(2)
 def test_words_of_postgresql_itself(run, folder, tmp_path):
     """The file that adapt writes verifies itself in the server."""
     pytest.importorskip("psycopg")

@@ -199,6 +199,7 @@ def test_verify_compares_with_standardised_columns(run, csv, pairs, metric, fram
     assert "standardised" in run(*given).out
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("seen", [False, True])
 def test_verify_takes_words_and_gaps(run, frame, pairs, tmp_path, monkeypatch, seen):
     monkeypatch.setattr("conemetric.report.metric.write_report", lambda *args, **kwargs: None)
@@ -260,6 +261,7 @@ def test_verify_says_when_it_is_given_its_own_training_pairs(
     assert (promise.code == 2 and "pairs that it has not seen" in promise.err) == (share > 0)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize(("rate", "confidence"), [("0.05", "0.95"), ("0.2", "0.8")])
 def test_verify_writes_a_promise_into_the_metric(run, csv, pairs, metric, rate, confidence):
     before = load_metric(metric)

@@ -56,6 +56,7 @@ def test_too_few_groups_are_not_kept_apart(many):
     assert model.evidence_.n_rows == len(np.unique(model._evidence_rows))
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("metric", [None, "auto"])
 def test_nothing_is_learned_from_rows_that_judge(metric, many, seed):
     """Other numbers in their place change no score that they are judged by."""
@@ -112,6 +113,7 @@ def test_classes_are_chosen_on_some_rows_and_judged_by_others(many, seed):
     assert model.decide(X[:5], n_rows=2).explanation.rows.shape == (5, 2)
 
 
+@pytest.mark.turns(2)
 @first_of("alpha", [0.1, 0.3])
 def test_intervals_hold_the_true_number_as_often_as_promised(alpha, many):
     held = []

@@ -98,6 +98,7 @@ def test_the_order_of_rows_does_not_change_landmarks(rule, seed):
     np.testing.assert_allclose(other.predict_proba(X), one.predict_proba(X), rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.turns(3)
 @first_of(("n_landmarks", "rule"), [("auto", "auto"), (20, "kernel")])
 def test_the_number_of_cores_changes_no_bit(n_landmarks, rule, monkeypatch, seed):
     """Also where a rule is judged again at full size, and where landmarks come in several blocks."""
@@ -335,6 +336,7 @@ def draws(n_train):
     return found
 
 
+@pytest.mark.turns(2)
 @first_of(("n_train", "alpha"), [(40, 0.1), (150, 0.3), (40, 0.3), (150, 0.1)])
 def test_sets_hold_the_true_class_as_often_as_promised(alpha, n_train):
     """New rows of one draw share their training rows, so draws count."""
@@ -613,6 +615,7 @@ def test_the_certificate_holds_for_the_stored_model_and_the_given_rows(kind, asa
         assert gap <= 1e-6 * primal
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("labels", [["apple", "pear", "plum"], [-1, 0, 7]])
 def test_a_warning_about_small_classes_names_the_label(labels):
     X, y = np.random.default_rng(0).normal(size=(40, 3)), np.repeat(labels, (2, 18, 20))
@@ -675,6 +678,7 @@ def _given(rows, chosen):
     return rows.Z[chosen].astype(np.float32), rows.Y[chosen], rows.weights[chosen]
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("rule", ["neighbors", "kernel"])
 def test_gradient_metrics_are_learned_for_kernels_only(rule, monkeypatch):
     asked = []

@@ -1,5 +1,8 @@
 """Rules fitted to more rows, in the metrics and with the choice of a first fit."""
 
+from copy import deepcopy
+from functools import cache
+
 import numpy as np
 import pytest
 from cases import first_of
@@ -9,6 +12,12 @@ from conemetric import MetricClassifier, MetricRegressor
 
 
 def fitted(kind):
+    """A copy of an estimator that is fitted once, and the rows of which it knows a part."""
+    return deepcopy(fitted_once(kind))
+
+
+@cache
+def fitted_once(kind):
     if kind == "classes":
         X, y = load_wine(return_X_y=True)
         order = np.random.default_rng(0).permutation(len(y))
@@ -18,6 +27,7 @@ def fitted(kind):
     return MetricRegressor(random_state=0).fit(X[:200], y[:200]), X[:300], y[:300]
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("kind", ["classes", "numbers"])
 def test_the_same_rows_give_the_same_decision(kind):
     estimator, X, y = fitted(kind)

@@ -83,6 +83,7 @@ def draws():
     ]
 
 
+@pytest.mark.turns(2)
 @first_of("alpha", [0.1, 0.3])
 def test_intervals_hold_the_true_number_as_often_as_promised(alpha):
     held = []
@@ -126,6 +127,7 @@ def test_decide_says_what_each_method_says():
     assert found.probabilities is None and found.sets is None
 
 
+@pytest.mark.cases(3)
 @pytest.mark.full_search
 @pytest.mark.parametrize("n", [19, 20, 60])
 @pytest.mark.parametrize("alpha", [0.1, 0.25])
@@ -176,6 +178,7 @@ PLACES = {
 }
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize("kind", PLACES)
 @every_rule
 def test_where_too_many_rows_are_equal_there_is_no_learned_metric(kind, rule, seed):

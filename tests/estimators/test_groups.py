@@ -53,6 +53,7 @@ def test_a_class_that_only_one_group_has_is_not_judged():
         stratified_folds(np.arange(60), groups, 3, groups)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda each: type(each).__name__)
 def test_evidence_is_for_new_groups(estimator):
     """Neighbours are of the same person, which says all of known people and nothing of others."""

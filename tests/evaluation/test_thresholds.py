@@ -124,6 +124,7 @@ POPULATIONS = {  # of (similar, dissimilar) distances
 }
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize("kind", POPULATIONS)
 @pytest.mark.parametrize("strategy", PROMISES)
 @pytest.mark.parametrize(

@@ -90,6 +90,7 @@ def test_the_engine_ranks_as_we_do(engine):
         assert all(equal), (how, np.flatnonzero(~np.array(equal)))
 
 
+@pytest.mark.costly
 def test_mapped_queries_find_the_same_neighbours(engine):
     """Queries only: the index of the documents stays as it is."""
     queries, documents, relevance, *_ = collection(0)
@@ -102,6 +103,7 @@ def test_mapped_queries_find_the_same_neighbours(engine):
     assert all(equal)
 
 
+@pytest.mark.cases(2)
 @pytest.mark.parametrize("words", ["bm25", "ts_rank", "ts_rank_cd"])
 @pytest.mark.parametrize("similarity", ["inner", "euclidean"])
 def test_every_function_and_similarity_verifies(server, words, similarity):

@@ -8,6 +8,7 @@ from conemetric.export import to_faiss
 faiss = pytest.importorskip("faiss")
 
 
+@pytest.mark.cases(2)
 def test_the_transform_is_the_learned_map(case, tmp_path, fresh):
     faiss.write_VectorTransform(to_faiss(case.metric), str(tmp_path / "map.faiss"))
     np.save(tmp_path / "X.npy", case.X)

@@ -27,6 +27,7 @@ onnxruntime = pytest.importorskip("onnxruntime")
 pytest.importorskip("onnx")
 
 
+@pytest.mark.cases(2)
 def test_a_session_of_its_own_gives_the_learned_map(case, tmp_path, fresh):
     to_onnx(case.metric, tmp_path / "metric.onnx")
     np.save(tmp_path / "X.npy", case.X)

@@ -142,6 +142,7 @@ def test_weights_are_judged_on_queries_that_did_not_tune_them(n_columns, seed):
     assert values.mean() <= values_of(weights).mean()
 
 
+@pytest.mark.cases(2)
 @BOTH
 @pytest.mark.parametrize("columns", [False, True])
 def test_few_queries_are_judged_on_several_splits(kind, columns):

@@ -116,6 +116,7 @@ def test_joint_fit_reaches_the_optimum(kind, C, seed):
     assert_allclose(weights * made.scale, v.value, atol=1e-2 * (1 + abs(v.value).max()))
 
 
+@pytest.mark.costly
 @BOTH
 def test_joint_choice_beats_its_parts_on_unseen_queries(kind):
     data, column = hybrid(n_queries=160, strength=3.0)

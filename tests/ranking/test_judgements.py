@@ -161,6 +161,7 @@ def test_a_log_by_hand():
     assert alone.toarray()[0].tolist() == [0, 0, 0, np.log2(3)]
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("kind", [QueryAdapter, RelevanceMetric])
 def test_a_log_that_repeats_the_ranking_changes_nothing_and_another_one_teaches(kind):
     Q, D, relevance = collection(n_queries=60)

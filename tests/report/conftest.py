@@ -1,6 +1,7 @@
 """Studies to report on, and a real browser to read the report with."""
 
 import shutil
+from functools import partial
 
 import numpy as np
 import pytest
@@ -35,30 +36,53 @@ def pair_study():
     )
 
 
-@pytest.fixture(scope="session")
-def studies():
+class Made(dict):
+    """Values by name, each made when it is first asked for: most tests need one of them."""
+
+    def __init__(self, make):
+        super().__init__()
+        self.make = make
+
+    def __missing__(self, key):
+        self[key] = self.make[key]()
+        return self[key]
+
+
+def image_study():
     digits = load_digits()
     images = Labelled(digits.data[:400], digits.target[:400])
+    return run_study(images, Options(method="frob", parameters={"tol": 1e-2}), decide=True)
+
+
+def name_study():
     names = np.array(
         ["a</script><script>window.broken=1</script>", "<b>bold</b> & 'quoted'", "Blüte"]
     )
-    return {
-        "images": run_study(images, Options(method="frob", parameters={"tol": 1e-2}), decide=True),
-        "names": run_study(
-            Labelled(X, names[y]),
-            Options(method="frob", n_pca=3),
-            feature_names=list('<>&"'),
-            decide=True,
-        ),
-        "blend": run_study(Labelled(X, y), Options(), decide=True),
-        "long": run_study(
-            Labelled(X, np.array([f"{'a long name of a species ' * 2}{i}" for i in y])),
-            Options(method="frob"),
-            decide=True,
-        ),
-        "triplets": triplet_study(),
-        "pairs": pair_study(),
-    }
+    return run_study(
+        Labelled(X, names[y]),
+        Options(method="frob", n_pca=3),
+        feature_names=list('<>&"'),
+        decide=True,
+    )
+
+
+def long_study():
+    names = np.array([f"{'a long name of a species ' * 2}{i}" for i in y])
+    return run_study(Labelled(X, names), Options(method="frob"), decide=True)
+
+
+@pytest.fixture(scope="session")
+def studies():
+    return Made(
+        {
+            "images": image_study,
+            "names": name_study,
+            "blend": lambda: run_study(Labelled(X, y), Options(), decide=True),
+            "long": long_study,
+            "triplets": triplet_study,
+            "pairs": pair_study,
+        }
+    )
 
 
 def collection(helped=True):
@@ -81,31 +105,32 @@ def collection(helped=True):
 
 @pytest.fixture(scope="session")
 def adaptations():
-    return {
-        "helped": adapt(collection()),
-        "frozen": adapt(collection(helped=False), AdaptOptions(map="queries")),
-    }
+    return Made(
+        {
+            "helped": lambda: adapt(collection()),
+            "frozen": lambda: adapt(collection(helped=False), AdaptOptions(map="queries")),
+        }
+    )
 
 
 @pytest.fixture(scope="session")
 def pages(studies, adaptations, tmp_path_factory):
     """The reports of the studies and adaptations, as files."""
     folder = tmp_path_factory.mktemp("reports")
-    paths = {key: folder / f"{key} ü.html" for key in (*studies, *adaptations)}
-    for key, found in adaptations.items():
-        write_retrieval_report(paths[key], found, name="<i>odd</i>", snippet="a < b")
-    write_report(paths["images"], studies["images"], name="images", image_shape=(8, 8))
-    write_report(
-        paths["names"],
-        studies["names"],
-        name="<i>odd</i> names",
-        ids=np.array([f"<u>{r}" for r in range(150)]),
-    )
-    for key in ("blend", "long"):
-        write_report(paths[key], studies[key], name=key)
-    write_report(paths["triplets"], studies["triplets"], name="triplets")
-    write_report(paths["pairs"], studies["pairs"], name="pairs")
-    return paths
+    special = {
+        "images": {"image_shape": (8, 8)},
+        "names": {"name": "<i>odd</i> names", "ids": np.array([f"<u>{r}" for r in range(150)])},
+    }
+
+    def write(key):
+        path = folder / f"{key} ü.html"
+        if key in adaptations.make:
+            write_retrieval_report(path, adaptations[key], name="<i>odd</i>", snippet="a < b")
+        else:
+            write_report(path, studies[key], **{"name": key, **special.get(key, {})})
+        return path
+
+    return Made({key: partial(write, key) for key in (*studies.make, *adaptations.make)})
 
 
 @pytest.fixture(scope="session")

@@ -57,11 +57,13 @@ for number in range(int(sys.argv[2])):
 """
 
 
-def test_a_file_gives_the_same_bits_in_another_process(tmp_path):
+def test_a_file_gives_the_same_bits_in_another_process(tmp_path, seed):
+    """Each estimator with one of the kernels and precisions, the other one tomorrow."""
+    given = [("gaussian", "f8"), ("laplacian", "f4")]
     metrics = [
         clone(estimator).set_params(kernel=kernel).fit(X.astype(dtype), Y)
-        for estimator in ESTIMATORS
-        for kernel, dtype in (("gaussian", "f8"), ("laplacian", "f4"))
+        for number, estimator in enumerate(ESTIMATORS)
+        for kernel, dtype in [given[(number + seed) % 2]]
     ]
     pairs = X[np.random.default_rng(0).integers(0, len(X), (20, 2))]
     np.save(tmp_path / "pairs.npy", pairs)

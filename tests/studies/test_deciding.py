@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 from functools import cache, partial
-from itertools import combinations, permutations, product
+from itertools import combinations, islice, permutations, product
 from typing import ClassVar
 
 import numpy as np
@@ -136,6 +136,7 @@ def test_a_decision_and_its_metric_are_learned_at_once(monkeypatch, two_candidat
     assert any(note.startswith("Cross-validated on") for note in study.notes)
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("options", [{"n_neighbors": 5}, {"parameters": {"max_rows": 20}}], ids=str)
 def test_a_metric_with_settings_of_its_own_is_learned_apart(two_candidates, options):
     study = run_study(FEW, Options(scale="standard", **options), decide=True)
@@ -225,13 +226,13 @@ def test_the_verdict_of_a_study_is_true_of_its_table(n_splits, certain, constant
 
 
 @first_of("noise", [1.0, 0.01])
-def test_the_verdict_on_numbers_is_true_of_its_table(noise):
-    """Sure and unsure differences of squared errors."""
+def test_the_verdict_on_numbers_is_true_of_its_table(noise, seed):
+    """Sure and unsure differences of squared errors; half of the orders with each seed."""
     names = ("euclidean", "learned", "MetricRegressor", "random forest")
-    rng = np.random.default_rng(0)
+    rng = np.random.default_rng(seed)
     study = quantity_study()
     keys = dict(zip(names, list(study.judged[0])[:4], strict=True)) | {"constant": "constant"}
-    for order in permutations((0.2, 0.4, 0.6, 0.8)):
+    for order in islice(permutations((0.2, 0.4, 0.6, 0.8)), seed % 2, None, 2):
         wanted = dict(zip(names, order, strict=True)) | {"constant": 1.0}
         wrong = {
             name: size * (1 + noise * rng.normal(size=60)) ** 2 for name, size in wanted.items()
@@ -330,6 +331,7 @@ def test_boosting_is_learned_where_classes_are_too_small_to_stop_it_early(monkey
     assert "histogram boosting" in study.judged[0] and study.decided.absent == {}
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("kind", ["labels", "quantity"])
 def test_columns_that_say_nothing_are_said_to(kind):
     rng = np.random.default_rng(0)

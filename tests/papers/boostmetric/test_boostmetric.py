@@ -129,6 +129,7 @@ def test_passes_end_when_nothing_changes():
     assert metric.n_passes_ == 1
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("load", [load_iris, load_wine, load_breast_cancer])
 def test_the_default_converges_on_ordinary_data(load):
     X, y = load(return_X_y=True)
@@ -196,6 +197,7 @@ def test_the_last_of_several_passes_is_certified_where_it_was_learned(loss, n_co
         assert abs((W * W).sum() - 1) <= proof.violation + 1e-9
 
 
+@pytest.mark.costly
 @pytest.mark.parametrize("v", ["scale", 0.005, 0.5])
 def test_hinge_programs_end_soon(v):
     rng = np.random.default_rng(0)

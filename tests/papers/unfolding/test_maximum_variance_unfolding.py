@@ -108,6 +108,7 @@ def test_equal_distances_from_a_rough_solution(kind, monkeypatch):
     assert model.history_["primal"][0] != expected.history_["primal"][0]
 
 
+@pytest.mark.cases(3)
 @pytest.mark.parametrize("sigma", ["auto", np.inf])
 @pytest.mark.parametrize("kind", ["rigid", "outlier", "complete"])
 def test_a_face_that_proves_nothing_costs_only_time(kind, sigma, monkeypatch):
