@@ -82,7 +82,7 @@ suppress_warnings = ["config.cache"]
 # methods and properties that the library uses on its own objects; users need none of them
 INTERNAL = {
     *("state", "from_state", "held_out_for", "as_kind", "declared", "fill_missing", "for_vectors"),
-    *("replaced", "from_bounds", "unseen_words", "by_column", "n_kept_", "n_held_out_"),
+    *("replaced", "from_bounds", "unseen_categories", "by_column", "n_kept_", "n_held_out_"),
     *("columns", "model_", "in_options"),
 }
 

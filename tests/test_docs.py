@@ -186,7 +186,7 @@ def test_no_line_of_prose_becomes_a_comment(page):
 
 # what pages do not say: what they say instead
 PLAIN_WORDS = {
-    r"plain (distance|metric)": "Euclidean distance",
+    r"plain (euclidean|distances?|metric)": "Euclidean distance",
     r"(words|dates),? and gaps|gaps,? and (words|dates)|ratings with gaps": "missing values",
     r"truth values": "booleans",
     r"sets? with a promise|thresholds? with a promise": "prediction set; threshold with a guarantee",
@@ -202,7 +202,11 @@ PLAIN_WORDS = {
     r"same bits|no bit\b": "bit-identical",
     r"too kind": "optimistic",
     r"the more reliable part|surely better|a sure gain": "significantly better",
-    r"lend|foreign rows": "supply",
+    r"lends?|foreign rows": "supply",
+    r"the most that is known|useless|parted|nobody|of it all": "rewrite in plain words",
+    r"the row judges|judges the|misjudged": "evaluate",
+    r"surely (better|gains?|worse)": "significantly better",
+    r"price of (a )?(violation|slack|eigenvalue)": "cost, weight",
     r"nothing says|says of\b": "state what is missing",
     r"give (your|the) (labels|array|rows)|give it": "pass, specify",
 }

@@ -440,17 +440,17 @@ def test_what_is_wrong_is_said_before_any_work():
         metric.fit(parts, triplets=[[0, 1, 120]])
     with pytest.raises(ValueError, match="n_components=9 is more than the 4 features"):
         FrobMetric(n_components=9).fit(parts, labels)
-    with pytest.raises(ValueError, match="warm_start=True does not go with dask"):
+    with pytest.raises(ValueError, match="warm_start=True is not supported with dask"):
         FrobMetric(warm_start=True).fit(parts, labels)
     with pytest.raises(ValueError, match="class_weight='balanced' goes with class labels"):
         FrobMetric(class_weight="balanced").fit(parts, triplets=[[0, 1, 2]])
     with pytest.raises(ValueError, match="class_weight names 7"):
         FrobMetric(class_weight={7: 1.0}).fit(parts, labels)
     with pytest.raises(
-        ValueError, match=r"loss='hinge' does not go with dask.*pass loss='logistic' or"
+        ValueError, match=r"loss='hinge' is not supported with dask.*pass loss='logistic' or"
     ):
         BoostMetric(loss="hinge").fit(parts, labels)
-    with pytest.raises(ValueError, match="n_passes=2 does not go with dask"):
+    with pytest.raises(ValueError, match="n_passes=2 is not supported with dask"):
         BoostMetric(n_passes=2).fit(parts, labels)
     with pytest.raises(ValueError, match="goes with dask collections"):
         metric.fit(X, y, checkpoint="here")

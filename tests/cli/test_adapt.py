@@ -94,7 +94,7 @@ def test_the_last_lines_say_how_sure_the_gain_is(run, npz, tmp_path, monkeypatch
     result = run("adapt", npz, "--out", tmp_path / "out", "--map", "queries")
     verdict = result.out.index("mean nDCG@10")
     assert result.out.index("written to") < verdict
-    assert ("judge more queries" in result.out) != sure
+    assert ("collect judgements" in result.out) != sure
     assert ("load_metric" in result.out[verdict:]) == sure  # code only for what is worth using
 
 

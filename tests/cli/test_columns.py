@@ -124,14 +124,16 @@ def test_columns_are_read_as_what_they_spell_and_a_line_says_so(tmp_path):
         table = read_table(path, Supervised(label="y"))
         encoder = table_encoder(table.X, table.kinds).fit(table.X)
         assert encoder.columns_[1].kind == kind, name
-        notes = [note for note in table.notes if "'c'" in note and not note.startswith("Gaps")]
+        notes = [
+            note for note in table.notes if "'c'" in note and not note.startswith("Missing values")
+        ]
         assert len(notes) == 1 + (name == "not a number"), (name, notes)
         assert said in " ".join(notes), (name, notes)
         if name != "compact":  # which is text in Parquet
             parquet = written(tmp_path / "table.parquet", column)
             same = read_table(parquet, Supervised(label="y")).X
             assert same["c"].to_list() == table.X["c"].to_list(), name
-        words = read_table(path, Supervised(label="y", words=["c"]))
+        words = read_table(path, Supervised(label="y", categorical=["c"]))
         assert words.kinds == {}, name
         assert "takes all as words" not in " ".join(words.notes), name
 
@@ -225,17 +227,17 @@ def test_labels_that_spell_a_quantity(tmp_path):
 def test_numbers_that_are_asked_for_are_read_too(tmp_path):
     words = [f"${v}" if i % 2 else "sold out" for i, v in enumerate(NUMBERS)]
     path = written(tmp_path / "table.csv", [*words[:12], *(["none left", "soon"] * 24)])
-    table = read_table(path, Supervised(label="y", numbers=["c"]))
+    table = read_table(path, Supervised(label="y", numeric=["c"]))
     assert table.X["c"][:12].drop_nulls().to_list() == NUMBERS[1:12:2].tolist()
     assert "'c' has 54 entries that are not numeric" in " ".join(table.notes)
 
 
 def test_a_hint_quotes_a_name_with_spaces(tmp_path):
     for name, argument in {
-        "list price": '--words "list price"',
-        "price": "--words price",
-        "$ price": "--words '$ price'",
-        "l'prix": """--words "l'prix\"""",
+        "list price": '--categorical "list price"',
+        "price": "--categorical price",
+        "$ price": "--categorical '$ price'",
+        "l'prix": """--categorical "l'prix\"""",
     }.items():
         path = written(tmp_path / "table.csv", COLUMNS["money"][0], name)
         notes = " ".join(read_table(path, Supervised(label="y")).notes)

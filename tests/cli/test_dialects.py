@@ -187,7 +187,7 @@ def test_separators_of_thousands_and_other_decimal_marks_are_read(
     path.write_text("\n".join([f"size{separator}price{separator}day", *lines]))
     X = read_table(path, Supervised(label="size")).X
     assert X["price"].to_list() == [number if i == 3 else i % 9 for i in range(30)]
-    X = read_table(path, Supervised(label="size", words=["price"])).X
+    X = read_table(path, Supervised(label="size", categorical=["price"])).X
     assert X["price"][3] == value
 
 
@@ -210,7 +210,7 @@ def test_new_rows_with_other_marks_are_read_as_in_training(
         expected = load_metric(metric).transform(pl.DataFrame(given))
         np.testing.assert_allclose(np.load(out), np.repeat(expected, 2, axis=0))
         result = run("predict", path, "--decision", decision, "--json")
-        assert result.code == 0 and "--words" not in str(result.json["notes"])
+        assert result.code == 0 and "--categorical" not in str(result.json["notes"])
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
@@ -235,7 +235,7 @@ def test_a_file_is_read_as_a_frame_is(tmp_path, kind, learned, new, ending):
 
 
 def test_categories_of_numbers_are_the_same_words_with_and_without_gaps(tmp_path):
-    path, words = tmp_path / "rows.csv", Supervised(label="kind", words=["code"])
+    path, words = tmp_path / "rows.csv", Supervised(label="kind", categorical=["code"])
     for codes in ([3.0, 5.0, None], [3, 5, 5]):
         data = {"code": codes * 10, "size": np.arange(30) ** 2, "kind": ["a", "b", "a"] * 10}
         pl.DataFrame(data).write_csv(path)
@@ -344,7 +344,7 @@ def test_a_column_without_values_is_ignored_and_said_so(run, frame, tmp_path, ki
     args = ("--label", "kind", "--method", "frob", "--no-decision", "--out", tmp_path / "out")
     result = run("learn", path, *args, "--json")
     assert result.json["features"] == 12, result.err
-    assert any("'f1': no values" in note for note in result.json["notes"])
+    assert any("'f1': all missing" in note for note in result.json["notes"])
 
 
 def test_an_empty_file(run, tmp_path):
@@ -382,7 +382,7 @@ def test_empty_lines_anywhere_are_no_rows(tmp_path, place, count, newline):
     lines[place:place] = [""] * count
     path = tmp_path / "gaps.csv"
     path.write_bytes((newline.join(lines) + newline).encode())
-    table = read_table(path, Reading(numbers=["a", "b"]))
+    table = read_table(path, Reading(numeric=["a", "b"]))
     np.testing.assert_array_equal(table.X, np.arange(1.0, 11).reshape(5, 2))
 
 

@@ -46,8 +46,10 @@ def test_a_csv_with_text_labels_gives_metric_table_and_report(run, written_repor
     assert answer["rows"] == 178 and answer["features"] == 13
     assert answer["after"]["error"] < 0.1 and answer["after"]["status"] == "converged"
     notes = " ".join(answer["notes"])
-    assert "Ignored: 'bottle': all values are different; --words bottle learns from it." in notes
-    assert "Ignored: 'note': one value only." in notes
+    assert (
+        "Ignored: 'bottle': all values are different; --categorical bottle learns from it." in notes
+    )
+    assert "Ignored: 'note': constant." in notes
     metric = load_metric(out / "metric.safetensors")
     assert metric.feature_names == [f"f{i}" for i in range(13)]
     assert metric.preprocessing == ["StandardScaler"]
@@ -331,7 +333,7 @@ def test_missing_values(run, frame, tmp_path):
     result = run(*args, "--json")
     assert result.code == 0 and result.json["rows"] == 167
     notes = " ".join(result.json["notes"])
-    assert "Gaps: 'f1' 6.2%" in notes and "Left out: 11 rows without a label." in notes
+    assert "Missing values: 'f1' 6.2%" in notes and "Left out: 11 rows without a label." in notes
 
 
 def test_rows_labelled_minus_one_have_no_label(run, frame, tmp_path):
@@ -351,7 +353,7 @@ def test_rows_labelled_minus_one_have_no_label(run, frame, tmp_path):
         (lambda f: f.filter(pl.col("kind") == "Barolo"), ("one class only", "Barolo")),
         (lambda f: f.with_columns(kind=pl.col("bottle")), ("no class has two", "values recur.")),
         (lambda f: f.with_columns(kind=pl.int_range(178)), ("values recur, or --target cont",)),
-        (lambda f: f.select("kind", "note"), ("no column to learn from", "one value only")),
+        (lambda f: f.select("kind", "note"), ("no column to learn from", "constant")),
         (lambda f: f.with_columns(kind=pl.lit(0.5)), ("the label is 0.5 in all 178 rows",)),
         (lambda f: f.clear(), ("no rows",)),
     ],
@@ -414,8 +416,8 @@ def test_row_numbers_are_not_learned_from(run, frame, tmp_path, name, values):
     result = run(*args)
     assert result.json["features"] == 13
     notes = " ".join(result.json["notes"])
-    assert f"Ignored: '{name}': looks like a row number; --numbers {name} learns from it." in notes
-    kept = run(*args, "--numbers", name, "--overwrite")
+    assert f"Ignored: '{name}': looks like a row number; --numeric {name} learns from it." in notes
+    kept = run(*args, "--numeric", name, "--overwrite")
     assert kept.json["features"] == 14 and "row number" not in " ".join(kept.json["notes"])
 
 
@@ -540,14 +542,14 @@ def test_missing_values_and_words_are_learned_from_and_embedded_alike(run, holes
     result = run(*args, "--json")
     assert result.json["features"] == 14, result.err
     notes = " ".join(result.json["notes"])
-    assert "Words: 'colour', as categories" in notes and "Gaps: 'f3' 11.2%" in notes
+    assert "Categories: 'colour'" in notes and "Missing values: 'f3' 11.2%" in notes
     metric = load_metric(out / "metric.safetensors")
     assert metric.columns == [*(f"f{i}" for i in range(13)), "colour"]
     train = pl.read_csv(holes)
     assert run("embed", holes, "--metric", out / "metric.safetensors", "--out", Z).code == 0
     np.testing.assert_allclose(np.load(Z), metric.transform(train))
     shown = run(*args, "--overwrite").out
-    assert shown.index("Words: 'colour'") < shown.index("Euclidean")  # above the table
+    assert shown.index("Categories: 'colour'") < shown.index("Euclidean")  # above the table
 
 
 def awkward():
@@ -561,16 +563,16 @@ def awkward():
     days = [f"2024-{1 + i % 12:02}-{1 + i % 28:02}" for i in range(n)]
     slip = pl.Series("size", [*map(str, size[:-1]), "o.5"])
     return {
-        "number or word": (plain.with_columns(few), "Words: 'doors'"),
-        "gaps": (plain.with_columns(weight=gaps.then("weight")), "Gaps: 'weight' 16.7%"),
+        "number or word": (plain.with_columns(few), "Categories: 'doors'"),
+        "gaps": (plain.with_columns(weight=gaps.then("weight")), "Missing values: 'weight' 16.7%"),
         "missing words": (
             plain.with_columns(few).with_columns(doors=gaps.then("doors")),
-            "Gaps: 'doors'",
+            "Missing values: 'doors'",
         ),
         "dates": (plain.with_columns(pl.Series("day", days)), "Dates: 'day'"),
         "an impossible date": (
             plain.with_columns(pl.Series("day", ["2024-02-30", *days[1:]])),
-            "'day' has 1 entry that is not a date (first: '2024-02-30'), taken as missing; --words",
+            "'day' has 1 entry that is not a date (first: '2024-02-30'), taken as missing; --categorical",
         ),
         "a slip": (
             plain.with_columns(slip),
@@ -583,7 +585,7 @@ def awkward():
         "identifiers": (plain.with_columns(pl.Series("id", range(n))), "Ignored: 'id'"),
         "all missing": (
             plain.with_columns(pl.lit(None, pl.Float64).alias("none")),
-            "'none': no values",
+            "'none': all missing",
         ),
         "huge": (plain.with_columns(weight=pl.col("weight") * 1e300), ""),
     }
@@ -610,9 +612,9 @@ def test_awkward_tables_are_learned_from_the_first_time(run, tmp_path, kind, for
 @pytest.mark.parametrize(
     ("option", "features", "said"),
     [
-        ((), 3, "Words: 'doors'"),
-        (("--words", "size"), 3, "Words: 'size', 'doors'"),
-        (("--numbers", "doors"), 3, "'doors' has"),
+        ((), 3, "Categories: 'doors'"),
+        (("--categorical", "size"), 3, "Categories: 'size', 'doors'"),
+        (("--numeric", "doors"), 3, "'doors' has"),
         (("--ignore", "doors"), 2, ""),
     ],
 )
@@ -871,11 +873,11 @@ def test_text_that_spells_dates_is_learned_as_time_unless_asked_for_as_words(
     )
     path, out = tmp_path / f"table.{form}", tmp_path / "out"
     table.write_csv(path) if form == "csv" else table.write_parquet(path)
-    words = ("--words", "day") if as_words else ()
+    words = ("--categorical", "day") if as_words else ()
     usual = ("--label", "y", "--method", "frob", "--no-decision", "--out", out, "--json")
     answer = run("learn", path, *usual, *words).json
     kinds = {c.name: c.kind for c in load_metric(out / "metric.safetensors").encoder.columns_}
-    assert kinds["day"] == ("word" if as_words else "date")
+    assert kinds["day"] == ("category" if as_words else "date")
     assert ("Dates: 'day'" in " ".join(answer["notes"])) != as_words
     assert as_words or answer["after"]["error"] < 0.1
 

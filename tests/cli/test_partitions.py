@@ -34,7 +34,7 @@ def pattern(tmp_path, frame):
 @pytest.mark.slow
 def test_the_same_metric_in_this_process_and_on_a_cluster(run, pattern, tmp_path):
     distributed = pytest.importorskip("distributed")
-    usual = "learn", pattern, "--label", "kind", "--numbers", "row_id", "--tol", "1e-2"
+    usual = "learn", pattern, "--label", "kind", "--numeric", "row_id", "--tol", "1e-2"
     here = run(*usual, "--out", tmp_path / "here", "--json")
     assert here.code == 0
     assert here.json["rows"] == 178 and here.json["features"] == 14
@@ -58,7 +58,7 @@ def test_the_same_metric_in_this_process_and_on_a_cluster(run, pattern, tmp_path
 
 def test_large_files_are_cut_and_held_out_rows_not_learned_from(pattern, monkeypatch):
     monkeypatch.setattr(module, "PARTITION_BYTES", 14 * 8 * 30)
-    parts = find_partitions(pattern, Reading(label="kind", numbers=["row_id"]))
+    parts = find_partitions(pattern, Reading(label="kind", numeric=["row_id"]))
     assert len(parts.sizes) == 4 + 3 and max(parts.sizes) <= 30 and sum(parts.sizes) == 178
     assert parts.names == [*(f"f{i}" for i in range(13)), "row_id"]
     options = Options(test_size=0.25)
@@ -137,7 +137,7 @@ def test_words_and_gaps_are_learned_from_and_reported(
     args = ("--label", "kind", "--out", tmp_path / "out", "--tol", "1e-2", "--json")
     answer = run("learn", tmp_path / "part-*.parquet", *args).json
     notes = " ".join(answer["notes"])
-    assert "Words: 'colour', as categories" in notes and "Gaps: 'f3'" in notes
+    assert "Categories: 'colour'" in notes and "Missing values: 'f3'" in notes
     assert answer["features"] == 14 and answer["after"]["error"] < 0.2
     metric = load_metric(tmp_path / "out" / "metric.safetensors")
     assert {column.name: column.kind for column in metric.encoder.columns_}["colour"] == "word"
@@ -209,7 +209,7 @@ def test_gaps_in_numbers_alone_reach_the_report(run, written_report, frame, tmp_
     args = ("--label", "kind", "--out", tmp_path / "out", "--tol", "1e-2", "--json")
     result = run("learn", tmp_path / "part-*.parquet", *args)
     assert result.code == 0, result.err
-    assert "Gaps: 'f3' 5.6%, set to" in " ".join(result.json["notes"])
+    assert "Missing values: 'f3' 5.6%, set to" in " ".join(result.json["notes"])
     assert "f3" in (tmp_path / "out" / "report.html").read_text()
     metric = load_metric(tmp_path / "out" / "metric.safetensors")
     assert [column.name for column in metric.encoder.columns_] == [f"f{i}" for i in range(13)]

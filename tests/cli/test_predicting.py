@@ -226,9 +226,9 @@ def test_missing_values_and_words_are_treated_as_when_learning(run, learned, fra
     args = ("--decision", out / "decision.safetensors")
     answer = run("predict", tmp_path / "new.csv", *args, "--json")
     result = answer.json["predictions"]
-    unseen = "Words that were not learned: 'violet' (column 'note'); they lie at the centre of"
+    unseen = "Categories not seen during fit: 'violet' (column 'note'); they are encoded at the column mean"
     assert len([note for note in answer.json["notes"] if unseen in note]) == 1 and not answer.err
-    with pytest.warns(UserWarning, match="words that were not in fit: 'violet'"):
+    with pytest.warns(UserWarning, match="categories not seen during fit: 'violet'"):
         assert [row["class"] for row in result] == decision.predict(new).tolist()
     found = [list(row["probabilities"].values()) for row in result]
     np.testing.assert_allclose(found, decision.predict_proba(new))

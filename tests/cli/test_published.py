@@ -143,7 +143,7 @@ def test_rows_that_look_like_titles_or_notes_stay(tmp_path):
     }
     for name, lines in cases.items():
         path = written(tmp_path / "table.csv", lines)
-        table = read_table(path, Reading(id_column=None, words=["county"]))
+        table = read_table(path, Reading(id_column=None, categorical=["county"]))
         n_rows = len(list(csv_files.sniff(path, Reading()).records(path))) - 1
         assert len(table.X) == n_rows, name
         assert n_rows > N, name
@@ -405,9 +405,9 @@ def test_a_column_that_counts_up_is_offered_where_there_is_no_other(run, tmp_pat
     path, out = written(tmp_path / "t.csv", lines), tmp_path / "out"
     usual = ("learn", path, "--label", "flow", "--no-decision", "--out", out)
     result = run(*usual)
-    assert result.code == 2 and '--numbers "visit so far" learns from that column.' in result.err
+    assert result.code == 2 and '--numeric "visit so far" learns from that column.' in result.err
     assert result.err.count("no column to learn from") == 1
-    assert run(*usual, "--numbers", "visit so far").code == 0
+    assert run(*usual, "--numeric", "visit so far").code == 0
 
 
 def test_rows_too_wide_for_polars_are_read_or_named_wherever_they_are(run, tmp_path):
@@ -464,7 +464,13 @@ def published(rng):
 
 
 def test_published_tables_of_all_kinds(tmp_path, seed):
-    kinds = {"price": "number", "count": "number", "score": "number", "day": "date", "town": "word"}
+    kinds = {
+        "price": "number",
+        "count": "number",
+        "score": "number",
+        "day": "date",
+        "town": "category",
+    }
     for instance in range(25):
         rng = np.random.default_rng([seed, instance])
         lines, columns = published(rng)

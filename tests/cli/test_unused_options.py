@@ -72,8 +72,8 @@ def test_adapt(run, tmp_path, options, words):
         (("--labels", "{}"), "--labels"),
         (("--id", "name"), "--id name"),
         (("--ignore", "width"), "--ignore width"),
-        (("--words", "width"), "--words width"),
-        (("--numbers", "width"), "--numbers width"),
+        (("--categorical", "width"), "--categorical width"),
+        (("--numeric", "width"), "--numeric width"),
         (("--separator", ";"), "--separator"),
         (("--decimal", ","), "--decimal"),
         (("--encoding", "latin-1"), "--encoding latin-1"),
@@ -108,7 +108,7 @@ def test_options_of_csv_for_other_files(run, frame, tmp_path, kind, options, opt
     assert_refused(result, option, f"rows.{kind}", "leave the option out")
 
 
-@pytest.mark.parametrize("option", ["--ignore", "--words", "--numbers"])
+@pytest.mark.parametrize("option", ["--ignore", "--categorical", "--numeric"])
 def test_columns_of_arrays(run, tmp_path, option):
     np.save(tmp_path / "rows.npy", X)
     result = run("compress", tmp_path / "rows.npy", option, "f1", "--out", tmp_path / "out")
@@ -118,11 +118,11 @@ def test_columns_of_arrays(run, tmp_path, option):
 @pytest.mark.parametrize(
     "options",
     [
-        ("--words", "f1", "--numbers", "f1"),
-        ("--ignore", "f1", "--words", "f1"),
-        ("--id", "bottle", "--words", "bottle"),
-        ("--numbers", "kind"),
-        ("--groups", "note", "--words", "note"),
+        ("--categorical", "f1", "--numeric", "f1"),
+        ("--ignore", "f1", "--categorical", "f1"),
+        ("--id", "bottle", "--categorical", "bottle"),
+        ("--numeric", "kind"),
+        ("--groups", "note", "--categorical", "note"),
     ],
 )
 def test_two_roles_of_one_column(run, csv, tmp_path, options):

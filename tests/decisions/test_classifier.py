@@ -256,7 +256,7 @@ def test_evidence(seed):
     evidence = model.evidence_
     assert evidence.n_rows == len(X)
     assert evidence.chosen == str(model.blend_) and evidence.chosen in evidence.error
-    assert evidence.usual == "plain metric, 3 nearest neighbours, uniform weights"
+    assert evidence.usual == "3 nearest neighbours, uniform weights, in the Euclidean metric"
     assert 0 <= evidence.p_value <= 1 and 0 <= evidence.calibration_error <= 1
     assert f"cross-validated on {len(X)} rows" in str(evidence)
     if model.certificate_ is not None:

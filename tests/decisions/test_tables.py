@@ -63,7 +63,9 @@ def test_columns_are_found_by_name(kind, frame, tmp_path):
     for each in (model, loaded):
         np.testing.assert_array_equal(each.predict(reordered), model.predict(X))
         without = frame({name: columns[name] for name in columns if name != "gaps"})
-        with pytest.raises(ValueError, match="X has no column 'gaps', which fit had; add it"):
+        with pytest.raises(
+            ValueError, match="X has no column 'gaps', which was present during fit; add it"
+        ):
             each.predict(without)
     why, again = model.explain(X, n=3), loaded.explain(reordered, n=3)
     np.testing.assert_array_equal(why.rows, again.rows)
@@ -94,7 +96,7 @@ def test_names_that_come_twice_are_refused(kind):
 
 
 @every_kind
-def test_unseen_words_and_new_gaps_are_at_the_centre(kind):
+def test_unseen_categories_and_new_gaps_are_at_the_centre(kind):
     model, X, _ = fitted(kind, pd.DataFrame)
     X = X.assign(colour="violet", size=np.nan)
     with pytest.warns(UserWarning, match="not in fit: 'violet' .*; they lie at the centre") as told:
@@ -112,7 +114,7 @@ def test_arrays_with_gaps_or_categories(kind, seed):
     numbers = np.nan_to_num(X)
     assert KINDS[kind](None, random_state=0).fit(numbers, y).encoder_ is None
     model = KINDS[kind](None, random_state=0, categorical_features=[2]).fit(numbers, y)
-    assert [block.kind for block in model.encoder_.blocks_] == ["number", "number", "word"]
+    assert [block.kind for block in model.encoder_.blocks_] == ["number", "number", "category"]
     with pytest.raises(ValueError, match="infinity"):
         KINDS[kind](None).fit(np.where(np.isnan(X), np.inf, X), y)
 

@@ -180,6 +180,6 @@ def test_bad_input(call, message):
 
 def test_a_promise_reads_as_a_sentence():
     assert str(ThresholdPromise("max_fpr", 0.01, 0.95, 1200, 3)) == (
-        "at most 1 % of dissimilar pairs are called similar, with 95 % confidence, for pairs drawn "
+        "at most 1% of dissimilar pairs are called similar, with 95% confidence, for pairs drawn "
         "like the 1,200 dissimilar ones that set the threshold"
     )

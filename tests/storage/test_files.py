@@ -586,7 +586,7 @@ def test_a_table_encoder_is_folded_in(tmp_path, library, steps, sparse_output):
     both = blend([metric, metric])
     ratio = both.transform(new).var(0).sum() / expected.var(0).sum()
     assert np.allclose(both.transform(new).var(0).sum(), ratio * expected.var(0).sum())
-    with pytest.raises(ValueError, match="X has no column 'length', which fit had"):
+    with pytest.raises(ValueError, match="X has no column 'length', which was present during fit"):
         metric.transform(frames.DataFrame({k: v for k, v in table.items() if k != "length"}))
     with pytest.raises(ValueError, match="'width' holds 'wide', which is not a number"):
         metric.transform(frames.DataFrame({**table, "width": ["wide"] * 150}))

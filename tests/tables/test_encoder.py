@@ -96,7 +96,9 @@ def test_columns_are_found_by_name(seed):
         other = table({"extra": list(range(N)), **dict(reversed(data.items()))})
         np.testing.assert_array_equal(encoder.transform(X), encoder.transform(other))
         assert encoder.feature_names_in_.tolist() == list(data)
-        with pytest.raises(ValueError, match="X has no column 'skewed', 'yes', which fit had"):
+        with pytest.raises(
+            ValueError, match="X has no column 'skewed', 'yes', which was present during fit"
+        ):
             encoder.transform(table({k: v for k, v in data.items() if k not in ("yes", "skewed")}))
 
 
@@ -113,7 +115,7 @@ def test_categorical_features(given):
     X = pd.DataFrame({"x": rng.normal(size=40), "code": rng.integers(0, 3, 40)})
     X = X if given == ["code"] else X.to_numpy()
     encoder = TableEncoder(categorical_features=given).fit(X)
-    assert [block.kind for block in encoder.blocks_] == ["number", "word"]
+    assert [block.kind for block in encoder.blocks_] == ["number", "category"]
     name = "code" if given == ["code"] else "x1"
     assert encoder.get_feature_names_out().tolist()[1:] == [f"{name}={i}" for i in range(3)]
 
@@ -191,10 +193,10 @@ def test_kinds_can_be_given():
     )
     encoder = TableEncoder().fit(X)
     assert encoder.ignored_ == {"id": "looks like a row number"}
-    kinds = {"id": "number", "code": "word", 2: "ignore"}
+    kinds = {"id": "number", "code": "category", 2: "ignore"}
     encoder = TableEncoder(kinds=kinds).fit(X)
-    assert [block.kind for block in encoder.blocks_] == ["number", "word"]
-    assert encoder.ignored_ == {"size": "as asked"}
+    assert [block.kind for block in encoder.blocks_] == ["number", "category"]
+    assert encoder.ignored_ == {"size": "ignored by request"}
     with pytest.raises(ValueError, match=r"kinds\['id'\]='numeric' is not one of"):
         TableEncoder(kinds={"id": "numeric"}).fit(X)
     with pytest.raises(ValueError, match="kinds names 'idd', which X does not have"):

@@ -49,11 +49,11 @@ def column(table, values, **settings):
 
 @pytest.mark.parametrize("value", [3, 2.5, "a", True, "2024-01-01"])
 def test_one_value(table, value):
-    assert column(table, [value] * N)[:2] == ([], "one value only")
+    assert column(table, [value] * N)[:2] == ([], "constant")
 
 
 def test_all_missing(table):
-    assert column(table, [None] * N)[:2] == ([], "no values")
+    assert column(table, [None] * N)[:2] == ([], "all missing")
 
 
 def test_one_value_or_none(table):
@@ -61,7 +61,7 @@ def test_one_value_or_none(table):
     assert kinds == ["number", "missing"]
     assert encoder.get_feature_names_out()[-1] == "column=(missing)"
     kinds, _, _ = column(table, [None if i % 3 else "a" for i in range(N)])
-    assert kinds == ["word"]
+    assert kinds == ["category"]
 
 
 def test_ten_thousand_words(table):
@@ -69,7 +69,7 @@ def test_ten_thousand_words(table):
     rng = np.random.default_rng(0)
     words = [f"w{i}" for i in rng.integers(0, 10_000, n)]
     X = table({"column": words, "x": rng.normal(size=n)})
-    encoder = TableEncoder(kinds={"column": "word"})
+    encoder = TableEncoder(kinds={"column": "category"})
     with pytest.raises(ValueError, match="every value is rare"):
         encoder.fit(X.drop("x", axis=1) if hasattr(X, "iloc") else X.drop("x"))
     assert encoder.fit(X).ignored_ == {"column": "every value is rare"}
@@ -112,24 +112,24 @@ def test_years_are_no_row_numbers(table, name):
 def test_mixed_types(table):
     values = [(1, "a", 2.5, True, None)[i % 5] for i in range(N)]
     kinds, _, encoder = column(table, values)
-    assert kinds == ["word"]
+    assert kinds == ["category"]
     assert len([name for name in encoder.get_feature_names_out() if "column" in name]) == 5
 
 
 def test_five_more_is_a_word_and_numerals_are_numbers(table):
     doors = [("2", "3", "4", "5more")[i % 4] for i in range(N)]
-    assert column(table, doors)[0] == ["word"]
+    assert column(table, doors)[0] == ["category"]
     numerals = [("2", "3.5", "-4e1")[i % 3] for i in range(N)]
     assert column(table, numerals)[0] == ["number"]
     assert column(table, [("2", "3.5", "?")[i % 3] for i in range(N)])[0] == ["number", "missing"]
     if table is not from_csv:  # which reads codes as numbers before we see them
-        assert column(table, [("007", "010", "003")[i % 3] for i in range(N)])[0] == ["word"]
+        assert column(table, [("007", "010", "003")[i % 3] for i in range(N)])[0] == ["category"]
 
 
 @pytest.mark.parametrize("pair", [("yes", "no"), ("T", "F"), ("true", "false"), (True, False)])
 def test_booleans_as_words(table, pair):
     kinds, _, encoder = column(table, [pair[i % 3 == 0] for i in range(N)])
-    assert kinds in (["word"], ["boolean"])
+    assert kinds in (["category"], ["boolean"])
     assert sum("column" in name for name in encoder.get_feature_names_out()) == 1
 
 
@@ -217,7 +217,7 @@ def test_numbers_with_decimal_commas_are_numbers(table):
 
 @pytest.mark.parametrize("values", [["1", "2", "3", "more"], ["1.2.2023", "2.2.2023", "soon"]])
 def test_few_values_or_many_slips_are_words_without_a_warning(table, values, recwarn):
-    assert column(table, (values * N)[:N])[0] == ["word"]
+    assert column(table, (values * N)[:N])[0] == ["category"]
     column(table, [*DAYS.strftime("%d.%m.%Y").tolist()[: N // 2], *map(str, range(N // 2))])
     assert not recwarn.list
 
@@ -244,7 +244,7 @@ def test_truth_values_are_words_in_any_case(table):
     for spelling in (("false", "true"), ("False", "True"), ("FALSE", "TRUE")):
         words = [spelling[i % 3 == 0] for i in range(N)]
         X = table({**GOOD, "column": words})
-        encoder = TableEncoder(kinds={"column": "word"}).fit(X)
+        encoder = TableEncoder(kinds={"column": "category"}).fit(X)
         read = table({**GOOD, "column": [i % 3 == 0 for i in range(N)]})
         np.testing.assert_array_equal(encoder.transform(read), encoder.transform(X))
 
@@ -259,11 +259,11 @@ def test_values_far_beyond_those_in_fit_are_named(table, value):
 
 def test_one_row_of_a_category(table):
     kinds, _, encoder = column(table, ["often", "twice"] * 10 + ["common"] * 19 + ["once"])
-    assert kinds == ["word"]  # pooled with no other word, it keeps its name
+    assert kinds == ["category"]  # pooled with no other word, it keeps its name
     assert "column=once" in encoder.get_feature_names_out()
 
 
-def test_unseen_words_are_at_the_centre(table):
+def test_unseen_categories_are_at_the_centre(table):
     _, _, encoder = column(table, ["a", "b", "c", "d"] * 10)
     new = table({**GOOD, "column": ["never seen", "nor this"] * (N // 2)})
     with pytest.warns(
@@ -281,9 +281,9 @@ def test_few_new_words_beside_rare_ones_are_expected(table):
         with collected_warnings() as collected:
             encoder.transform(X)
         assert len(collected) == told
-        assert bool(encoder.unseen_words(X)) == told
+        assert bool(encoder.unseen_categories(X)) == told
     with pytest.raises(NotFittedError):
-        TableEncoder().unseen_words(X)
+        TableEncoder().unseen_categories(X)
 
 
 def test_ranks_that_fit_did_not_have():
@@ -296,7 +296,9 @@ def test_ranks_that_fit_did_not_have():
 
 def test_missing_columns_at_transform(table):
     encoder = column(table, ["a", "b"] * 20)[2]
-    with pytest.raises(ValueError, match=r"no column 'column', which fit had; add it .* missing"):
+    with pytest.raises(
+        ValueError, match=r"no column 'column', which was present during fit; add it .* missing"
+    ):
         encoder.transform(table(dict(reversed(GOOD.items()))))
     with pytest.raises(ValueError, match=r"it is unknown\. Is the first one 'Column'\?"):
         encoder.transform(table({**GOOD, "Column": ["a", "b"] * 20}))
@@ -309,7 +311,7 @@ def test_numbers_where_words_were_and_words_where_numbers_were(table):
     encoder = column(table, [1.0, 2.0] * 20)[2]
     with pytest.raises(ValueError, match="'column' holds 'x', which is not a number"):
         encoder.transform(table({**GOOD, "column": ["x"] * N}))
-    codes = column(table, ["1", "2"] * 20, kinds={"column": "word"})[2]
+    codes = column(table, ["1", "2"] * 20, kinds={"column": "category"})[2]
     Z = codes.transform(table({**GOOD, "column": [1, 2] * 20}))
     assert len(np.unique(Z[:, -1])) == 2
 
@@ -327,7 +329,7 @@ def test_copies_of_names():
 
 
 def test_nothing_left(table):
-    with pytest.raises(ValueError, match=r"no column to learn from \('a': one value only; 'b': no"):
+    with pytest.raises(ValueError, match=r"no column to learn from \('a': constant; 'b': all"):
         TableEncoder().fit(table({"a": [1] * N, "b": [None] * N}))
 
 
@@ -349,7 +351,7 @@ def test_categories_that_spell_numbers_or_dates_are_words():
     encoded = []
     for X in (pandas_, polars_):
         encoder = TableEncoder().fit(X)
-        assert [block.kind for block in encoder.blocks_] == ["word", "word"]
+        assert [block.kind for block in encoder.blocks_] == ["category", "category"]
         encoded.append(encoder.transform(X))
     np.testing.assert_array_equal(*encoded)
 

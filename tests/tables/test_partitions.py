@@ -30,7 +30,7 @@ def test_summaries_of_parts_add_up(cuts, weighted, seed):
     assert encoder.blocks_ == whole.blocks_ and encoder.ignored_ == whole.ignored_
     assert set(whole.ignored_) == {"row", "id"}
     for one, two in zip(encoder.columns_, whole.columns_, strict=True):
-        if one.kind in ("word", "boolean"):  # from counts: exactly the same
+        if one.kind in ("category", "boolean"):  # from counts: exactly the same
             assert one.state().keys() == two.state().keys()
             np.testing.assert_array_equal(one.shares, two.shares)
             assert one.values == two.values and one.rare == two.rare

@@ -220,7 +220,7 @@ def test_values_that_were_read_already_are_learned_with_their_spelling():
 def test_decisions_take_kinds():
     X = frame_of("pandas", ["1", "2", "3"])
     y = np.repeat(["a", "b"], 30)
-    for kinds, kind in (({"column": "word"}, "word"), (None, "number")):
+    for kinds, kind in (({"column": "category"}, "category"), (None, "number")):
         classifier = MetricClassifier(metric=None, kinds=kinds, random_state=0).fit(X, y)
         assert classifier.encoder_.columns_[1].kind == kind
 
@@ -255,7 +255,7 @@ def test_partitions_agree_on_a_spelling():
     ):
         X = frame_of("pandas", words)
         lazy, whole = TableEncoder().fit(dd.from_pandas(X, npartitions=4)), TableEncoder().fit(X)
-        assert lazy.columns_[1].kind == whole.columns_[1].kind != "word"
+        assert lazy.columns_[1].kind == whole.columns_[1].kind != "category"
         np.testing.assert_allclose(lazy.transform(X), whole.transform(X), rtol=1e-6, atol=1e-6)
 
 
@@ -274,7 +274,7 @@ def test_more_words_than_are_counted_are_read_too(monkeypatch):
         whole = encoder.fit_summary(sum(parts[1:], parts[0]))
         np.testing.assert_allclose(whole.transform(X), expected, rtol=1e-9)
     texts = X.assign(column=[f"number {i}" for i in range(300)])
-    assert TableEncoder().fit(texts).ignored_ == {"column": "too many different words"}
+    assert TableEncoder().fit(texts).ignored_ == {"column": "too many different categories"}
 
 
 def test_words_that_spell_nothing_in_another_part_are_named(monkeypatch):
@@ -302,7 +302,9 @@ def test_a_slip_or_mixed_units_are_named():
     for message, words in cases.items():
         with pytest.warns(UserWarning, match=message.replace("$", r"\$")):
             encoder = TableEncoder().fit(frame_of("pandas", words, n=120))
-        assert "column" not in [column.name for column in encoder.columns_ if column.kind != "word"]
+        assert "column" not in [
+            column.name for column in encoder.columns_ if column.kind != "category"
+        ]
 
 
 def test_dates_with_dashes_that_could_be_either_are_named():

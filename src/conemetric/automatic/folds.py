@@ -52,7 +52,7 @@ class CandidateMethod:
 class Evidence:
     """Held-out error of each candidate, of their blend and of the Euclidean distance.
 
-    Every row is judged by metrics learned without it, and the blend of its fold is weighted by
+    Every row is classified by metrics learned without it, and the blend of its fold is weighted by
     the errors in the other folds. The metrics that made those errors did learn from this row, so
     the blend's error can be slightly optimistic, as in any stacking without an outer loop.
 

@@ -37,7 +37,9 @@ def main(args: list[str] | None = None) -> None:
             warnings.showwarning = lambda message, *_: state.message(
                 f"[yellow]warning[/] {escape(_line(message))}"
             )
-            warnings.filterwarnings("ignore", "X has words that were not in fit")  # a note says so
+            warnings.filterwarnings(
+                "ignore", "X has categories not seen during fit"
+            )  # a note says so
             app(args=args, prog_name="conemetric")
     except Exception as error:
         if state.debug:

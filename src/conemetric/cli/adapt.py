@@ -40,7 +40,7 @@ class Adapt(Command, Adapting, CollectionFiles):
 
 
 def adapt(given: Adapt) -> None:
-    """Adapt a frozen embedding to judged queries, judge it on held-out queries, and
+    """Adapt a frozen embedding to judged queries, evaluate it on held-out queries, and
     write the map, a report and a table.
 
     [dim]conemetric adapt --lexical
@@ -329,7 +329,7 @@ def _on_significance(changes):
     least = 50 * (change.high - change.low)
     return [
         f"On {plural(change.n, 'query')} a difference of less than about {least:.1f} points cannot be "
-        "distinguished from chance: judge more queries."
+        "distinguished from chance: collect judgements of more queries."
     ]
 
 

@@ -71,7 +71,7 @@ def learn(given: Learn) -> None:
     From labels it also learns a classifier, or a regressor, for `conemetric predict`.
 
     [dim]conemetric learn                                  the bundled vehicle silhouettes
-    conemetric learn --repeats 5                      judged on five splits
+    conemetric learn --repeats 5                      five random splits
     conemetric learn cars.csv --label brand
     conemetric learn houses.csv --label price --target continuous
     conemetric learn vectors.npy --labels classes.npy --pca 100

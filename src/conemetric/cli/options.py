@@ -115,8 +115,8 @@ GROUPS = (
     "Column whose equal values say which rows belong together (a person, a patient, a document): they "
     "are learned from or held out together."
 )
-WORDS = "Column of categories, even if they look like numbers or identifiers."
-NUMBERS = "Column of numbers, even if they look like row numbers or categories; other entries are missing."
+CATEGORICAL = "Column of categories, even if they look like numbers or identifiers."
+NUMERIC = "Column of numbers, even if they look like row numbers or categories; other entries are missing."
 SCALING = "Standardise columns: auto, standard or none."
 # options of learning from labels and judging by them: pairs and triplets are held out as they are
 OF_LABELS = {"n_neighbors": "neighbors", "max_rows": "max-rows", "max_test_rows": "max-test-rows"}
@@ -180,8 +180,8 @@ class Columns(Dialect):
     labels: Annotated[File, _data("FILE", "File with a label per row, instead of --label.")] = None
     id_column: IdColumn = None
     ignore: Annotated[Names, _data("COLUMN", "Column to leave out; may be repeated.")] = None
-    words: Annotated[Names, _data("COLUMN", WORDS)] = None
-    numbers: Annotated[Names, _data("COLUMN", NUMBERS)] = None
+    categorical: Annotated[Names, _data("COLUMN", CATEGORICAL)] = None
+    numeric: Annotated[Names, _data("COLUMN", NUMERIC)] = None
 
     def check(self) -> None:
         """Refuse options that contradict each other, and files that are not there."""

@@ -22,8 +22,8 @@ PREDICTED = "CSV, Parquet, npy or npz file, or a bundled data set, such as vehic
 SAVED = f"Decision file; default: what learn wrote last to {DEFAULT_FOLDER}, or that with a number."
 ALPHA = "Share of sets or intervals that may miss the true value."
 NO_PROMISE = (
-    "No sets or intervals, and uncalibrated probabilities: the decision was learned from too few "
-    "rows to hold any out."
+    "No sets or intervals, and uncalibrated probabilities: there were too few training rows "
+    "to hold any out."
 )
 EXPLAIN = (
     "How deciding rows are chosen: by their terms in the score; or by the weights of their targets, "

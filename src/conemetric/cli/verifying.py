@@ -26,7 +26,7 @@ SHOWN = {"standardised": "euclidean, standardised"}
 FOLDS = "Folds, each evaluated with the threshold of the others."
 PROMISE = (
     "Set the threshold so that at most this share of different pairs is called the same, and write "
-    "it with that promise into the metric file. The pairs must not be those the metric was learned "
+    "it with that guarantee into the metric file. The pairs must not be those the metric was learned "
     "from."
 )
 
@@ -47,7 +47,7 @@ class Verify(Command, Dialect):
     overwrite: Overwrite = False
     seed: Seed = 0
     max_false_alarms: Annotated[float | None, option("RATE", PROMISE)] = None
-    confidence: Annotated[float, option("SHARE", "Probability that the promise holds.")] = (
+    confidence: Annotated[float, option("SHARE", "Probability that the guarantee holds.")] = (
         CONFIDENCE
     )
 
@@ -89,7 +89,7 @@ def verify(given: Verify) -> None:
     results = {name: _result(scores[name], curves[name], pairs.same) for name in scores}
     alarm = ""
     if seen:
-        alarm = f"{seen} the metric was learned from: it does worse on pairs that it has not seen."
+        alarm = f"{seen} the metric was learned from: it does worse on other pairs."
     else:
         table.notes.extend(_note_on_rows(learned.notes or {}, table.X, pairs.rows))
     _answer(given, table.notes, pairs, results, promised, alarm)
@@ -98,7 +98,7 @@ def verify(given: Verify) -> None:
 def _refuse_confidence_alone(given):
     if given.max_false_alarms is None and given.confidence != CONFIDENCE:
         raise ValueError(
-            f"--confidence {given.confidence:g} is that of a promise, and none is made; pass "
+            f"--confidence {given.confidence:g} belongs to a guarantee, and none is asked for; pass "
             "--max-false-alarms RATE too, or leave it out."
         )
 
@@ -245,7 +245,7 @@ def _note_on_dependence(pairs):
     if not n:
         return []
     return [
-        f"{plural(n, 'row')} in more than one different pair: the promise is for pairs "
+        f"{plural(n, 'row')} in more than one different pair: the guarantee is for pairs "
         "drawn from these rows; for pairs of new rows, pass every row once."
     ]
 
@@ -268,7 +268,7 @@ def _check_promise(given, same, seen):
 
     if seen:
         raise ValueError(
-            f"{seen} the metric was learned from; a promise needs pairs that it has not seen: "
+            f"{seen} the metric was learned from; a guarantee needs other pairs: "
             "keep some out of `conemetric learn`."
         )
     rate = given.max_false_alarms
@@ -278,7 +278,7 @@ def _check_promise(given, same, seen):
     n_different = int((~same).sum())
     if n_different < needed:
         raise ValueError(
-            f"'{given.file}' has {plural(n_different, 'different pair')}; to promise --max-false-alarms "
+            f"'{given.file}' has {plural(n_different, 'different pair')}; to guarantee --max-false-alarms "
             f"{rate:g} with --confidence {given.confidence:g} takes at least {needed:,}: pass more "
             "pairs, or raise --max-false-alarms."
         )

@@ -122,7 +122,7 @@ def refuse_missing_labels(
 
 
 def _is_missing(label: Any) -> bool:
-    """Whether a label is None, NaN, NaT or pandas' NA, which has no truth value to compare by."""
+    """Whether a label is None, NaN, NaT or pandas' NA, which cannot be compared."""
     return label is None or type(label).__name__ == "NAType" or label != label
 
 
@@ -131,7 +131,7 @@ def is_continuous(y: Any, target: str = "auto", counts: np.ndarray | None = None
     these their numbers of rows.
 
     ``target`` is "classes", "continuous" or "auto", which takes numbers with a fractional
-    part for a quantity, and strings, truth values and categories for classes. Whole
+    part for a quantity, and strings, booleans and categories for classes. Whole
     numbers are a quantity if most rows have a value of their own, so that nothing is learned
     between classes. Else they are classes unless there are more than 20 values and one of these holds:
 

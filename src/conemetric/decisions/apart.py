@@ -93,7 +93,7 @@ def judged_apart(
     """Learn the usual rule and the parts of each blend ``found`` from all rows that are not kept apart, and let
     those that are judge them. The coefficients are for fits to all rows.
     """
-    emit("stage", stage="rows kept apart judge the rules learned from all others")
+    emit("stage", stage="evaluating the rules on held-out rows")
     judge = Judge.of(rows, apart.judged, row_losses)
     learn = rows.among(apart.learn)
     new = take(rows.Z, apart.judged)

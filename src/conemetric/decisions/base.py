@@ -80,7 +80,8 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
     random_state: Seed = None
     verbose: int = 0
     _expected_failed_checks = because(
-        "folds are drawn from rows, so that a repeated row may be judged by its own copy", WEIGHTS
+        "folds are drawn from rows, so that a repeated row may be predicted from its own copy",
+        WEIGHTS,
     )
     _target: ClassVar[str]  # what y is, to a metric that asks
     _own_fields: ClassVar[dict[str, fields.Field]]  # that a subclass adds, by attribute
@@ -313,7 +314,7 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
     @atomic_update
     def refit(self, X: Rows, y: Labels, sample_weight: Labels | None = None) -> Self:
         """Fit the chosen rules to other rows, in the metrics that were learned. The choice, its
-        weights, the evidence and the promises stay: this is for the rows that a first fit left out,
+        weights, the evidence, sets and intervals stay: this is for the rows that a first fit left out,
         together with its own.
 
         Parameters
@@ -420,7 +421,7 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
         X : array-like, sparse matrix or tensor (n, n_features)
         alpha : float, default=0.1
             Fraction of rows whose set or interval may miss the true value. There are neither if too
-            few rows were held out in ``fit`` to promise anything (``n_held_out_`` is 0).
+            few rows were held out in ``fit`` (``n_held_out_`` is 0).
         n_rows : int, default=0
             Training rows to name for each row; 0 explains nothing.
         by : {"terms", "targets"}, default="terms"

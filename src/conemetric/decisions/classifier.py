@@ -48,8 +48,8 @@ class DecisionEvidence(fields.Stored):
     Attributes
     ----------
     error, standard_error : mapping of str to float
-        Fraction of held-out rows classified wrongly, and its standard error. The rows were
-        seen by neither the metric nor the rule. They chose the settings of each trial, so its
+        Fraction of held-out rows classified wrongly, and its standard error. Neither the
+        metric nor the rule was fitted to them. They chose the settings of each trial, so its
         error is slightly optimistic; that of the blend is crossed: settings and weights for
         each fold are those chosen on the other folds.
     chosen, usual : str
@@ -86,9 +86,9 @@ class MetricClassifier(ClassifierMixin, MetricDecision):
     Columns are scaled to unit variance; categories and missing values are encoded. Metrics (that of
     ``metric``, and with "auto" those of the gradients of kernel fits) are learned without each fold
     of the rows, and so are the rules: the number of neighbours and their weights, or kernel, width
-    and ridge. The rows of the fold then judge both. The best kernel fits are weighted to have the
+    and ridge. Both are evaluated on the rows of the fold. The best kernel fits are weighted to have the
     least squared held-out error, and what was chosen is fitted to all rows. `predict_proba` is
-    calibrated and `predict_set` keeps its promise by crossed held-out scores.
+    calibrated and `predict_set` has its coverage from crossed held-out scores.
 
     Parameters
     ----------
@@ -130,7 +130,7 @@ class MetricClassifier(ClassifierMixin, MetricDecision):
     blend_ : Blend
         The parts that decide, the heaviest first, with their weights and certificates.
     encoder_ : TableEncoder or None
-        The encoding of a table; None for numbers without gaps.
+        The encoding of a table; None for numbers without missing values.
     unseen_ : float
         Estimated share of new rows whose class training lacks (Good-Turing): the share of
         training rows that are the only ones of their class.
@@ -182,10 +182,10 @@ class MetricClassifier(ClassifierMixin, MetricDecision):
         y : array-like (n,)
             Class labels.
         sample_weight : array-like (n,), default=None
-            Weights of the rows in the rule and as judges; rows of weight 0 are left out.
+            Weights of the rows, in the rule and where they are held out; rows of weight 0 are left out.
         groups : array-like (n,), default=None
             Rows with equal entries, such as those of one person, are held out together, so that
-            choices, evidence and promises are for rows of new groups.
+            choices, evidence and sets are for rows of new groups.
 
         Returns
         -------

@@ -90,7 +90,7 @@ def judged_in_folds(
             again.append(replace(trial, scores=scores, loss=judge(scores)))
         return again
 
-    emit("stage", stage="held-out rows judge the rules learned from all others")
+    emit("stage", stage="evaluating the rules on held-out rows")
     held_out = [fold.held_out for fold in folds]
     trials, again = blended_again(blends, learned_again, judge, held_out)
     return Rejudged(trials, again, {})

@@ -129,10 +129,10 @@ class MetricRegressor(RegressorMixin, MetricDecision):
         y : array-like (n,)
             Numbers to predict.
         sample_weight : array-like (n,), default=None
-            Weights of the rows in the rule and as judges; rows of weight 0 are left out.
+            Weights of the rows, in the rule and where they are held out; rows of weight 0 are left out.
         groups : array-like (n,), default=None
             Rows with equal entries, such as those of one person, are held out together, so that
-            choices, evidence and promises are for rows of new groups.
+            choices, evidence and intervals are for rows of new groups.
 
         Returns
         -------

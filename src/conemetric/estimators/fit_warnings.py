@@ -45,9 +45,9 @@ def warn_if_collapsed(points: Any, L: Any, name: str, remedy: str, solved: bool)
         few = not bool((L != 0).any())
     if not few:
         return
-    fault = f"tells {n_after} places apart where {n_before} rows of X differ"
+    fault = f"maps {n_before} distinct rows of X to {n_after} points"
     if n_after == 1:
-        fault = "is zero: it calls all points the same"
+        fault = "is zero"
     reason = "The solver ended before the optimum, which may be another"
     if solved:
         reason = "It is optimal, but the classes overlap too much for the program to separate them"

@@ -146,7 +146,7 @@ class SupervisedMetric(MahalanobisMetric):
         if is_dask(given.X):
             self._check_dask(given)
         elif checkpoint is not None:
-            raise ValueError(f"checkpoint={checkpoint!r} goes with dask collections only.")
+            raise ValueError(f"checkpoint={checkpoint!r} is supported with dask collections only.")
         width = n_in_tuple(given.X, self.preprocessor)
         if width is not None:
             self._check_tuples(given, width)
@@ -185,11 +185,13 @@ class SupervisedMetric(MahalanobisMetric):
         if not self._takes_dask:
             refuse_dask(self, given.X)
         if self.preprocessor is not None:
-            raise ValueError("a preprocessor does not go with dask collections; pass the points.")
+            raise ValueError(
+                "a preprocessor is not supported with dask collections; pass the points."
+            )
         for name, usable in self._dask_needs.items():
             if getattr(self, name) not in usable:
                 raise ValueError(
-                    f"{name}={getattr(self, name)!r} does not go with dask collections; pass "
+                    f"{name}={getattr(self, name)!r} is not supported with dask collections; pass "
                     f"{name}={' or '.join(map(repr, usable))}, or X in memory."
                 )
         if given.neighbors is not None:

@@ -90,7 +90,7 @@ def _can_judge_tuples(self):
     if hasattr(self, "components_") and self._n_in_tuple is None and "threshold_" not in vars(self):
         raise AttributeError(
             f"This {type(self).__name__} was fitted to rows. To predict their labels, put a classifier "
-            f"after it: make_pipeline({type(self).__name__}(), KNeighborsClassifier()). To judge pairs, "
+            f"after it: make_pipeline({type(self).__name__}(), KNeighborsClassifier()). To classify pairs, "
             "fit it to tuples, or set a threshold with calibrate_threshold or set_threshold."
         )
     return True
@@ -226,10 +226,10 @@ class TupleMethods(BaseEstimator):
     ) -> Self:
         """Choose the threshold of `predict` that does best on labelled pairs.
 
-        With strategy "max_fpr" or "min_tpr" the threshold keeps a promise for new pairs: with
+        With strategy "max_fpr" or "min_tpr" the threshold has a guarantee for new pairs: with
         probability ``confidence`` over draws of ``pairs``, the rate of errors among new pairs is at
         most ``alpha``. This needs pairs that were drawn independently and that the metric was not
-        learned from. ``threshold_promise_`` records the promise, and a metric file keeps it.
+        learned from. ``threshold_promise_`` records the guarantee, and a metric file keeps it.
 
         Parameters
         ----------
@@ -239,16 +239,16 @@ class TupleMethods(BaseEstimator):
         strategy : {"accuracy", "f_beta", "max_tpr", "max_tnr", "max_fpr", "min_tpr"}, default="accuracy"
             What to maximise: accuracy, the F-beta score, or the rate of true positives
             (negatives) with a rate of true negatives (positives) of at least ``min_rate``
-            on these pairs. "max_fpr" takes the largest threshold that promises a rate of
-            false positives of at most ``alpha``, "min_tpr" the smallest that promises a rate
+            on these pairs. "max_fpr" takes the largest threshold that guarantees a rate of
+            false positives of at most ``alpha``, "min_tpr" the smallest that guarantees a rate
             of true positives of at least ``1 - alpha``.
         min_rate : float between 0 and 1, default=None
         beta : float, default=1.0
             Weight of recall relative to precision; 0 means precision alone.
         alpha : float between 0 and 1, default=0.01
-            Promised rate of errors; used by "max_fpr" and "min_tpr".
+            Guaranteed rate of errors; used by "max_fpr" and "min_tpr".
         confidence : float between 0 and 1, default=0.95
-            Probability with which the promise holds.
+            Probability with which the guarantee holds.
 
         Returns
         -------
@@ -349,7 +349,7 @@ def check_calibration_of_fit(calibration: dict[str, Any]) -> None:
 
 
 def _is_number(value):
-    """Whether a parameter is a real number; a truth value is none."""
+    """Whether a parameter is a real number; a boolean is none."""
     return isinstance(value, Real) and not isinstance(value, bool)
 
 

@@ -94,7 +94,7 @@ def _holds_words(title: str, column: Any, name: str) -> str | None:
     for entry in column:
         if isinstance(entry, str) and not _spells_a_number(entry):
             return (
-                f"{title} of X holds words, such as {str(entry)!r}: {name} takes numbers. Put a "
+                f"{title} of X holds text, such as {str(entry)!r}: {name} takes numbers. Put a "
                 f"TableEncoder before it: make_pipeline(TableEncoder(), {name}())."
             )
     return None

@@ -119,7 +119,7 @@ class ThresholdPromise:
         Whether errors are dissimilar pairs called similar (false alarms) or similar pairs
         called dissimilar (misses).
     alpha : float
-        The promised rate of errors.
+        The guaranteed rate of errors.
     confidence : float
     n : int
         Pairs of the kind that errors are counted among.
@@ -190,7 +190,7 @@ def promised_threshold(
         smallest with a rate of true positives of at least ``1 - alpha``.
     alpha : float between 0 and 1, default=0.01
     confidence : float between 0 and 1, default=0.95
-        Probability with which the promise holds, over draws of the pairs.
+        Probability with which the guarantee holds, over draws of the pairs.
 
     Returns
     -------

@@ -33,7 +33,7 @@ class QueryAdapter(RankingEstimator):
     C : float or "auto", default="auto"
         Weight of the loss, free of units; near 0 the embedding hardly changes. "auto" chooses C,
         the margin, the kind of negatives and whether columns of scores help, by nDCG@10 on
-        held-out queries; if no setting surely gains over the embedding
+        held-out queries; if no setting is significantly better than the embedding
         (`conemetric.ranking.candidates`), it warns and changes nothing.
     similarity : {"cosine", "inner"}, default="cosine"
         How the index compares a query with its documents.
@@ -47,7 +47,7 @@ class QueryAdapter(RankingEstimator):
         The search engine that will rank: "pgvector", "duckdb", "sqlite", "qdrant", "milvus",
         "lancedb", "elasticsearch" or "opensearch" (`conemetric.ranking.engines`). Columns are then
         scaled, cut and added up as it can, so that the query that
-        `conemetric.export.to_hybrid_query` writes ranks as `rank` does. Give ``scores`` that the
+        `conemetric.export.to_hybrid_query` writes ranks as `rank` does. Pass ``scores`` that the
         engine itself lists. None: nothing is exported, or to an engine that suits.
     n_components : int, default=None
         Shorten the embedding: map queries and documents to this many directions, those

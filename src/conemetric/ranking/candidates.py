@@ -75,7 +75,7 @@ class Candidate:
         return self.gain > errors * self.standard_error
 
     def beats(self, other: "Candidate") -> bool:
-        """Whether it is surely better than another candidate on the same held-out queries."""
+        """Whether it is significantly better than another candidate on the same held-out queries."""
         return Candidate.from_values(self.setting, self.values, other.values).is_sure
 
 

@@ -101,7 +101,7 @@ class Choice:
             raise AdviceError(
                 f"the choice of C needs {FEWEST_QUERIES} queries with a relevant document, to hold "
                 f"some out, and there are {len(self.data.queries)}",
-                {"": "judge more", "C": "pass C as a number"},
+                {"": "collect more judgements", "C": "pass C as a number"},
             )
         with all_or_nothing():
             self._try_unchanged()

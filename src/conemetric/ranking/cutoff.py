@@ -21,7 +21,7 @@ from .measures import judged
 
 @dataclass(frozen=True)
 class Cutoff:
-    """A cut-off and what is promised of it.
+    """A cut-off and what is guaranteed of it.
 
     Attributes
     ----------
@@ -56,7 +56,7 @@ def calibrate_cutoff(
     """The smallest k such that, with the given confidence, at most the share ``alpha`` of new
     queries miss more than the share ``tolerated`` of their relevant documents among the first k.
 
-    The promise holds for new queries drawn like those given, which must not have been used to
+    The guarantee holds for new queries drawn like those given, which must not have been used to
     learn the ranking, and for relevant documents as judged.
 
     Parameters
@@ -98,7 +98,7 @@ def calibrate_cutoff(
     kept = np.flatnonzero(missed <= allowed)
     if n < needed:
         raise ValueError(
-            f"{n} queries with a relevant document cannot promise alpha={alpha:g} with "
+            f"{n} queries with a relevant document cannot guarantee alpha={alpha:g} with "
             f"confidence={confidence:g}, even if none is missed; that takes {needed}."
         )
     if len(kept) == 0:

@@ -60,8 +60,8 @@ def fuse(scores: Mapping[str, Any], relevance: Any, *, normalization: str = AUTO
     """Weights of several columns of scores, chosen by nDCG@10 of judged queries.
 
     Each column alone is a candidate, and so is a sum for every normalisation, its weights
-    tuned one after the other and judged on queries that did not tune them; the best of those with
-    a sure gain over the best single column wins (`conemetric.ranking.candidates`), else that column.
+    tuned one after the other and evaluated on queries that did not tune them; the best of those
+    that are significantly better than the best single column wins (`conemetric.ranking.candidates`), else that column.
 
     Parameters
     ----------

@@ -125,7 +125,7 @@ def _common_features(learned: Sequence[LearnedMetric]) -> list[str] | None:
         preprocessing.append([state["fill"], state["encoder"]])
     if not all(same_state(each, preprocessing[0]) for each in preprocessing):
         raise ValueError(
-            "the metrics treat words or missing values differently; blend metrics with the same "
+            "the metrics treat categories or missing values differently; blend metrics with the same "
             "preprocessing."
         )
     named = [metric.feature_names for metric in learned if metric.feature_names is not None]

@@ -6,7 +6,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Options:
-    """How to learn and how to judge.
+    """How to learn and how to evaluate.
 
     Attributes
     ----------
@@ -17,27 +17,27 @@ class Options:
         Parameters of the estimator; those its class does not have are ignored.
     scale : {"auto", "standard", "none"}
         "auto" standardises the columns if that lowers the Euclidean error on training rows. A
-        table with words or gaps is encoded by `TableEncoder` instead.
+        table with categories or missing values is encoded by `TableEncoder` instead.
     n_pca : int or None
         Reduce to this many principal components first.
     n_neighbors : int
-        Neighbours that vote when a metric is judged, also within "auto".
+        Neighbours that vote, also within "auto".
     test_size : float
         Share of the rows held out; of pairs and triplets the share of the rows that they are of.
     max_rows : int or None
         Learn from at most this many rows, drawn class by class; None: as many as can be
         learned from in minutes.
     max_test_rows : int
-        Judge on at most this many held-out rows.
+        Evaluate on at most this many held-out rows.
     repeats : int
-        Judge on this many random splits; the metric is that of the first.
+        Evaluate on this many random splits; the metric is that of the first.
     seed : int
         Of the first split; the others count on from it.
     tol : float
         Certified relative gap to stop at.
     kernel : str or None
         Learn in the coordinates of this kernel; "auto" lets `AutoMetric` choose between kernels
-        and columns. The decision that goes with the metric is learned without.
+        and columns. The classifier or regressor is learned without.
     """
 
     method: str | None = None

@@ -146,7 +146,7 @@ class Study:
 
     @cached_property
     def verdict(self) -> Verdict:
-        """On the rows that were judged on every split."""
+        """On the rows that have an error on every split."""
         rows = []
         for name in self.judged[0]:
             if len(self._rates_where_judged(name)) == len(self.judged):
@@ -245,7 +245,7 @@ def run_study(
     decide: bool = False,
     refit: bool = False,
 ) -> Study:
-    """Split, scale, reduce, learn and judge, and judge again on as many other splits as
+    """Split, scale, reduce, learn and evaluate, again on as many other splits as
     ``options.repeats`` wants; `conemetric.watching` shows the progress.
 
     Parameters
@@ -255,7 +255,7 @@ def run_study(
     options : Options
     on_metric : callable, default=None
         ``on_metric(metric, interrupted)``: called as soon as the `LearnedMetric` exists, before
-        it is judged; ``interrupted`` says whether Ctrl-C ended its fit.
+        it is evaluated; ``interrupted`` says whether Ctrl-C ended its fit.
     feature_names : sequence of str, default=None
     decide : bool, default=False
         Whether a classifier or regressor, and what it is compared with, is learned too.

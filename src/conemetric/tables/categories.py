@@ -29,7 +29,7 @@ class WordColumn(Kind):
     # of values, then of rare words and of gaps if there are any
     shares: Annotated[np.ndarray, ArrayField("f", ("levels",), low=0, high=1, strict=True)]
     gap: Annotated[bool, Plain(bool)]
-    kind = "word"
+    kind = "category"
     words = True
 
     def validate(self, within: str) -> None:
@@ -39,12 +39,12 @@ class WordColumn(Kind):
         total = float(self.shares.sum())
         expect(abs(total - 1) < 1e-6, f"the sum of {within}.shares", total, "1")
         both = set(self.values) & set(self.rare)
-        expect(not both, f"{within}.rare", sorted(both)[:3], "words not among the values")
+        expect(not both, f"{within}.rare", sorted(both)[:3], "categories not among the values")
 
     @classmethod
     def learn(cls, summary: Summary, settings: Settings, spelling: Known = None) -> Self | str:
         if summary.counts is None:
-            return "too many different words"
+            return "too many different categories"
         weights = summary.weights
         rare = _rare_words(summary.counts, summary, settings["min_frequency"])
         # sorted, so that parts of a table in any order give the same features
@@ -57,7 +57,7 @@ class WordColumn(Kind):
         if len(levels) < 2 and rare:
             return "every value is rare"
         if len(levels) < 2:
-            return "one value only"
+            return "constant"
         shares = np.array(levels) / summary.weight
         return cls(summary.name, values, rare, shares, summary.missing > 0)
 

@@ -45,7 +45,7 @@ class Block:
     ----------
     column : str
     kind : str
-        "number", "ordered", "word", "boolean", "date", "time"; "missing" for the block that says where
+        "number", "ordered", "category", "boolean", "date", "time"; "missing" for the block that says where
         the values of another block of the column are missing.
     features : slice
         Their place in the output.
@@ -79,7 +79,7 @@ class TableSummary:
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class TableEncoder(TransformerMixin, BaseEstimator):
-    """Encode a table with words, dates and gaps as numbers whose Euclidean distance is a Gower
+    """Encode a table with categories, dates and missing values as numbers whose Euclidean distance is a Gower
     distance: every column counts the same.
 
     Each column becomes a block of features that is centred and has a mean squared distance of 2
@@ -90,24 +90,24 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     ==========  ==================================================================================
     kind        block
     ==========  ==================================================================================
-    number      (x - mean) / std; also of words that all spell numbers: 1,234.5, $1,243.56, ($5), 51.3%,
+    number      (x - mean) / std; also of text that spells numbers: 1,234.5, $1,243.56, ($5), 51.3%,
                 12 km, 1.234,50 €, €1.2M, 2h 50m
-    word        one-hot, minus its mean, divided by sqrt(sum p (1 - p)) with p the shares of the
+    category    one-hot, minus its mean, divided by sqrt(sum p (1 - p)) with p the shares of the
                 values; of two values one feature, at the same distances
-    boolean     as a word of two values
+    boolean     as a category of two values
     ordered     the rank in the order of an ordered category, as a number
     date        the time passed; where the data span two of them, also the place in the day, week
-                and year (cosine and sine); also of words such as 2014-11-07, 11/7/14, 07-Nov-14,
+                and year (cosine and sine); also of text such as 2014-11-07, 11/7/14, 07-Nov-14,
                 November 7, 2014
-    time        a time of day, also of words such as 13:08 or 1:08 PM: as a number, or, where the times
+    time        a time of day, also of text such as 13:08 or 1:08 PM: as a number, or, where the times
                 lie more than 18 hours apart, the place in the day
-    missing     of a number, date or time of which 1 to 99 % are missing: whether it is
+    missing     of a number, date or time of which 1 to 99% are missing: whether it is
     ==========  ==================================================================================
 
-    A missing number is at the centre of its column; a missing word is a value of its own. A word
-    that was not in ``fit`` is at the centre, and a warning names it, unless so few are to be expected
-    beside the rare words of ``fit``. Columns that cannot help are left out and listed in
-    ``ignored_``: one value only, words that are all different, free text, row numbers.
+    A missing number is encoded at the column mean; a missing category is a category of its own. A
+    category unseen during ``fit`` is encoded at the column mean, and a warning names it, unless so
+    few are to be expected beside the rare categories of ``fit``. Columns that cannot help are left out and listed in
+    ``ignored_``: constant, all missing, values that are all different, free text, row numbers.
 
     Parameters
     ----------
@@ -115,16 +115,16 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         Columns whose numbers are categories: a mask, positions or names. With "from_dtype" and
         None none are; words and categories of a data frame are words in any case.
     min_frequency : float or int, default=0.005
-        Words in a smaller share of the rows (float), or in fewer rows (int), are one value,
-        "(rare)", if there are at least two of them. With a float so are words of one row only.
+        Categories in a smaller share of the rows (float), or in fewer rows (int), are pooled as
+        "(rare)", if there are at least two of them. With a float so are those of one row only.
     missing : {"auto", "center", "error"}, default="auto"
-        "center" adds no features that say what is missing; "error" refuses gaps.
+        "center" adds no features that say what is missing; "error" refuses missing values.
     dates : {"auto", "elapsed", "ignore"}, default="auto"
         "elapsed" uses no cycles.
     kinds : dict of str or int to str, default=None
         Kinds of columns by name or position, where the choice should be another: "number",
-        "word", "boolean", "ordered", "date", "time" or "ignore". For values that were read from words
-        before, the ``spelling`` of such a column in ``columns_``, so that words are read in new rows.
+        "category", "boolean", "ordered", "date", "time" or "ignore". For values that were read from
+        text before, the ``spelling`` of such a column in ``columns_``, so that new rows are read in the same way.
     sparse_output : bool or "auto", default="auto"
         Sparse output is moved by a constant row, which changes no distance. "auto" gives it where
         at most a tenth of 256 or more features is nonzero.
@@ -134,7 +134,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     blocks_ : list of Block
         Column, kind and features of every block.
     columns_ : list
-        The columns as learned; those of numbers have the ``spelling`` in which words are read.
+        The columns as learned; those of numbers have the ``spelling`` in which text is read.
     ignored_ : dict of str to str
         Columns left out, and why.
     n_features_in_ : int
@@ -269,10 +269,10 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         return self
 
     def _given_kinds(self, names: Sequence[str]) -> dict[str, str | Spelling]:
-        """Kinds by name: those given, and "word" for categorical features."""
+        """Kinds by name: those given, and "category" for categorical features."""
         kinds: dict[str, str | Spelling] = {}
         for column in self._given_categories(len(names)):
-            kinds[_name(column, names, "categorical_features")] = "word"
+            kinds[_name(column, names, "categorical_features")] = "category"
         for column, kind in (self.kinds or {}).items():
             choices = (*KINDS, "ignore")
             if not isinstance(kind, Spelling) and kind not in choices:
@@ -315,7 +315,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         columns = self._read(X)
         new = self._unseen(columns)
         if new:
-            warn_user(f"X has words that were not in fit: {new}.")
+            warn_user(f"X has categories not seen during fit: {new}.")
         if self.missing == "error":
             _refuse_gaps([kind.name for kind, column in columns if kind.gaps(column).any()])
         if self._sparse():
@@ -334,7 +334,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             start = stop
         return out
 
-    def unseen_words(self, X: Any) -> str:
+    def unseen_categories(self, X: Any) -> str:
         """Words of a table that ``fit`` did not have, the first few, and what becomes of them; empty
         if there are none, or no more than new ones among the rare words are to be expected.
         """
@@ -342,7 +342,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         return self._unseen(self._read(X))
 
     def _unseen(self, columns: list[tuple[Kind, Column]]) -> str:
-        """As `unseen_words`, of columns that have been read."""
+        """As `unseen_categories`, of columns that have been read."""
         told = []
         for kind, column in columns:
             words = kind.unseen(column)
@@ -350,7 +350,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
                 told.append(f"{listed(words, 3)} (column '{kind.name}')")
         if not told:
             return ""
-        return f"{first_few(told, 3)}; they lie at the centre of their column"
+        return f"{first_few(told, 3)}; they are encoded at the column mean"
 
     def _read(self, X: Any) -> list[tuple[Kind, Column]]:
         """The columns that are used, each with its kind."""
@@ -361,7 +361,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             X = _validated(self, X, reset=False)
             places = positions(self._names, names)
         else:
-            remedy = ", which fit had; add it under this name"
+            remedy = ", which was present during fit; add it under this name"
             if self.missing != "error":
                 remedy += ", with missing values where it is unknown"
             places = positions(given, names, f"{remedy}.")

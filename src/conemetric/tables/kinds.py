@@ -76,7 +76,7 @@ class NumberColumn(Kind):
         # by the range, which is exact: the squares of tiny deviations may vanish
         constant = (moments.low == moments.high).all()
         if constant and missing is None:
-            return "one value only"
+            return "constant"
         # where gaps lie may say something even of a constant
         if not constant:
             std = _std_by_part(moments.squares / summary.weight, parts)
@@ -269,9 +269,9 @@ KINDS: dict[str, type[Kind]] = {
 def learn_kind(summary: Summary, settings: Settings, kind: str | Spelling | None) -> Kind | str:
     """The column as the given kind or spelling, or as the one recognized; or why it is left out."""
     if kind == "ignore":
-        return "as asked"
+        return "ignored by request"
     if not summary.weight > summary.missing:
-        return "no values"
+        return "all missing"
     if isinstance(kind, Spelling):
         return KINDS[kind.kind].learn(summary, settings, kind)
     if kind is not None:
@@ -352,7 +352,7 @@ def _of_values(summary: Summary, read: Reader, kind: Any) -> Summary:
     if summary.family != "word":
         raise _misfit(summary.name, f"{summary.family}s, not {kind}s")
     if summary.counts is None:
-        raise ValueError(f"column {summary.name!r} has too many different words for a {kind}.")
+        raise ValueError(f"column {summary.name!r} has too many different entries for a {kind}.")
     # each different word is read once, with the weight of all its rows
     values = _values(list(summary.weights), read, summary.name, kind)
     weights = np.array(list(summary.weights.values()))

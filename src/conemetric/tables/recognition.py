@@ -92,8 +92,8 @@ def spelling_of(name: str, words: Collection[str]) -> Spelling | None:
     fault = _fault_of(words)
     if fault:
         warn_user(
-            f"column {name!r} is read as words: {fault}, or declare the column as words "
-            "(categorical_features, --words)."
+            f"column {name!r} is read as categories: {fault}, or declare it as such "
+            "(categorical_features, --categorical)."
         )
     return None
 

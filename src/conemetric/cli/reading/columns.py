@@ -365,4 +365,4 @@ def tell_slips(
 
 def as_words(name: str) -> str:
     """The remedy for a column that was not meant to be read."""
-    return f"; --words {argument(name)} takes all as words."
+    return f"; --categorical {argument(name)} takes all as categories."

@@ -29,7 +29,7 @@ from .reading import Reading, argument
 
 LISTED = 6  # columns in a line
 SMALL = (pl.Float32, pl.Int8, pl.Int16, pl.UInt8, pl.UInt16, pl.Boolean)  # exact in float32
-NEW_WORDS = "Words that were not learned:"
+NEW_CATEGORIES = "Categories not seen during fit:"
 Learned = TableEncoder | LearnedMetric  # what rows are read for, if not to learn from them
 
 
@@ -103,7 +103,11 @@ def check_columns(path: str | Path, schema: pl.Schema, reading: Reading) -> None
 def _named_columns(reading):
     """The columns that options name: (option, column), once for each."""
     single = {"label": reading.label, "id": reading.id_column, "groups": reading.groups}
-    several = {"ignore": reading.ignore, "words": reading.words, "numbers": reading.numbers}
+    several = {
+        "ignore": reading.ignore,
+        "categorical": reading.categorical,
+        "numeric": reading.numeric,
+    }
     named = [(option, name) for option, name in single.items() if name is not None]
     for option, names in several.items():
         for name in names or ():
@@ -112,11 +116,11 @@ def _named_columns(reading):
 
 
 def _check_roles(named):
-    """Refuse --words or --numbers for a column that another option keeps from being read so."""
+    """Refuse --categorical or --numeric for a column that another option keeps from being read so."""
     option_of: dict[str, str] = {}
     for option, name in named:
         other = option_of.setdefault(name, option)
-        if other != option and option in ("words", "numbers"):
+        if other != option and option in ("categorical", "numeric"):
             raise ValueError(
                 f"--{other} and --{option} both name the column '{name}', which can be only one of "
                 "them; leave one out."
@@ -142,8 +146,8 @@ def learnable(
     path: str | Path, frame: pl.DataFrame, reading: Reading, notes: list[str]
 ) -> Learnable:
     """Read the columns to learn from; notes tell how each was read, and which are left out."""
-    asked = dict.fromkeys(reading.words or (), "word")
-    asked |= dict.fromkeys(reading.numbers or (), "number")
+    asked = dict.fromkeys(reading.categorical or (), "category")
+    asked |= dict.fromkeys(reading.numeric or (), "number")
     decimal = decimal_mark(path, reading)
     chosen: dict[str | int, str | Spelling] = dict(asked.items())
     typed: list[pl.Series] = []
@@ -168,7 +172,7 @@ def learnable(
     kinds: Kinds = {}
     for each in encoder.columns_:
         kind = chosen.get(each.name)
-        if kind == "word":
+        if kind == "category":
             kinds[each.name] = ASKED_FOR
         elif isinstance(kind, Spelling):
             kinds[each.name] = kind
@@ -186,7 +190,7 @@ def _fitted_encoder(path, frame, chosen, notes):
         remedy = ""
         for name in frame.columns:
             if f"{name!r}: looks like a row number" in str(error):
-                remedy = f" --numbers {argument(name)} learns from that column."
+                remedy = f" --numeric {argument(name)} learns from that column."
         fault = str(error).removeprefix("X ")
         raise ValueError(f"'{path}' {fault}{remedy}") from error
     notes += [f"Note: {warning}" for warning in collected]
@@ -195,7 +199,7 @@ def _fitted_encoder(path, frame, chosen, notes):
 
 def _read(column, asked, decimal):
     """A column of a file as values, and how they were spelled if it held words; None if it is as it was."""
-    if asked == "word":
+    if asked == "category":
         return column, None
     spelled = None
     if column.dtype == pl.String:
@@ -284,11 +288,11 @@ def _tell(kinds, n_columns, ignored, asked, notes):
     by_kind = defaultdict(list)
     for name, kind in kinds.items():
         if kind in ("boolean", "ordered"):
-            kind = "word"
+            kind = "category"
         by_kind[kind].append(name)
     told = {
         "number": "Numbers: {}.",
-        "word": "Words: {}, as categories; --numbers COLUMN or --ignore COLUMN changes that.",
+        "category": "Categories: {}; --numeric COLUMN or --ignore COLUMN changes that.",
         "date": "Dates: {}, as elapsed time, and as position in the day, week or year where they span two of them.",
         "time": "Times of day: {}.",
     }
@@ -301,8 +305,8 @@ def _tell(kinds, n_columns, ignored, asked, notes):
         reasons[why].append(name)
     for why, names in reasons.items():
         hint = ""
-        if why not in ("no values", "one value only") and names[0] not in asked:
-            option = "--numbers" if "row number" in why else "--words"
+        if why not in ("all missing", "constant") and names[0] not in asked:
+            option = "--numeric" if "row number" in why else "--categorical"
             hint = f"; {option} {argument(names[0])} learns from it"
         notes.append(f"Ignored: {listed(names, LISTED)}: {why}{hint}.")
 
@@ -316,8 +320,8 @@ def tell_gaps(X: Any, notes: list[str]) -> None:
     if missing:
         shares = first_few([f"'{name}' {gaps[name] / len(X):.1%}" for name in missing], LISTED)
         notes.append(
-            f"Gaps: {shares}, set to the centre of their column and marked as missing; a missing "
-            "word is a category of its own."
+            f"Missing values: {shares}, set to the mean of their column and marked as missing; a "
+            "missing category is a category of its own."
         )
 
 
@@ -353,9 +357,11 @@ def rows_as_learned(
         _as_learned(frame[name], column, decimal, notes) for name, column in known.items()
     )
     if isinstance(learned, TableEncoder):
-        new = learned.unseen_words(typed)
-        if new and not any(note.startswith(NEW_WORDS) for note in notes):  # once for many batches
-            notes.append(f"{NEW_WORDS} {new}.")
+        new = learned.unseen_categories(typed)
+        if new and not any(
+            note.startswith(NEW_CATEGORIES) for note in notes
+        ):  # once for many batches
+            notes.append(f"{NEW_CATEGORIES} {new}.")
         return typed
     small = all(frame[name].dtype in SMALL for name in known)
     return learned.fill_missing(typed.to_numpy().astype(np.float32 if small else np.float64))

@@ -19,7 +19,16 @@ from .tables import read_frame, read_table
 # different whole numbers among the labels; fewer are hardly a quantity, and nothing is said
 MIN_VALUES_OF_A_QUANTITY = 5
 # fields of `Reading` that bundled data sets, which have labels and names of columns, leave no use for
-ABOUT_FILES = ("label", "labels", "id_column", "ignore", "words", "numbers", *DIALECT, "missing")
+ABOUT_FILES = (
+    "label",
+    "labels",
+    "id_column",
+    "ignore",
+    "categorical",
+    "numeric",
+    *DIALECT,
+    "missing",
+)
 SAME = {
     **dict.fromkeys(["1", "1.0", "true", "yes", "same"], True),
     **dict.fromkeys(["0", "0.0", "-1", "false", "no", "different"], False),

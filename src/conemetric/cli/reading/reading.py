@@ -26,8 +26,8 @@ class Reading:
     groups: str | None = None
     id_column: str | None = None
     ignore: list[str] | None = None
-    words: list[str] | None = None
-    numbers: list[str] | None = None
+    categorical: list[str] | None = None
+    numeric: list[str] | None = None
     drop_missing: bool = False
     separator: str | None = None
     decimal: str | None = None

@@ -184,7 +184,9 @@ def _read_array(path, reading, learned):
     if learned is None and not np.isfinite(X).all():
         X = np.where(np.isfinite(X), X, np.nan)
         share = np.isnan(X).mean()
-        notes.append(f"Gaps: {share:.1%} of the entries, set to the centre of their column.")
+        notes.append(
+            f"Missing values: {share:.1%} of the entries, set to the mean of their column."
+        )
     return Table(np.ascontiguousarray(X), labels=labels, notes=notes, groups=groups)
 
 
@@ -193,7 +195,7 @@ def _refuse_columns_of_arrays(path, reading):
     refuse_options_of_csv(path, reading)
     if reading.id_column is not None:
         raise ValueError(f"--id names a column of a CSV or Parquet file; '{path}' has none.")
-    for option in ("ignore", "words", "numbers"):
+    for option in ("ignore", "categorical", "numeric"):
         value = getattr(reading, option)
         if value:
             raise ValueError(

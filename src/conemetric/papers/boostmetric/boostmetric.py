@@ -64,7 +64,7 @@ class BoostMetric(TripletMetric):
         units of X. With a much smaller v (the paper's 1e-7) the number of iterations
         regularises, as in AdaBoost; if all triplets can be satisfied, the exponential
         program then has no minimum, and the certificate has no bound. With the hinge v is the
-        price of slack, at least 1 / (number of triplets) and ten times that for "scale": the
+        weight of slack, at least 1 / (number of triplets) and ten times that for "scale": the
         mean of the smallest tenth of the margins is maximised.
     loss : {"logistic", "exponential", "hinge"}, default="logistic"
     solver : {"corrective", "stagewise"}, default="corrective"
@@ -239,7 +239,7 @@ class BoostMetric(TripletMetric):
 
 
 def _hinge_v(operator: Operator, weights: Array | None) -> float:
-    """Return the price of slack that averages the smallest `SHARE_OF_MARGINS` of the margins."""
+    """Return the cost of slack that averages the smallest `SHARE_OF_MARGINS` of the margins."""
     if weights is None:
         m = float(operator.n_constraints)
     else:

@@ -77,7 +77,7 @@ class DMLEig(EigenvalueMetric):
     ----------
     ridge : float, default=1e-8
         Added to the diagonal of X_S, relative to the diagonal that as many pairs of random
-        rows would give. Raise it when X has more features than similar pairs: X_S is then
+        rows would have. Raise it when X has more features than similar pairs: X_S is then
         singular, and M is confined to directions in which similar pairs do not differ.
     n_targets : int, default=3
     n_impostors : int or "auto", default=3
@@ -174,7 +174,7 @@ class DMLEig(EigenvalueMetric):
             are only left out if their weight is 0, since the closest alone decides.
         calibration_params : dict, default=None
             Arguments of `calibrate_threshold` with the given pairs. Strategies with
-            a promise need other pairs than those of ``fit``: call it after ``fit``.
+            a guarantee need other pairs than those of ``fit``: call it after ``fit``.
 
         Returns
         -------

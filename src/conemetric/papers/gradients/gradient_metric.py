@@ -67,7 +67,7 @@ def gradient_rounds(  # noqa: PLR0913
     ``diagonal`` gives a weight per column, an array of block numbers (D,) a weight per block; the
     city block always has weights. The mean is over the gradients at the first ``n_gradients`` rows
     (None: all). Rounds begin in the metric L of ``start`` (None: the Euclidean). Takes four arrays
-    (n, n): give a sample of many rows.
+    (n, n): with many rows, pass a sample.
     """
     Z = Z - Z.mean(0)
     Y = like(Y, Z)
