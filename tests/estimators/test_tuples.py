@@ -453,7 +453,7 @@ def test_constant_and_missing_targets_are_refused():
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda: FrobMetric().fit(X[some_pairs()[0]]), "holds 2 points"),
+        (lambda: FrobMetric().fit(X[some_pairs()[0]][:, [0, 1, 0, 1, 0]]), "holds 5 points"),
         (lambda: DMLEig().fit(X[some_triplets()], np.ones(60)), "holds 3 points"),
         (lambda: DMLEig().fit(X[some_pairs()[0]]), "need y"),
         (lambda: DMLEig().fit(X[some_pairs()[0]], np.full(80, 2)), "only -1 and 1"),
@@ -486,6 +486,43 @@ def test_triplet_metrics_learn_from_pairs(metric):
     euclidean = -np.linalg.norm(X[new[:, 0]] - X[new[:, 1]], axis=1)
     assert learned.score(X[new], new_sign) >= roc_auc_score(new_sign, euclidean)
     assert np.mean(learned.predict(X[new]) == new_sign) > 0.85
+
+
+@pytest.mark.parametrize("metric", TRIPLET_METRICS, ids=ids)
+def test_triplet_metrics_learn_from_pairs_of_points(metric):
+    """As from pairs of rows; so they go through scikit-learn's cross-validation."""
+    pairs, sign = some_pairs(n=60)
+    by_number = clone(metric).fit(X, pairs=pairs, similar=sign)
+    for learned in (
+        clone(metric).fit(X[pairs], sign),
+        clone(metric).fit(X[pairs], sign > 0),
+        clone(metric).set_params(preprocessor=X).fit(pairs, 1 * (sign > 0)),
+    ):
+        assert learned.objective_ == pytest.approx(by_number.objective_, rel=2e-3)
+        assert learned.threshold_ == pytest.approx(by_number.threshold_, rel=1e-2)
+        given = pairs if learned.preprocessor is not None else X[pairs]
+        assert np.mean(learned.predict(given) == sign) > 0.85
+
+
+def test_pairs_of_points_are_cross_validated():
+    pairs, sign = some_pairs(n=60)
+    assert cross_val_score(FrobMetric(), X[pairs], sign, cv=2).min() > 0.7
+    assert cross_val_score(FrobMetric(), X[pairs], sign, cv=2, scoring="accuracy").min() > 0.6
+
+
+@pytest.mark.parametrize(
+    ("given", "fault"),
+    [
+        ({}, "Pairs of points need y"),
+        ({"y": [1, 1]}, "pairs of both kinds"),
+        ({"y": [1, 0, 1]}, "one value for each of the 2 pairs"),
+        ({"y": [1, 0], "triplets": [[0, 1, 2]]}, "pairs of points and triplets; pass X as rows"),
+        ({"y": [1, 0], "neighbors": [[1], [2]]}, "pairs of points and neighbors; pass X as rows"),
+    ],
+)
+def test_pairs_of_points_that_are_refused(given, fault):
+    with pytest.raises(ValueError, match=fault):
+        FrobMetric().fit(X[np.array([[0, 1], [0, 99]])], **given)
 
 
 def test_comparisons_of_pairs_take_every_pair(seed):

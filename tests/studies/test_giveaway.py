@@ -23,6 +23,7 @@ def leaks(rng):
     """By name: columns, labels, whether these are a quantity, and what gives them away."""
     plain, survived = passengers(rng)
     alive = np.array(["no", "yes"])[survived]
+    boat = np.where(np.arange(N) % 50 == 0, 1 - survived, survived) * 1.0  # says nearly the same
     score = np.where(survived == 1, rng.uniform(0.5, 1, N), rng.uniform(0, 0.5, N))
     three = rng.integers(0, 3, N)
     codes = np.array(
@@ -38,6 +39,7 @@ def leaks(rng):
         "a probability": ({**plain, "prob": score}, survived, False, ("prob",)),
         "codes": ({**plain, "code": codes}, survived, False, ("code",)),
         "missing": ({**plain, "died": np.where(survived, np.nan, 1)}, survived, False, ("died",)),
+        "nearly the same": ({**plain, "alive": alive, "boat": boat}, survived, False, ("alive",)),
         "two": ({**plain, "alive": alive, "prob": score}, survived, False, ("alive", "prob")),
         "three classes": (
             {**noise, "grade": three * 10.0 + rng.random(N)},

@@ -32,6 +32,8 @@ from .kernel_coordinates import KERNEL_PARAMETER, coordinates_for, fitted_coordi
 from .tuples import NAMES, TUPLES, look_up, n_in_tuple, unfold
 from .validation import refuse_dask, validate_labelled_points, validate_points
 
+PAIRS_WITHOUT_Y = "Pairs of points need y: +1 for similar pairs, -1 for the others."
+
 
 class Supervision(NamedTuple):
     """What `fit` is given: rows X with labels or numbers y; or rows with ``index``, pairs, triplets
@@ -178,7 +180,7 @@ class SupervisedMetric(MahalanobisMetric):
                 f"Got tuples and {self._keywords}; pass X as rows with {self._keywords}."
             )
         if width == 2 and given.y is None:
-            raise ValueError("Pairs of points need y: +1 for similar pairs, -1 for the others.")
+            raise ValueError(PAIRS_WITHOUT_Y)
 
     def _check_dask(self, given: Supervision) -> None:
         """Refuse what does not go with dask collections."""

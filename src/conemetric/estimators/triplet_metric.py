@@ -11,8 +11,14 @@ from ..core.arrays import is_dask, like, namespace, to_numpy
 from ..core.atomic import atomic_fit
 from ..core.weights import check_weights
 from ..engine.operators import from_pairs
-from .supervised import SupervisedMetric, Supervision, refuse_halves, refuse_one_kind
-from .tuples import look_up
+from .supervised import (
+    PAIRS_WITHOUT_Y,
+    SupervisedMetric,
+    Supervision,
+    refuse_halves,
+    refuse_one_kind,
+)
+from .tuples import look_up, n_in_tuple, unfold
 from .validation import validate_points
 
 # comparisons that each pair is in at least: ten separate faces of new people no better
@@ -40,12 +46,14 @@ class TripletMetric(SupervisedMetric):
 
         Parameters
         ----------
-        X : array-like, sparse matrix or tensor (n, n_features), (m, 3, n_features) or (m, 4, n_features)
-            Or a dask collection, except for `RelativeComparisons`. Rows; or triplets of points
-            (a, b, c), a closer to b than to c; or quadruplets (a, b, c, d), a closer to b than c to
-            d. With a ``preprocessor``, integers (m, 3) or (m, 4) that refer to the points.
-        y : array-like (n,), default=None
-            Class labels; or a quantity: points with similar y should be near.
+        X : array-like, sparse matrix or tensor (n, n_features), or (m, 2 | 3 | 4, n_features)
+            Or a dask collection, except for `RelativeComparisons`. Rows; or pairs of points, in
+            memory; or triplets of points (a, b, c), a closer to b than to c; or quadruplets
+            (a, b, c, d), a closer to b than c to d. With a ``preprocessor``, integers
+            (m, 2 | 3 | 4) that refer to the points.
+        y : array-like (n,) or (m,), default=None
+            Class labels; or a quantity: points with similar y should be near. With pairs of points,
+            which of them are similar: +1 and -1, True and False, or 1 and 0.
         triplets : integer array-like (m, 3) or (m, 4), default=None
             Used instead of y: (i, j, k) means that row i of X is closer to row j than to row
             k; (i, j, k, l) that row i is closer to row j than row k to row l.
@@ -77,6 +85,12 @@ class TripletMetric(SupervisedMetric):
         if pairs is not None or similar is not None:
             self._check_pairs(X, triplets, pairs, similar, neighbors)
             return self._fit_pairs(X, pairs, similar, sample_weight, checkpoint)
+        if not is_dask(X) and n_in_tuple(X, self.preprocessor) == 2:
+            _refuse_with_pairs(y, triplets=triplets, neighbors=neighbors)
+            points, index = unfold(X, self.preprocessor)
+            self._fit_pairs(points, index, y, sample_weight, checkpoint)
+            self._n_in_tuple = 2
+            return self
         given = Supervision(X, y, triplets, None, neighbors, sample_weight, target)
         return self._learn(self._constraints(given, checkpoint))
 
@@ -108,6 +122,15 @@ class TripletMetric(SupervisedMetric):
     @abstractmethod
     def _learn(self, given: Constraints) -> Self:
         """Learn the metric from validated triplets, and store it."""
+
+
+def _refuse_with_pairs(y: Any, **others: Any) -> None:
+    """Refuse pairs of points without y, or with other constraints."""
+    if y is None:
+        raise ValueError(PAIRS_WITHOUT_Y)
+    for name, value in others.items():
+        if value is not None:
+            raise ValueError(f"Got pairs of points and {name}; pass X as rows with {name}.")
 
 
 def _compared(

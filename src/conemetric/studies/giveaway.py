@@ -1,5 +1,5 @@
 """Columns that give the label away: one that alone, or two that together, predict held-out rows almost
-perfectly, where all others are far worse. Such a column is mostly known only after the label, or says the
+perfectly, where nearly all others are far worse. Such a column is mostly known only after the label, or says the
 same in other words.
 """
 
@@ -15,7 +15,7 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 # what is left of the error of always predicting the most common label, or of the variance
 PERFECT = 0.01  # at most, by a column that gives the label away: honest ones leave more (odor: 3 %)
-FAR_WORSE = 0.1  # at least, by every other column
+FAR_WORSE = 0.1  # at least, by other columns
 # rows with another label than the most common one: so many are not told apart by chance
 FEWEST_OTHERS = 60
 FEWEST_NUMBERS = 100  # rows of a quantity
@@ -24,7 +24,7 @@ MOST_VALUES = 1_000_000  # rows times columns looked at: a fraction of a second
 FEWEST_ROWS = 300  # where there are many columns
 MOST_COLUMNS = 1000  # of more none is looked at alone
 LEAVES = 64  # of a tree of one column
-MOST_NAMED = 4  # columns; if more predict the label almost perfectly, it is that easy
+MOST_NAMED = 4  # columns; if more predict the label about as well, it is that easy
 MOST_PAIRED = 8  # columns, the best alone, whose differences are looked at
 MOST_RANKED = 60  # columns of numbers among which these are found
 MOST_UNSEEN = 0.1  # share of rows whose category the other half does not have; of more it is wrong
@@ -72,7 +72,10 @@ def find_giveaway(X: Any, names: Sequence[str], y: np.ndarray, quantity: bool) -
     perfect = [place for place in alone if left[place] <= PERFECT]
     if perfect:
         found = [left[place] for place in perfect]
-        if len(perfect) <= MOST_NAMED and _others_are_far_worse(label, columns, perfect):
+        others = [column for place, column in enumerate(columns) if place not in perfect]
+        # a column that says the same less exactly hides none: the longitude of a country's middle
+        n_close = sum(label.left_by(column) < FAR_WORSE for column in others)
+        if others and len(perfect) + n_close <= MOST_NAMED:
             named = tuple(names[place] for place in perfect)
             return Giveaway(named, False, label.error_of(max(found)), quantity)
         return None
@@ -87,15 +90,13 @@ def _pair(label, columns, names):
         if not label.may_give_away(combined):
             continue
         left = label.left_by(combined)
-        if left <= PERFECT and _others_are_far_worse(label, columns, pair):
+        if left > PERFECT:
+            continue
+        others = [column for place, column in enumerate(columns) if place not in pair]
+        if others and all(label.left_by(column) >= FAR_WORSE for column in others):
             named = tuple(names[place] for place in pair)
             return Giveaway(named, True, label.error_of(left), isinstance(label, _Quantity))
     return None
-
-
-def _others_are_far_worse(label, columns, found):
-    others = [column for place, column in enumerate(columns) if place not in found]
-    return bool(others) and all(label.left_by(column) >= FAR_WORSE for column in others)
 
 
 def _values(X, place, rows):
