@@ -148,9 +148,9 @@ def test_columns_that_are_read_alike_share_a_line(tmp_path):
     notes = read_table(tmp_path / "t.csv", Supervised(label="y")).notes
     named = "'q0', 'q1', 'q2', 'q3', 'q4', 'q5' and 2 more"
     missing = "('10' is 10; '#NULL!' as missing)"
-    assert f"Numbers: {named} {missing}; --words COLUMN takes all as words." in notes
+    assert f"Numbers: {named} {missing}; --categorical COLUMN takes all as categories." in notes
     assert sum(note.startswith("Percentages: ") for note in notes) == 3  # few have one each
-    assert "Money: 'worth' ('$1B' is 1,000,000,000); --words worth takes all as words." in notes
+    assert "Money: 'worth' ('$1B' is 1,000,000,000); --categorical worth takes all as categories." in notes
 
 
 def test_new_rows_are_read_as_those_learned_from(tmp_path):
