@@ -241,7 +241,7 @@ def test_a_hint_quotes_a_name_with_spaces(tmp_path):
     }.items():
         path = written(tmp_path / "table.csv", COLUMNS["money"][0], name)
         notes = " ".join(read_table(path, Supervised(label="y")).notes)
-        assert f"; {argument} takes all as words." in notes
+        assert f"; {argument} takes all as categories." in notes
 
 
 def test_many_files_are_read_as_the_first_one_is(run, tmp_path):

@@ -22,9 +22,9 @@ from ...engine.proximal_point import ProximalPoint
 from ...engine.solver import Iterate, Solver, Steps
 from .soft_margin import SoftMarginProgram
 
-SHARE = 0.3  # gap of a price's program, relative to that of all, at which the price changes
+SHARE = 0.7  # gap of a price's program, relative to that of all, at which the price changes
 TIGHTER = 0.3  # that share, where a price has improved neither bound
-TOWARDS_UPPER = 0.2  # where the next price lies between the bounds, on a scale of logarithms
+TOWARDS_UPPER = 0.35  # where the next price lies between the bounds, on a scale of logarithms
 FALL = 0.5  # of the price, while no metric is known that is better than none
 
 
