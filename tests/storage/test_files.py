@@ -622,11 +622,11 @@ def crafted(state, rng):
     return copy, str(key)
 
 
-def test_a_crafted_file_is_refused_by_name_or_used(tmp_path, crafted_metric):
-    """Every declared field replaced, with a valid checksum."""
-    for seed in range(300):
-        with case(seed=seed):
-            check_crafted(tmp_path / "crafted.safetensors", *crafted_metric, seed)
+def test_a_crafted_file_is_refused_by_name_or_used(tmp_path, crafted_metric, seed):
+    """Every declared field replaced, with a valid checksum; half of the files with each seed."""
+    for number in range(seed % 2, 300, 2):
+        with case(number=number):
+            check_crafted(tmp_path / "crafted.safetensors", *crafted_metric, number)
 
 
 def check_crafted(path, reference, table, seed):
