@@ -351,7 +351,7 @@ def _next_steps(study, given, out):
         lines = [f"Next, in Python{remark}:", *use_in_python(out / FILES["metric"])]
     if study.decided is not None and not study.verdict.is_worse(study.decided.name):
         command = escape(_predict_command(given, out))
-        lines.append(f"To predict, here for the same file, whose rows it has learned: {command}")
+        lines.append(f"To predict new rows (here the training file itself): {command}")
     if lines:
         return lines
     ways = ", ".join([*surer, "more rows"])
