@@ -11,6 +11,7 @@ import typer
 from rich.markup import escape
 
 from ..core.slices import slices
+from ..core.wording import figure
 from .files import DECISION, DEFAULT_FOLDER, as_rows, check_free, latest_written, write_csv
 from .invocation import progress_bar, state
 from .options import Command, Dialect, DropMissing, IdColumn, Out, Overwrite, check_data, option
@@ -247,11 +248,11 @@ def _cells(row, covered):
         cells["class"] = str(row["class"])
         cells["probability"] = f"{row['probability']:.1%}"
     else:
-        cells["prediction"] = f"{row['value']:.4g}"
+        cells["prediction"] = figure(row["value"])
     if "set" in row:
         cells[f"{covered} set"] = ", ".join(map(str, row["set"]))
     if "low" in row:
-        cells[f"{covered} interval"] = f"{row['low']:.4g} - {row['high']:.4g}"
+        cells[f"{covered} interval"] = f"{figure(row['low'])} - {figure(row['high'])}"
     deciding = [f"{each['row']} ({each['share']:+.1%})" for each in row["decided_by"]]
     if deciding:
         cells["decided by (share)"] = ", ".join(deciding)

@@ -2,6 +2,9 @@
 
 from collections.abc import Sequence
 
+LEAST_GROUPED = 1e4  # numbers below have no separators of thousands
+LARGEST_IN_DIGITS = 1e15
+
 
 def plural(n: int, noun: str) -> str:
     """Return a count with its noun: 1 row, 2,000 rows, 2 queries."""
@@ -31,3 +34,11 @@ def shortened(text: str, longest: int) -> str:
     if len(text) <= longest:
         return text
     return f"{text[: longest - 3]}..."
+
+
+def figure(value: float) -> str:
+    """Return a number with four digits that count, large ones without an exponent: 19,390."""
+    digits = f"{value:.4g}"
+    if not LEAST_GROUPED <= abs(float(digits)) < LARGEST_IN_DIGITS:
+        return digits
+    return f"{float(digits):,.0f}"

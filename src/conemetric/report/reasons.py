@@ -7,6 +7,7 @@ from zlib import compress, crc32
 
 import numpy as np
 
+from ..core.wording import figure
 from ..studies import Study
 from ..studies.deciding import Decided
 
@@ -36,7 +37,7 @@ class ShownRows(NamedTuple):
     def value(self, label: Any) -> str:
         """A label, or a quantity, as text."""
         if self.kind == "quantity":
-            return f"{label:.4g}"
+            return figure(label)
         return str(label)
 
     def image(self, X: Any, row: int) -> str:

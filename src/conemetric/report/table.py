@@ -4,6 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..core.wording import figure
 from ..studies import Study
 from ..studies.verdict import Kind
 
@@ -79,7 +80,7 @@ def _rmse(name: str, study: Study) -> str:
     if not all(name in split for split in study.judged):
         return ""
     values = [split[name].detail["rmse"] for split in study.judged]
-    return f"{np.mean(values):.4g}"
+    return figure(float(np.mean(values)))
 
 
 class Card(NamedTuple):
@@ -116,5 +117,5 @@ def _counted(row: dict[str, Any], study: Study) -> str:
     """The error of one split in other units."""
     judgement = study.judged[0][row["method"]]
     if "rmse" in row:
-        return f"RMSE {row['rmse']:.4g}"
+        return f"RMSE {figure(row['rmse'])}"
     return f"{int(judgement.wrong.sum()):,} of {judgement.n:,} {study.task.items} wrong"

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 from sklearn.utils.validation import has_fit_parameter
 
-from ..core.wording import shortened
+from ..core.wording import figure, shortened
 from ..evaluation.knn import knn_predict, nearest_labels
 from ..neighbours.ties import labelled_keys
 from .holding_out import rows_of_groups
@@ -282,7 +282,7 @@ class Measured(Labelled):
 
     def constant(self) -> Constant:
         mean = float(self.y[self.learn].mean())
-        name = f"the mean, {mean:.4g}"
+        name = f"the mean, {figure(mean)}"
         return Constant(mean, name, name)
 
 

@@ -243,18 +243,18 @@ def _lowest(verdict, terms):
 
 
 def _tied(verdict, terms):
-    """Which rows have the lowest error too; the constant and the other distance have sentences of their
-    own.
-    """
+    """Which rows have the lowest error too, but for the constant, which has a sentence of its own."""
     tied = []
     for each in verdict.comparisons:
         same = each.row.error == verdict.lowest.error
-        if same and each.row.kind not in (*DISTANCES, Kind.CONSTANT):
+        if same and each.row.kind is not Kind.CONSTANT:
             tied.append(terms.title(each.row))
     if not tied:
         return ""
-    has = "has" if len(tied) == 1 else "have"
-    return f", as {has} {' and '.join(tied)}"
+    *first, last = tied
+    if not first:
+        return f", as has {last}"
+    return f", as have {', '.join(first)} and {last}"
 
 
 def _level(verdict, terms):
