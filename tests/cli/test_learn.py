@@ -738,12 +738,13 @@ def test_ctrl_c_saves_the_best_certified_metric(child):
 def limits(monkeypatch):
     """The time limits of the commands that the test runs; they end when it says so."""
     begun = []
+    begin = TimeLimit.__enter__
 
-    def begin(limit):
+    def begin_and_remember(limit):
         begun.append(limit)
-        return limit
+        return begin(limit)
 
-    monkeypatch.setattr(TimeLimit, "__enter__", begin)
+    monkeypatch.setattr(TimeLimit, "__enter__", begin_and_remember)
     return begun
 
 
@@ -782,11 +783,20 @@ def test_a_time_limit_before_any_metric_is_an_error(run, csv, tmp_path, monkeypa
     assert "--time-limit 60" in done.err and "--max-rows" in done.err
 
 
-def test_a_time_limit_ends_what_takes_longer():
-    with pytest.raises(KeyboardInterrupt), TimeLimit(0.05) as limit:
-        for _ in range(1000):
-            time.sleep(0.01)
-    assert limit.is_over
+@pytest.mark.parametrize("handler", [signal.default_int_handler, signal.SIG_IGN])
+def test_a_time_limit_ends_what_takes_longer(handler):
+    """Also in a job in the background, where shells have interrupts ignored; others still are."""
+    before = signal.signal(signal.SIGINT, handler)
+    try:
+        with pytest.raises(KeyboardInterrupt), TimeLimit(0.05) as limit:
+            if handler == signal.SIG_IGN:
+                signal.raise_signal(signal.SIGINT)
+            for _ in range(1000):
+                time.sleep(0.01)
+        assert limit.is_over
+        assert signal.getsignal(signal.SIGINT) == handler
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def test_ctrl_c_after_the_metric_says_where_it_is(run, csv, tmp_path, monkeypatch):

@@ -3,6 +3,7 @@
 import _thread
 import json
 import math
+import signal
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -140,18 +141,30 @@ class TimeLimit:
         self.seconds = seconds
         self.is_over = False
         self._timer: threading.Timer | None = None
+        self._handler: Any = None
 
     def __enter__(self) -> Self:
-        if self.seconds is not None:
-            self._timer = threading.Timer(self.seconds, self._end)
-            self._timer.daemon = True
-            self._timer.start()
+        if self.seconds is None:
+            return self
+        self._handler = signal.getsignal(signal.SIGINT)
+        if self._handler == signal.SIG_IGN:
+            # a shell starts jobs in the background so, and an interrupt would be ignored too
+            signal.signal(signal.SIGINT, self._interrupt_if_over)
+        self._timer = threading.Timer(self.seconds, self._end)
+        self._timer.daemon = True
+        self._timer.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         if self._timer is not None:
             self._timer.cancel()
+        if self._handler == signal.SIG_IGN:
+            signal.signal(signal.SIGINT, self._handler)
 
     def _end(self) -> None:
         self.is_over = True
         _thread.interrupt_main()
+
+    def _interrupt_if_over(self, *_: object) -> None:
+        if self.is_over:
+            raise KeyboardInterrupt
