@@ -485,7 +485,7 @@ def _space_in_words(estimator):
         errors.append(f"{error:.1%} with {name}")
     chosen = "columns"
     if estimator.space_ != "linear":
-        chosen = f"the {estimator.space_} kernel, significantly better"
+        chosen = f"the {estimator.space_} kernel, better by at least one standard error"
     return f"Learned in {chosen}: held-out error {' and '.join(errors)}."
 
 
