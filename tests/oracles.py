@@ -126,8 +126,11 @@ def mmmf_optimum(rows, columns, level, shape, thresholds, gamma):
 
 @kept
 def soft_margin_optimum(X, T, v, weights=None):
-    """The optimum as a minimisation, by CVXPY."""
+    """The optimum over the span of the rows, as a minimisation, by CVXPY."""
     weights = np.ones(len(T)) if weights is None else weights
+    centred = X - X.mean(0)
+    _, sizes, directions = np.linalg.svd(centred, full_matrices=False)
+    X = centred @ directions[sizes > 1e-10 * sizes[0]].T
     M, rho, slack = (
         cp.Variable((X.shape[1], X.shape[1]), PSD=True),
         cp.Variable(),
@@ -135,7 +138,7 @@ def soft_margin_optimum(X, T, v, weights=None):
     )
     margins = triplet_matrices(X, T).reshape(len(T), -1) @ cp.vec(M, order="C")
     problem = cp.Problem(
-        cp.Minimize(v * weights @ slack - rho), [margins >= rho - slack, cp.trace(M) <= 1]
+        cp.Minimize(v * weights @ slack - rho), [margins >= rho - slack, cp.trace(M) == 1]
     )
     problem.solve(solver="CLARABEL", tol_gap_abs=1e-10, tol_gap_rel=1e-10, tol_feas=1e-10)
     return float(problem.value)

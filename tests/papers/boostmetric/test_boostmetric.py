@@ -54,7 +54,7 @@ VARIANTS = [
     for solver in ("stagewise", "corrective")
     for passes in (1, 2)
 ] + [
-    {"loss": "hinge", "v": 0.05, "n_passes": passes, "n_targets": 1, "n_impostors": 1}
+    {"loss": "hinge", "v": 0.01, "n_passes": passes, "n_targets": 1, "n_impostors": 1}
     for passes in (1, 2)
 ]
 
@@ -67,11 +67,14 @@ def test_every_variant_improves_on_the_euclidean_metric(circles, parameters):
     X, y = circles
     knn, few = KNeighborsClassifier(3), np.arange(len(y)) % 4 != 0
     before = knn.fit(X[few], y[few]).score(X[~few], y[~few])
-    metric = BoostMetric(max_iter=15, **parameters).fit(X[few], y[few])
+    most = 15
+    if parameters["loss"] == "hinge":  # whose iterations add no learners
+        most = 300
+    metric = BoostMetric(max_iter=most, **parameters).fit(X[few], y[few])
     after = knn.fit(metric.transform(X[few]), y[few]).score(metric.transform(X[~few]), y[~few])
     assert after > before + 0.03
     assert metric.n_passes_ == parameters["n_passes"]
-    assert metric.n_iter_ <= 15 * metric.n_passes_
+    assert metric.n_iter_ <= most * metric.n_passes_
     assert np.array_equal(np.unique(metric.history_["pass"]), np.arange(metric.n_passes_))
 
 

@@ -50,7 +50,7 @@ class BoostMetric(TripletMetric):
 
         exponential   min log sum exp(-rho) + v Tr M
         logistic      min sum log(1 + exp(-rho)) + v Tr M
-        hinge         max r - v sum max(0, r - rho)   with Tr M <= 1
+        hinge         max r - v sum max(0, r - rho)   with Tr M = 1
 
     and proves how far from the optimum it stopped (``certificate_``). Each iteration adds the
     rank-one matrix that the current multipliers favour most; the hinge is solved without such

@@ -1,30 +1,31 @@
 """The BoostMetric program with the hinge loss (Shen et al. 2012, eqs. 7 and 10), as a minimisation.
 
-    P(M) = -max_rho [ rho - sum_r v_r max(0, rho - A(M)_r) ],   M psd, Tr M <= 1
-    D(u) = -max(0, lambda_max(A*(u))),                          0 <= u_r <= v_r, sum u = 1
+    P(M) = -max_rho [ rho - sum_r v_r max(0, rho - A(M)_r) ],   M psd, Tr M = 1
+    D(u) = -lambda_max(A*(u)),                                  0 <= u_r <= v_r, sum u = 1
 
 with v_r = v w_r. The best rho for given margins is the first at which the v_r of it and the smaller
 ones reach one; with equal weights P(M) is minus the mean of the 1/v smallest. Any u of the dual set
 bounds the optimum, P(M) >= D(u). sum v_r >= 1 is needed, or rho could grow without limit: with equal
 weights v = 1/m is the mean margin, v >= 1 the smallest one.
 
-P is homogeneous in M, so all of the trace is used unless no metric has a positive value; then the
-zero metric is optimal. (The paper has Tr M = 1, which differs there only: by the least harmful of
-metrics that do harm.)
+M is over the span of the rows, as for other losses. Where no metric has a positive value, any trace
+outside it, in which no rows differ, would be better than the metric that does the least harm.
 """
 
+import math
 from functools import cached_property
 
 import numpy as np
 
 from ...core import spectral
-from ...core.arrays import Array, float64, to_numpy, zeros
+from ...core.arrays import Array, float64, identity, like, to_numpy
 from ...engine.certificate import Bounds
 from ...engine.eigenvalue_program import EigenvalueProgram
 from ...engine.frobenius import EIGH_ERROR
 from ...engine.losses import weighted_sum
 from ...engine.operators.base import Operator
-from ...engine.program import TRACE_ROUNDING, Point, Problem
+from ...engine.operators.shifted import ShiftedOperator
+from ...engine.program import Point, Problem, missed_trace
 
 
 class SoftMarginProgram(Problem):
@@ -55,13 +56,17 @@ class SoftMarginProgram(Problem):
         return self.v * self.weights  # in `exact`, by v as given: not rounded
 
     def start(self) -> tuple[Array, Array]:
-        """A factor of the zero metric, and multipliers proportional to the weights."""
-        nothing = zeros((self.operator.n_features, 0), self.operator.reference)
-        return nothing, self.slack_penalty / float(self.slack_penalty.sum())
+        """A factor of the Euclidean metric, and multipliers proportional to the weights."""
+        D = self.operator.n_features
+        euclidean = identity(D, self.operator.reference) / D**0.5
+        return euclidean, self.slack_penalty / float(self.slack_penalty.sum())
 
-    def priced(self, price: float) -> EigenvalueProgram:
-        """min over S of price Tr S + sum_r v_r max(0, 1 - A(S)_r), the program with rho = 1."""
-        return EigenvalueProgram(self.operator, price, self.slack_penalty)
+    def priced(self, price: float, shift: float) -> EigenvalueProgram:
+        """min over S of price Tr S + sum_r v_r max(0, 1 - A(S)_r - shift Tr S)."""
+        operator = self.operator
+        if shift:
+            operator = ShiftedOperator(operator, shift)
+        return EigenvalueProgram(operator, price, self.slack_penalty)
 
     def value(self, margins: Array) -> float:
         """P at a metric of trace one with these margins."""
@@ -84,18 +89,23 @@ class SoftMarginProgram(Problem):
         return u + missing * room / float(room.sum() or 1.0)
 
     def scaled(self, primal_point: Array) -> Array:
-        """The factor with all of the trace, unless it is zero."""
+        """The factor with a trace of one (zero stays as it is), in the precision of the program."""
         trace = float((float64(primal_point) ** 2).sum())
-        return primal_point / trace**0.5 if trace else primal_point
+        if trace:
+            primal_point = primal_point / trace**0.5
+        return like(primal_point, self.operator.reference, self.operator.dtype)
 
     def bounds(self, primal_point: Array, u: Array) -> Bounds:
-        """P of the scaled factor, and D of multipliers of the dual set."""
+        """P of the scaled factor, infinite if that is zero, and D of multipliers of the dual set."""
         A = self.operator
-        value = self.value(A.forward_factor(self.scaled(primal_point)))
+        scaled = self.scaled(primal_point)
+        value = math.inf
+        if bool((scaled != 0).any()):
+            value = self.value(A.forward_factor(scaled))
         return self._bounds(value, u, A.adjoint(u))
 
     def _bounds(self, value: float, u: Array, adjoint: Array, violation: float = 0.0) -> Bounds:
-        leading = max(0.0, spectral.largest_eigenvalue(adjoint))
+        leading = spectral.largest_eigenvalue(adjoint)
         # if no metric meets the triplets the optimum is zero, and both values are its rounding:
         # the terms of A*(u) may cancel, so their sizes count, not that of the sum
         size = float(weighted_sum(u, self.operator.row_sizes))
@@ -108,8 +118,7 @@ class SoftMarginProgram(Problem):
         value = exact.value(exact.operator.forward_factor(L))
         u = exact.feasible(float64(dual_point))
         adjoint = exact.operator.precise_adjoint(u)
-        excess = float((L * L).sum()) - 1
-        return exact._bounds(value, u, adjoint, excess if excess > TRACE_ROUNDING else 0.0)
+        return exact._bounds(value, u, adjoint, missed_trace(L))
 
 
 def _rounded_off(value: float, rounding: float) -> float:
