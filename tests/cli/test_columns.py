@@ -150,7 +150,10 @@ def test_columns_that_are_read_alike_share_a_line(tmp_path):
     missing = "('10' is 10; '#NULL!' as missing)"
     assert f"Numbers: {named} {missing}; --categorical COLUMN takes all as categories." in notes
     assert sum(note.startswith("Percentages: ") for note in notes) == 3  # few have one each
-    assert "Money: 'worth' ('$1B' is 1,000,000,000); --categorical worth takes all as categories." in notes
+    assert (
+        "Money: 'worth' ('$1B' is 1,000,000,000); --categorical worth takes all as categories."
+        in notes
+    )
 
 
 def test_new_rows_are_read_as_those_learned_from(tmp_path):

@@ -217,11 +217,11 @@ def test_new_rows_with_other_marks_are_read_as_in_training(
 @pytest.mark.parametrize(
     ("kind", "learned", "new"),
     [
-        ("word", [0, 1, 2], [0.0, 1.0, 2.0]),  # pandas writes whole numbers beside gaps so
+        ("category", [0, 1, 2], [0.0, 1.0, 2.0]),  # pandas writes whole numbers beside gaps so
         ("number", [0, 1, 1], [False, True, True]),
         ("boolean", [False, True, True], [0.0, 1.0, 1.0]),
-        ("word", ["False", "True", "True"], ["False", "True", "True"]),
-        ("word", ["FALSE", "TRUE", "TRUE"], ["FALSE", "TRUE", "TRUE"]),
+        ("category", ["False", "True", "True"], ["False", "True", "True"]),
+        ("category", ["FALSE", "TRUE", "TRUE"], ["FALSE", "TRUE", "TRUE"]),
     ],
 )
 def test_a_file_is_read_as_a_frame_is(tmp_path, kind, learned, new, ending):

@@ -59,8 +59,9 @@ def test_labels_alone_ask_for_a_blend_that_says_what_it_gains():
     assert study.metric.certificate is None and study.evidence.n_neighbors == 5
     (why,) = [note for note in study.notes if note.startswith("Cross-validated")]
     assert str(study.evidence) in why
-    (parts,) = [note for note in study.notes if note.startswith("Blend: ")]
-    assert all(name in parts for name in study.estimator.weights_)
+    (parts,) = [note for note in study.notes if note.startswith("Weights of 1% or more")]
+    for name, weight in study.estimator.weights_.items():
+        assert (f"{name} {weight:.0%}" in parts) == (weight >= 0.01)
 
 
 def test_rows_that_a_candidate_was_not_given_are_told(monkeypatch):

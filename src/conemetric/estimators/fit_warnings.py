@@ -79,7 +79,7 @@ def warn_if_guessed(name: str, y: np.ndarray) -> None:
         warn_user(
             f"y has {len(np.unique(y))} whole numbers in {len(y)} rows, too many to be "
             f"classes; {name} takes them for a quantity: rows near in y should be near in the "
-            "metric. Give target='continuous' or target='classes' to fit."
+            "metric. Pass target='continuous' or target='classes' to fit."
         )
 
 
