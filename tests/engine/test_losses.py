@@ -6,9 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from scipy.optimize import minimize_scalar
+from scipy.special import logsumexp, softmax
 
 from conemetric.core.arrays import to_numpy
-from conemetric.engine.losses import LOSSES
+from conemetric.engine.losses import LOSSES, LogSumExp
 
 SMOOTH = [name for name, loss in LOSSES.items() if not loss.linear]
 
@@ -67,3 +68,20 @@ def test_best_multiple_is_the_maximiser(name, ratio):
     assert low <= best <= high
     found = minimize_scalar(fall, bounds=(low, min(high, 2 + ratio)), options={"xatol": 1e-12})
     assert fall(best) <= found.fun + 1e-9 * abs(found.fun)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_log_sum_exp_its_weights_and_derivatives(weighted, asarray):
+    """Of margins whose exponentials overflow."""
+    rng, t = np.random.default_rng(0), 0.7
+    rho, change = rng.normal(size=30) - 2000, rng.normal(size=30)
+    w = rng.uniform(0.1, 10, 30) if weighted else np.ones(30)
+    weights = asarray(w) if weighted else 1.0
+    value, u, captured = LogSumExp().evaluate(asarray(rho), weights=weights)
+    assert_allclose(value, logsumexp(np.log(w) - rho), rtol=1e-12)
+    assert_allclose(to_numpy(u), softmax(np.log(w) - rho), rtol=1e-9)
+    assert_allclose(captured, to_numpy(u) @ rho, rtol=1e-12)
+    slope, curvature = LogSumExp().along(asarray(rho), asarray(change), t, w=weights)
+    after = softmax(np.log(w) - rho - t * change)
+    mean = after @ change
+    assert_allclose((slope, curvature), (-mean, after @ (change - mean) ** 2), rtol=1e-9)
