@@ -22,6 +22,13 @@ IN_MESSAGES = {
     r"words:": "categories",
     r"as asked": "ignored by request",
     r"(goes|go) with dask": "is supported with dask",
+    r"to go on,": "raise ... to accept this solution",
+    r"nor others to": "and no comparison models",
+    r"takes? them long": "skipped: too many rows or classes",
+    r"does not count": "cannot reproduce",
+    r"unlike in fit": "unlike during fit",
+    r"cent(re|er) of (their|its) column": "the column mean",
+    r"one value only": "constant",
     r"judges?|judged (on|by|once)|judging": "evaluate, held out",
 }
 # words that mean what they say in a collection of queries

@@ -510,7 +510,7 @@ def test_progress_names_the_candidate():
     assert solves == {
         "RelativeComparisons",
         "FrobMetric",
-        "FrobMetric, identity prior",
+        "FrobMetric (identity prior)",
         "BoostMetric",
     }
 

@@ -440,7 +440,9 @@ def test_a_useless_metric_is_the_headline_of_the_report(run, written_report, tmp
 def test_warnings_name_options_of_the_command(run, csv, tmp_path):
     args = ("learn", csv, "--label", "kind", "--method", "frob", "--tol", "0")
     result = run(*args, "--out", tmp_path / "out")
-    assert "FrobMetric ended as" in result.out and "to go on, raise --tol." in result.out
+    assert (
+        "FrobMetric ended as" in result.out and "raise --tol to accept this solution." in result.out
+    )
     assert "max_iter or" not in result.out
 
 

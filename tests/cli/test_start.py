@@ -207,7 +207,7 @@ def test_the_line_shows_stage_gap_share_and_compilation():
             "kind": "solve",
             "iteration": 3,
             "relative_gap": 0.02,
-            "candidate": "FrobMetric, identity prior",
+            "candidate": "FrobMetric (identity prior)",
         },
     ):
         assert not line({**event})

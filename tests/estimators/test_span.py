@@ -225,5 +225,5 @@ def test_the_hinge_loss_finds_the_metric_that_harms_least():
     metric = BoostMetric(v=1.0, loss="hinge", tol=1e-4).fit(X, triplets=T)
     assert metric.certificate_.status == "converged"
     optimum = soft_margin_optimum(X, T, 1.0)
-    assert 0 < optimum and metric.objective_ == pytest.approx(optimum, rel=2e-4)
+    assert optimum > 0 and metric.objective_ == pytest.approx(optimum, rel=2e-4)
     assert (metric.components_**2).sum() == pytest.approx(1)

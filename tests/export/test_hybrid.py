@@ -202,7 +202,7 @@ def test_what_an_engine_cannot_compute_is_refused_with_a_remedy(system, how, sim
     elif similarity is not None and (
         similarity not in engine.similarities or engine.embedding != EVERY
     ):
-        refused = rf"{system} does not count .* with QueryAdapter\(target='{system}'\)"
+        refused = rf"{system} cannot reproduce .* with QueryAdapter\(target='{system}'\)"
     elif similarity is not None and system in ("pgvector", "duckdb", "sqlite"):
         refused = f"{system} needs the map of the queries"
     else:

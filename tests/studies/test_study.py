@@ -128,7 +128,7 @@ def test_progress_names_the_candidate():
     with watching(events.append):
         run_study(Labelled(X[::2], y[::2]), Options())
     solved = {event["candidate"] for event in events if event["kind"] == "solve"}
-    assert {"FrobMetric", "FrobMetric, identity prior"} <= solved
+    assert {"FrobMetric", "FrobMetric (identity prior)"} <= solved
 
 
 def test_compilation_is_shown_as_what_it_is(monkeypatch):

@@ -177,7 +177,7 @@ def test_dates_of_a_column_are_read_in_one_order_of_day_and_month(table, learned
         np.testing.assert_allclose(encoder.transform(other), encoder.transform(same))
     turned = {learned, new} == {"%d/%m/%Y", "%m/%d/%Y"}
     first = "month" if new == "%m/%d/%Y" else "day"
-    fault = f"are read with the {first} first, unlike in fit; write them as 2021-12-31."
+    fault = f"are read with the {first} first, unlike during fit; write them as 2021-12-31."
     assert [fault in str(warning.message) for warning in found] == [True] * turned
 
 

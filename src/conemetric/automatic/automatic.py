@@ -106,7 +106,7 @@ def default_candidates() -> dict[str, CandidateMethod]:
         "RelativeComparisons": CandidateMethod(RelativeComparisons()),
         "LDA": CandidateMethod(PooledDiscriminant()),
         "FrobMetric": CandidateMethod(FrobMetric(tol=TOL)),
-        "FrobMetric, identity prior": CandidateMethod(prior, most_features=MOST_FEATURES),
+        "FrobMetric (identity prior)": CandidateMethod(prior, most_features=MOST_FEATURES),
         "BoostMetric": CandidateMethod(boost, most_features=MOST_FEATURES),
         "NCA": CandidateMethod(nca, MOST_ROWS_FOR_NCA, MOST_FEATURES),
     }
@@ -211,7 +211,7 @@ class AutoMetric(MahalanobisMetric):
     >>> metric.evidence_.error["blend"] <= metric.evidence_.error["Euclidean"]
     True
     >>> sorted(metric.weights_)[:4]
-    ['BoostMetric', 'Euclidean', 'FrobMetric', 'FrobMetric, identity prior']
+    ['BoostMetric', 'Euclidean', 'FrobMetric', 'FrobMetric (identity prior)']
     """
 
     _: KW_ONLY

@@ -37,7 +37,7 @@ KERNEL = (
     f"Learn in the coordinates of a kernel: {', '.join(KERNELS)}, or auto, which takes one where it is "
     "significantly better than the columns (--method auto); default: none."
 )
-NO_DECISION = "Learn the metric only: no classifier or regressor, nor others to compare it with."
+NO_DECISION = "Learn the metric only: no classifier or regressor, and no comparison models."
 WORKERS = "Compute on a local cluster of this many processes, partition by partition."
 TIME_LIMIT = (
     "End after this many seconds with the best metric so far: its file alone, without table, report or "

@@ -191,7 +191,7 @@ class Solver(ABC):
             shortfall += f" and constraints missed by {certificate.violation:.2e}"
         cause = reason or f"{shortfall}, tol={self.tol:g}"
         ended = f"{name} ended as '{status}' after {n_iter} iterations: {cause}"
-        remedies = REMEDIES.get(status, {"tol": f"to go on, {self.remedy}"})
+        remedies = REMEDIES.get(status, {"tol": self.remedy})
         warn_user(NotConvergedWarning(f"{ended}. The best certified point is returned", remedies))
 
 

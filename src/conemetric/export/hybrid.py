@@ -164,7 +164,7 @@ def _check_computes(scores, system):
         learned = ENGINES[scores.target].embedding
     if scores.similarity not in engine.similarities or learned != engine.embedding:
         what = f"the {scores.similarity} score of the embedding as {scores.target or 'rank'} does"
-        raise ValueError(f"{system} does not count {what}; {remedy}.")
+        raise ValueError(f"{system} cannot reproduce {what}; {remedy}.")
     if scores.query_map is None and engine.maps_queries:
         raise TypeError(f"{system} needs the map of the queries; pass the adapter, or its file.")
 

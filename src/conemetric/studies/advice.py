@@ -4,8 +4,8 @@ from typing import Any
 
 # by parameter; what changes another one cannot be done on the command line
 REMEDIES = {
-    "tol": "to go on, raise --tol",
-    "v": "to go on, try another --method",
+    "tol": "raise --tol to accept this solution",
+    "v": "try another --method",
     "method": "try another --method",
     "alpha": "raise --alpha",
 }

@@ -288,7 +288,7 @@ def formats_of(name: str, words: Iterable[str], known: Sequence[str] = ()) -> li
         raise ValueError(f"{dates} were not in fit; write them as 2021-12-31.")
     reading = f"are read with the {order} first"
     if known:
-        reading += ", unlike in fit"
+        reading += ", unlike during fit"
     warn_user(f"{dates} {reading}; write them as 2021-12-31.")
     return formats
 
