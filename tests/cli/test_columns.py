@@ -156,6 +156,47 @@ def test_columns_that_are_read_alike_share_a_line(tmp_path):
     )
 
 
+@pytest.mark.parametrize(
+    ("true", "false"), [("Yes yes Y", "no N"), ("TRUE True t", "F FALSE"), ("Yes TRUE", "No FALSE")]
+)
+def test_truth_values_in_several_spellings(tmp_path, true, false):
+    """As where several people filled in a table; labels keep the more common word."""
+    rng = np.random.default_rng(0)
+    known = {word: True for word in true.split()} | {word: False for word in false.split()}
+    words = [*known, *rng.choice([*known], 40 - len(known)).tolist()]
+    numbers = rng.normal(size=40)
+    frame = pl.DataFrame({"x": numbers, "c": [*words[:-1], None], "y": words})
+    frame.write_csv(tmp_path / "t.csv")
+    table = read_table(tmp_path / "t.csv", Supervised(label="y"))
+    assert table.X["c"].to_list() == [*(known[word] for word in words[:-1]), None]
+    labels = np.array([known[word] for word in words])
+    assert len(set(table.labels[labels])) == len(set(table.labels[~labels])) == 1
+    common = max(true.split(), key=words.count)
+    assert words.count(table.labels[labels][0]) == words.count(common)
+    assert sum(note.startswith("Truth values: 'c' (") for note in table.notes) == 1
+    assert sum(note.startswith("Truth values: 'y' (") for note in table.notes) == 1
+    encoder = table_encoder(table.X, table.kinds).fit(table.X)
+    new = frame.with_columns(c=pl.Series([*true.split(), *false.split()] * 20)[:40])
+    new.write_csv(tmp_path / "new.csv")
+    read = read_table(tmp_path / "new.csv", BareReading(), encoder)
+    features = encoder.transform(read.X)[:, 1:3]
+    assert len(np.unique(features, axis=0)) == 2 and not read.notes
+    as_words = read_table(tmp_path / "t.csv", Supervised(label="y", words=["c"]))
+    assert as_words.X["c"].n_unique() > 3
+
+
+@pytest.mark.parametrize(
+    "words", [["Yes", "No"], ["y", "n", "t"], ["yes", "Yes"], ["no", "Yes", "maybe", "No"]]
+)
+def test_other_words_are_no_truth_values(tmp_path, words):
+    frame = pl.DataFrame(
+        {"x": np.arange(24.0) ** 2, "c": words * (24 // len(words)), "y": ["a", "b"] * 12}
+    )
+    frame.write_csv(tmp_path / "t.csv")
+    table = read_table(tmp_path / "t.csv", Supervised(label="y"))
+    assert table.X["c"].to_list() == frame["c"].to_list()
+
+
 def test_new_rows_are_read_as_those_learned_from(tmp_path):
     for name, (column, _, _) in COLUMNS.items():
         if name == "ambiguous":

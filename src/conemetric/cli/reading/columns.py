@@ -2,6 +2,7 @@
 can; notes say how each column was read.
 """
 
+import itertools
 import math
 import re
 from collections import defaultdict
@@ -52,6 +53,13 @@ TIMES_OF_DAY = {
 COMPACT_DATES = 1_01_1900, 31_12_2100  # whole numbers beyond these are no dates such as 11072014
 FEWEST_COMPACT_DATES = 5  # different ones; that many other whole numbers are no dates by chance
 LONGEST_SHOWN = 40  # characters of a word in a note
+# words for true and for false that a column may mix, in any case; t and y would be codes
+TRUTHS = (
+    ({"yes", "y"}, {"no", "n"}),
+    ({"true", "t"}, {"false", "f"}),
+    ({"yes", "true"}, {"no", "false"}),
+)
+TRUTH_WORDS = frozenset().union(*itertools.chain(*TRUTHS))
 LARGEST_IN_DIGITS = 1e15  # whole numbers in a note
 FEWEST_IN_ONE_NOTE = 4  # columns
 MOST_NAMED = 6  # columns in a note
@@ -142,6 +150,48 @@ def read_compact_dates(column: pl.Series) -> Spelled | None:
 def _eight_digits(column):
     """Whole numbers that are dates as text: 1052018 is 01052018."""
     return column.cast(pl.String).str.zfill(8)
+
+
+def truth_values(column: pl.Series) -> dict[str, bool]:
+    """The truth value of each word of a column that spells them in more than two ways, such as Yes, yes and
+    N; none of other columns.
+    """
+    present = column.drop_nulls()
+    # most columns end here, before their words are told apart
+    if not len(present) or _folded(present[0]) not in TRUTH_WORDS:
+        return {}
+    words = present.unique(maintain_order=True).to_list()
+    folded = {_folded(word) for word in words}
+    for true, false in TRUTHS:
+        both = folded & true and folded & false
+        if len(words) > 2 and both and folded <= true | false:
+            return {word: _folded(word) in true for word in words}
+    return {}
+
+
+def _folded(word):
+    return word.strip().casefold()
+
+
+def as_booleans(column: pl.Series, truths: dict[str, bool]) -> pl.Series:
+    """The column as truth values."""
+    return column.replace_strict(list(truths), list(truths.values()), return_dtype=pl.Boolean)
+
+
+def in_one_spelling(column: pl.Series, truths: dict[str, bool]) -> pl.Series:
+    """The column with the most common word for each truth value."""
+    common = {}
+    for word in column.drop_nulls().value_counts(sort=True)[column.name]:
+        common.setdefault(truths[word], word.strip())
+    return column.replace_strict({word: common[value] for word, value in truths.items()})
+
+
+def note_on_truths(names: Sequence[str], truths: dict[str, bool], remedy: str = ".") -> str:
+    """How columns, with these words or others, were read as truth values."""
+    true = [word for word, value in truths.items() if value]
+    false = [word for word, value in truths.items() if not value]
+    words = f"{listed(true, MOST_MISSING_SHOWN)} against {listed(false, MOST_MISSING_SHOWN)}"
+    return f"Truth values: {listed(names, MOST_NAMED)} ({words}){remedy}"
 
 
 # ---- reading
@@ -243,13 +293,23 @@ def typed_column(column: pl.Series, kind: ColumnKind) -> pl.Series:
             return _typed(column.cast(pl.Float64), kind)
         return _typed(_plain_numbers(column.cast(pl.String)), kind)
     if kind not in (ASKED_FOR, "indicator"):
-        return column  # the encoder reads all types alike: 3 and 3.0 are one word
+        return _categories(column, kind)
     words = column.cast(pl.String)
     if column.dtype.is_float():
         words = words.str.strip_suffix(".0")
     if kind == ASKED_FOR:
         return words.cast(pl.Categorical)
     return words
+
+
+def _categories(column, kind):
+    """A column as it is, since the encoder reads all types alike (3 and 3.0 are one word), but for truth
+    values in words.
+    """
+    if kind != "boolean" or column.dtype != pl.String:
+        return column
+    truths = truth_values(column)
+    return as_booleans(column, truths) if truths else column
 
 
 def new_values(column: pl.Series, spelling: Spelling, decimal: str) -> Spelled:

@@ -152,7 +152,13 @@ def learnable(
     chosen: dict[str | int, str | Spelling] = dict(asked.items())
     typed: list[pl.Series] = []
     unusual: list[Spelled] = []
+    mixed: dict[str, dict[str, bool]] = {}  # columns that spell truth values in several ways
     for column in frame:
+        truths = _truths(column, asked)
+        if truths:
+            typed.append(columns.as_booleans(column, truths))
+            mixed[column.name] = truths
+            continue
         values, spelled = _read(column, asked.get(column.name), decimal)
         typed.append(values)
         if spelled is None:
@@ -164,7 +170,11 @@ def learnable(
         if not spelled.usual:
             unusual.append(spelled)
     notes += columns.notes_on(unusual)
-    own_line = {each.values.name for each in unusual}  # columns that have been told of
+    own_line = {each.values.name for each in unusual} | set(mixed)  # columns that have been told of
+    if mixed:
+        first = next(iter(mixed))
+        remedy = columns.as_words(first if len(mixed) == 1 else "COLUMN")
+        notes.append(columns.note_on_truths(list(mixed), mixed[first], remedy))
     frame = pl.DataFrame(typed)
     encoder = _fitted_encoder(path, frame, chosen, notes)
     shown = {each.name: each.kind for each in encoder.columns_ if each.name not in own_line}
@@ -195,6 +205,13 @@ def _fitted_encoder(path, frame, chosen, notes):
         raise ValueError(f"'{path}' {fault}{remedy}") from error
     notes += [f"Note: {warning}" for warning in collected]
     return encoder
+
+
+def _truths(column, asked):
+    """The truth values that a column of text spells in several ways; none of what is asked for."""
+    if column.dtype != pl.String or column.name in asked:
+        return {}
+    return columns.truth_values(column)
 
 
 def _read(column, asked, decimal):
@@ -425,6 +442,11 @@ def check_width(path: str | Path, given: int, needed: int) -> None:
 
 def read_labels(series: pl.Series, path: Path, reading: Reading, notes: list[str]) -> np.ndarray:
     """Labels as `class_labels` gives them, or, where words spell a quantity such as money, as numbers."""
+    if series.dtype == pl.String:
+        truths = columns.truth_values(series)
+        if truths:
+            notes.append(columns.note_on_truths([series.name], truths))
+            return class_labels(columns.in_one_spelling(series, truths))
     if series.dtype != pl.String or reading.target == "classes":
         return class_labels(series)
     spelled = columns.read_words(series, decimal_mark(path, reading))
