@@ -35,7 +35,7 @@ METHODS = tuple(method.name for method in KNOWN)
 METHOD = f"{', '.join(METHODS[:-1])} or {METHODS[-1]}; default: auto; for pairs and triplets frob."
 KERNEL = (
     f"Learn in the coordinates of a kernel: {', '.join(KERNELS)}, or auto, which takes one where it is "
-    "significantly better than the columns (--method auto); default: none."
+    "better than the columns by a standard error (--method auto); default: none."
 )
 NO_DECISION = "Learn the metric only: no classifier or regressor, and no comparison models."
 WORKERS = "Compute on a local cluster of this many processes, partition by partition."
