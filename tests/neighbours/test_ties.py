@@ -143,6 +143,7 @@ def test_a_file_sorted_by_class_is_judged_as_fairly_as_a_shuffled_one(scaled):
     assert 0.35 < knn_error(None, X[train], y[train], X[test], y[test], 1) < 0.65
 
 
+@pytest.mark.cases(6)
 @pairs_of(kind=KINDS, order=ORDERS, estimator=(FrobMetric(), BoostMetric(), DMLEig(), LMNNEig()))
 @pytest.mark.filterwarnings("ignore")
 def test_estimators_learn_the_same(kind, order, estimator):
@@ -153,6 +154,7 @@ def test_estimators_learn_the_same(kind, order, estimator):
     assert_allclose(again, first, rtol=1e-6, atol=1e-6 * abs(first).max())
 
 
+@pytest.mark.cases(6)
 @pytest.mark.parametrize("kind", ["one-hot", "other labels"])
 @each_order
 @pytest.mark.parametrize("n_blocks", [2, 5])

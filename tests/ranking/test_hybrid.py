@@ -292,6 +292,7 @@ def test_feedback_learns_where_nothing_was_learned_before(kind, chosen, asarray)
     assert again.score(asarray(Q[40:]), asarray(X), new, **scores[1]) > before
 
 
+@pytest.mark.cases(6)
 @BOTH
 @pytest.mark.parametrize("how", ["raw", "range", "spread"])
 @pytest.mark.parametrize("C", ["auto", 0.3])
