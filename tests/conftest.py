@@ -24,7 +24,7 @@ import pytest  # noqa: E402
 from cases import PRECISIONS, backends, whose_turn  # noqa: E402
 
 SEEDS = 0, 1  # of random instances whose optima are kept in optima.json
-MOST_CASES = 6  # of a test that run by default, for each array library
+MOST_CASES = 30  # of a test that run by default, for each array library
 # Drawn by the date, in CI the even one of two days; workers take what the first process has drawn.
 # One random instance belongs to it, in CI the first one, and one part of the cases.
 today = date.today().toordinal()

@@ -87,6 +87,7 @@ def names_for_pages():
     }
 
 
+@pytest.mark.cases(6)
 @pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize("page", [*filter(has_code_to_run, PAGES)], ids=page_id)
 def test_the_code_of_a_page_runs_and_prints_what_the_page_shows(

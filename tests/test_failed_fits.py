@@ -64,6 +64,7 @@ def test_every_public_estimator_is_tried():
     assert tried == set(public_classes())
 
 
+@pytest.mark.cases(6)
 @every_operation
 def test_what_fails_changes_nothing(case, operation):
     changed, applied = {}, 0
@@ -78,11 +79,13 @@ def test_what_fails_changes_nothing(case, operation):
     assert not changed and applied > 0
 
 
+@pytest.mark.cases(6)
 @every_operation
 def test_ctrl_c_at_any_line_changes_nothing(case, operation):
     assert struck(case, operation, KeyboardInterrupt, N_MOMENTS // 4) == []
 
 
+@pytest.mark.cases(6)
 @every_fit
 def test_an_error_at_any_line_changes_nothing(case, operation):
     assert struck(case, operation, MemoryError, 1) == []
@@ -102,6 +105,7 @@ def test_signals_at_any_time_change_nothing(case, operation):
     assert signalled(case, operation, N_MOMENTS) == []
 
 
+@pytest.mark.cases(6)
 @every_operation
 def test_an_estimator_is_assigned_in_one_step(case, operation):
     fitted = operation.start(case)
@@ -119,6 +123,7 @@ def test_an_estimator_is_assigned_in_one_step(case, operation):
     assert assigned == ["__dict__"]
 
 
+@pytest.mark.cases(6)
 @every_second_fit
 def test_an_estimator_serves_as_before_while_it_is_fitted(case, operation):
     estimator = operation.start(case)
@@ -137,6 +142,7 @@ def test_an_estimator_serves_as_before_while_it_is_fitted(case, operation):
     assert joblib.hash(quietly(case.outputs, estimator)) != before
 
 
+@pytest.mark.cases(6)
 @every_second_fit
 def test_nothing_of_earlier_fits_is_left(case, operation):
     fresh = quietly(clone(case.estimator).fit, **operation.taken)

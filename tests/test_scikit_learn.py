@@ -107,6 +107,7 @@ def name_of(check):
     return check.__name__
 
 
+@pytest.mark.cases(6)
 @pytest.mark.usefixtures("coarse_search")
 @pytest.mark.parametrize(
     "estimator",

@@ -75,6 +75,7 @@ def damages(mark):
     yield "other arrays", lambda text: save({"a": np.ones(3), "b": np.ones(3)})
 
 
+@pytest.mark.cases(6)
 @pytest.mark.parametrize("damage", [name for name, _ in damages(None)])
 def test_a_damaged_file_is_named_and_never_executed(checkpoint, damage, tmp_path):
     name, folder = checkpoint

@@ -496,6 +496,7 @@ def with_few_constraints(name, n_constraints):
     return metric, X, given, metric.fit(X, **given).certificate_
 
 
+@pytest.mark.cases(6)
 @pairs_of(
     name=("FrobMetric", "LMNNEig", "DMLEig", "BoostMetric"),
     chunks=(1, 5, 8),

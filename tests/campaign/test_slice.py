@@ -33,26 +33,31 @@ def numbers(count):
     return [*range(count), *(pytest.param(n, marks=pytest.mark.slow) for n in further)]
 
 
+@pytest.mark.cases(6)
 @pytest.mark.parametrize("number", numbers(3 * len(certificates.CASES)))
 def test_certificates(number):
     assert certificates.attempt(number).faults == ()
 
 
+@pytest.mark.cases(6)
 @pytest.mark.parametrize("number", numbers(3 * len(precision.NAMES)))
 def test_precision(number):
     assert precision.attempt(number).faults == ()
 
 
+@pytest.mark.cases(6)
 @pytest.mark.parametrize("number", numbers(2 * len(changes.FAMILIES)))
 def test_changes(number):
     assert changes.attempt(number).faults == ()
 
 
+@pytest.mark.cases(6)
 @pytest.mark.parametrize("number", numbers(8))
 def test_kernels(number):
     assert kernels.attempt(number).faults == ()
 
 
+@pytest.mark.cases(6)
 @pytest.mark.parametrize("number", numbers(24))
 def test_unfoldings(number):
     assert unfoldings.attempt(number).faults == ()
@@ -99,6 +104,7 @@ def test_an_oracle_that_fails_or_doubts_itself_is_no_pass(monkeypatch):
         assert status(optimum, 1.0, 1.5) == "failed"  # its bound is above its own value
 
 
+@pytest.mark.cases(6)
 @pytest.mark.parametrize("number", [*range(100), 278, 995])
 def test_hostile_input(number):
     assert hostile.attempt(number).faults == ()

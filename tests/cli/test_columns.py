@@ -159,7 +159,7 @@ def test_columns_that_are_read_alike_share_a_line(tmp_path):
 @pytest.mark.parametrize(
     ("true", "false"), [("Yes yes Y", "no N"), ("TRUE True t", "F FALSE"), ("Yes TRUE", "No FALSE")]
 )
-def test_truth_values_in_several_spellings(tmp_path, true, false):
+def test_booleans_in_several_spellings(tmp_path, true, false):
     """As where several people filled in a table; labels keep the more common word."""
     rng = np.random.default_rng(0)
     known = {word: True for word in true.split()} | {word: False for word in false.split()}
@@ -173,15 +173,15 @@ def test_truth_values_in_several_spellings(tmp_path, true, false):
     assert len(set(table.labels[labels])) == len(set(table.labels[~labels])) == 1
     common = max(true.split(), key=words.count)
     assert words.count(table.labels[labels][0]) == words.count(common)
-    assert sum(note.startswith("Truth values: 'c' (") for note in table.notes) == 1
-    assert sum(note.startswith("Truth values: 'y' (") for note in table.notes) == 1
+    assert sum(note.startswith("Booleans: 'c' (") for note in table.notes) == 1
+    assert sum(note.startswith("Booleans: 'y' (") for note in table.notes) == 1
     encoder = table_encoder(table.X, table.kinds).fit(table.X)
     new = frame.with_columns(c=pl.Series([*true.split(), *false.split()] * 20)[:40])
     new.write_csv(tmp_path / "new.csv")
     read = read_table(tmp_path / "new.csv", BareReading(), encoder)
     features = encoder.transform(read.X)[:, 1:3]
     assert len(np.unique(features, axis=0)) == 2 and not read.notes
-    as_words = read_table(tmp_path / "t.csv", Supervised(label="y", words=["c"]))
+    as_words = read_table(tmp_path / "t.csv", Supervised(label="y", categorical=["c"]))
     assert as_words.X["c"].n_unique() > 3
 
 

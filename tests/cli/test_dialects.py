@@ -59,6 +59,7 @@ def write(path, columns, separator, decimal, encoding, header, quoting, newline=
     return path
 
 
+@pytest.mark.cases(6)
 @pairs_of(separator=SEPARATORS, encoding=WORDS, decimal=(".", ","), header=(True, False))
 def test_every_dialect_reads_back_to_the_same_frame(tmp_path, separator, decimal, encoding, header):
     for seed, (quoting, newline) in enumerate(itertools.product(("needed", "all"), ("\n", "\r\n"))):

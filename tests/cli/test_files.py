@@ -37,6 +37,7 @@ def raising(error):
     return work
 
 
+@pytest.mark.cases(6)
 @pytest.mark.parametrize("error", [ValueError("no"), RuntimeError("no"), KeyboardInterrupt()])
 @pytest.mark.parametrize("place", ["out", "some/where/out"])
 def test_a_command_that_fails_leaves_no_empty_folder(run, command, error, place, tmp_path):
@@ -55,6 +56,7 @@ def test_a_folder_that_was_there_stays(run, command, tmp_path):
     assert list((tmp_path / "out").iterdir()) == []
 
 
+@pytest.mark.cases(6)
 @pytest.mark.parametrize("more", [[], ["--overwrite"]])
 def test_a_folder_another_command_writes_to_is_refused(run, command, more, tmp_path):
     arguments, work = command

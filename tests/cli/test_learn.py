@@ -365,6 +365,7 @@ def test_data_that_cannot_be_learned_from(run, frame, tmp_path, change, words):
     )
 
 
+@pytest.mark.cases(6)
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -593,6 +594,7 @@ def awkward():
     }
 
 
+@pytest.mark.cases(6)
 @pytest.mark.parametrize("kind", awkward())
 @pytest.mark.parametrize("form", ["csv", "csv.gz", "spaced.csv", "parquet"])
 def test_awkward_tables_are_learned_from_the_first_time(run, tmp_path, kind, form):

@@ -79,6 +79,7 @@ def options():
     return {name: set(re.findall(r"--[a-z][a-z-]*", text)) for name, text in texts.items()}
 
 
+@pytest.mark.cases(6)
 @pairs_of(command=COMMANDS, fault=FAULTS, kind=("csv", "parquet"))
 def test_every_remedy_is_an_option_of_the_command(
     run, frame, pairs, filling, options, tmp_path, monkeypatch, command, kind, fault

@@ -304,6 +304,7 @@ def test_decisions_of_data_frames_and_wrong_files(run, csv, frame, tmp_path):
     assert result.code == 2 and "not a decision file" in result.err
 
 
+@pytest.mark.cases(6)
 @pytest.mark.parametrize("estimator", [MetricClassifier, MetricRegressor])
 @pytest.mark.parametrize("missing", [1, 2])
 @pytest.mark.parametrize("form", ["csv", "npy"])

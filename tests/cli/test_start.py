@@ -216,7 +216,7 @@ def test_the_line_shows_stage_gap_share_and_compilation():
         "frob: learning: finding neighbours",
         "compiling, once",
         "frob: learning",
-        "frob: learning, FrobMetric, identity prior",
+        "frob: learning, FrobMetric (identity prior)",
     ]
     assert bar.shown[1]["completed"] == 0.5
     assert bar.shown[-1]["note"] == "iteration 3, certified gap 2.0e-02"

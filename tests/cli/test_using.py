@@ -49,6 +49,7 @@ def read(path):
     return frame.select(pl.col("^e[0-9]+$")).to_numpy()
 
 
+@pytest.mark.cases(6)
 @pytest.mark.parametrize("given", ["csv", "parquet", "npy"])
 @pytest.mark.parametrize("wanted", ["csv", "parquet", "npy"])
 @pytest.mark.parametrize("beside", [("bottle", "kind"), ()])

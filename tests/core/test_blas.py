@@ -168,6 +168,7 @@ CTRL_C = """
 import os, signal, threading, time
 from conemetric.core.blas import side_by_side
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # also in a job in the background
 signal.siginterrupt(signal.SIGINT, False)  # waits begin again, as with Polars
 threading.Timer(0.2, os.kill, [os.getpid(), signal.SIGINT]).start()
 try:

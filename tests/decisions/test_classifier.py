@@ -73,6 +73,7 @@ def with_a_constant(X, y, rng):
     return Z, y, Z
 
 
+@pytest.mark.cases(6)
 @pytest.mark.full_search
 @pytest.mark.parametrize("change", [shifted, other_units, reordered, with_a_constant])
 @every_metric
@@ -587,6 +588,7 @@ HARD = {
 }
 
 
+@pytest.mark.cases(6)
 @pytest.mark.parametrize("kind", HARD)
 def test_the_certificate_holds_for_the_stored_model_and_the_given_rows(kind, asarray, dtype, seed):
     """Residual of the system with distances taken row by row in float64, from the user's rows."""

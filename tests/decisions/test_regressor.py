@@ -33,6 +33,7 @@ def unchanged(rule, seed):
     return fitted(X, y, None, rule).predict(X)
 
 
+@pytest.mark.cases(6)
 @pytest.mark.full_search
 @pytest.mark.parametrize("change", ["order", "shift", "units", "origin of y", "unit of y"])
 @every_rule

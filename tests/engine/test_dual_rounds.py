@@ -113,6 +113,7 @@ def test_a_mixture_is_never_worse_and_knows_its_objective(which, kind, seed, asa
     assert bounds.dual <= bounds.primal
 
 
+@pytest.mark.cases(6)
 @pairs_of(kind=KINDS, C=(1e-2, 1.0, 1e2), asarray=True, dtype=True)
 def test_rounds_end_at_the_optimum(kind, C, seed, asarray, dtype, always):
     X, T = triplet_instance(kind, seed)

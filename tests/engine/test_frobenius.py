@@ -13,6 +13,7 @@ from conemetric.engine.losses import LOSSES
 from conemetric.engine.operators import from_triplets
 
 
+@pytest.mark.cases(6)
 @pytest.mark.parametrize("C", [1e-2, 1.0, 1e3])
 @pytest.mark.parametrize("kind", KINDS)
 def test_optimum_and_bounds_agree_with_a_conic_solver(kind, C, seed):

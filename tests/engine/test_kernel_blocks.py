@@ -69,6 +69,24 @@ def test_a_start_near_the_solution_takes_fewer_steps(monkeypatch, seed):
     np.testing.assert_allclose(again.coefficients, model.coefficients, atol=1e-6)
 
 
+def test_a_restart_goes_on_from_the_residual_of_what_was_reached(monkeypatch, seed):
+    starts, solve = [], kernel_blocks._conjugate_gradients
+
+    def roughly_at_first(*given):
+        *system, start, tol = given
+        starts.append(start)
+        return solve(*system, start, 0.1 if len(starts) == 1 else tol)
+
+    monkeypatch.setattr(kernel_blocks, "_conjugate_gradients", roughly_at_first)
+    (model, certificate), (Z, Y, weights) = fitted("random", "gaussian", 0.1, seed)
+    assert certificate.status == "converged" and len(starts) == 2
+    reached = starts[1].coefficients
+    K = model.setting.values(KERNELS["gaussian"].distances(Z, Z), model.scale)
+    residual = Y - model.offset - K @ reached - 0.1 / weights[:, None] * reached
+    np.testing.assert_allclose(starts[1].residual, residual, atol=1e-4 * abs(Y).max())
+    assert abs(residual).max() > 1e-3 * abs(Y).max()
+
+
 def test_too_few_steps_are_said(monkeypatch, seed):
     monkeypatch.setattr(kernel_blocks, "MAX_STEPS", 0)
     (_, certificate), _ = fitted("random", "gaussian", 0.1, seed)

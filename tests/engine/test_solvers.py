@@ -167,6 +167,7 @@ def test_every_solver_is_tried():
     assert set(CASES) >= solvers_of_the_library() - {"InteriorPoint"}  # which has its own file
 
 
+@pytest.mark.cases(6)
 @EVERY
 def test_optimum_and_stopping_rule(case):
     result = case.solver.solve(case.make(X))
@@ -195,6 +196,7 @@ def test_libraries_and_precisions(case, asarray, dtype):
     assert to_numpy(result.primal_point).dtype == dtype
 
 
+@pytest.mark.cases(6)
 @EVERY
 def test_history_and_callback_see_every_iteration(case):
     seen = []
@@ -215,6 +217,7 @@ def test_a_callback_stops_it(case):
     assert result.status in (Status.STOPPED, Status.CONVERGED, Status.STALLED)
 
 
+@pytest.mark.cases(6)
 @EVERY
 def test_ctrl_c_keeps_the_best_point(case):
     def interrupt(record):

@@ -54,6 +54,7 @@ def iris():
     return X[::3], y[::3]
 
 
+@pytest.mark.cases(6)
 @every_estimator
 @pytest.mark.parametrize("kernel", ["gaussian", "laplacian"])
 def test_distances_are_those_of_the_stored_coordinates(estimator, kernel, iris, dtype):
@@ -81,6 +82,7 @@ def test_the_fit_is_that_to_the_coordinates(estimator, iris):
     assert metric.certificate_ == linear.certificate_
 
 
+@pytest.mark.cases(6)
 @every_estimator
 def test_what_has_no_meaning_names_what_to_do(estimator, iris):
     metric = clone(estimator).set_params(kernel="gaussian").fit(*iris)
@@ -97,6 +99,7 @@ def test_a_later_fit_without_a_kernel_is_linear_again(estimator, iris):
     assert np.array_equal(again.components_, clone(estimator).fit(*iris).components_)
 
 
+@pytest.mark.cases(6)
 @pytest.mark.parametrize("seed", range(12))
 @pytest.mark.parametrize(
     "estimator",

@@ -29,23 +29,27 @@ from metamorphic import (
 )
 
 
+@pytest.mark.cases(6)
 @pytest.mark.parametrize(("name", "change", "size"), TOGETHER)
 def test_a_change_that_changes_nothing(name, change, size, seed):
     assert changed(name, change, size, seed) == ()
 
 
+@pytest.mark.cases(6)
 @pytest.mark.parametrize("size", UNITS)
 @pytest.mark.parametrize("name", LABELLED)
 def test_units(name, size, seed):
     assert rescaled(name, size, seed) == ()
 
 
+@pytest.mark.cases(6)
 @pytest.mark.parametrize("distance", NEAR)
 @pytest.mark.parametrize("name", LABELLED)
 def test_a_row_repeated_and_nearly_repeated(name, distance, seed):
     assert beside_a_copy(name, distance, seed) == ()
 
 
+@pytest.mark.cases(6)
 @pytest.mark.parametrize("name", TIED)
 def test_the_order_of_rows_at_equal_distances(name, seed):
     assert among_ties(name, seed) == ()

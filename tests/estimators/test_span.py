@@ -138,6 +138,7 @@ def multipliers(metric, n):
     return getattr(metric, "multipliers_", None)
 
 
+@pytest.mark.cases(6)
 @pairs_of(name=FITS, ratio=RATIOS, deficient=(False, True))
 def test_certificate_and_optimum_are_those_over_all_features(name, ratio, deficient, seed):
     X, T = instance(ratio, deficient, seed)
@@ -190,6 +191,7 @@ def test_every_library_and_precision(name, asarray, dtype):
     assert here.objective_ == pytest.approx(metric.objective_, rel=2e-3)
 
 
+@pytest.mark.cases(6)
 @pytest.mark.parametrize("seed", [1, 2, 3])  # as many features as rows, 2 and 5 times as many
 @pytest.mark.parametrize("name", ["FrobMetric", "FrobMetric, identity", "FrobMetric, logistic"])
 def test_the_same_as_without_the_span(name, seed):

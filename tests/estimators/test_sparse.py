@@ -50,6 +50,7 @@ def data(request):
     return X, y
 
 
+@pytest.mark.cases(6)
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_sparse_equals_dense(name, data):
     X, y = data
@@ -64,6 +65,7 @@ def test_sparse_equals_dense(name, data):
     assert_allclose(thin.transform(sparse.csc_matrix(X)), thin.transform(X), atol=1e-10)
 
 
+@pytest.mark.cases(6)
 @pytest.mark.parametrize("name", ["frobmetric", "lmnn_eig", "dml_eig", "exponential", "numax"])
 def test_single_precision(name, data):
     X, y = data

@@ -65,6 +65,7 @@ def iris():
     return X[::4], y[::4]
 
 
+@pytest.mark.cases(6)
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("n_components", [None, 1])
 @pytest.mark.parametrize("case", CASES, ids=name)

@@ -85,6 +85,7 @@ def whole_numbers(seed, n=60):
     return X, (100 * X[:, 0] + rng.normal(size=n)).round().astype(int)
 
 
+@pytest.mark.cases(6)
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("name", LEARN_FROM_QUANTITIES)
 @pytest.mark.parametrize("dtype", [int, float])
@@ -109,6 +110,7 @@ def test_a_quantity_is_refused_where_classes_are_needed(name, shift, seed):
             LEARN_FROM_CLASSES[name].fit(X, y + shift, target=target)
 
 
+@pytest.mark.cases(6)
 @pytest.mark.parametrize("name", LEARNERS)
 @pytest.mark.parametrize("numbers", ["ratings", "few shots", "identities"])
 @pytest.mark.filterwarnings("ignore")

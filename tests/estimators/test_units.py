@@ -77,6 +77,7 @@ def test_units_change_nothing(estimator, iris):
         assert_allclose(found, expected, atol=2e-2, err_msg=f"units of 1e{decades}")
 
 
+@pytest.mark.cases(6)
 @pytest.mark.parametrize("scale", [1e-200, 1e-80, 1e80, 1e200])
 def test_rows_out_of_range_are_refused(estimator, iris, scale):
     X, y = iris

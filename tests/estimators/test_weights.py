@@ -170,6 +170,7 @@ def test_a_triplet_weighs_as_its_first_row(name, rows):
     assert_allclose(by_rows.components_, by_triplets.components_)
 
 
+@pytest.mark.cases(6)
 @pytest.mark.parametrize("name", FROM_LABELS)
 def test_libraries_and_precisions_agree(name, rows, asarray, dtype):
     X, y = rows
@@ -341,6 +342,7 @@ def twenty_rows(dtype):
     return (rng.normal(size=(20, 3)) + np.arange(20)[:, None] % 2).astype(dtype)
 
 
+@pytest.mark.cases(6)
 @pairs_of(
     name=EVERY,
     how=HOW,

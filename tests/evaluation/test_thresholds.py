@@ -68,6 +68,7 @@ def draw(kind, n, seed):
     return np.append(near, far)[order], similar[order]
 
 
+@pytest.mark.cases(6)
 @pairs_of(kind=KINDS, strategy=PROMISES, level=((0.02, 0.95), (0.1, 0.99), (0.4, 0.6)))
 def test_no_better_threshold_keeps_the_promise(kind, strategy, level, seed):
     alpha, confidence = level

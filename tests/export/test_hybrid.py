@@ -149,6 +149,7 @@ def test_fused_columns_rank_as_the_formula_says(data, system, how):
         assert_first(summed(query, columns_of(columns, q)), found[q], ours[q])
 
 
+@pytest.mark.cases(6)
 @pytest.mark.parametrize("similarity", ["cosine", "inner"])
 @pytest.mark.parametrize("system", ENGINES)
 @pytest.mark.parametrize("n", [1, 2])

@@ -43,6 +43,7 @@ def fitted(strategy, seed):
     return make_pipeline(*imputer, StandardScaler(), FrobMetric(tol=0.1)).fit(rows, y), rows
 
 
+@pytest.mark.cases(6)
 @pytest.mark.parametrize("system", EXPORTS)
 @pytest.mark.parametrize("strategy", [None, "mean", "median"])
 @pytest.mark.parametrize("form", ["pipeline", "file"])

@@ -85,6 +85,7 @@ def test_skl2onnx_converts_every_linear_metric(estimator, dtype):
     assert (np.abs(mapped - wanted) <= 20 * np.finfo(dtype).eps * scale).all()
 
 
+@pytest.mark.cases(6)
 @pytest.mark.parametrize("strategy", ["mean", "median", "most_frequent"])
 @pytest.mark.parametrize("in_pipeline", [False, True])
 @pytest.mark.parametrize("seed", [0, 1])

@@ -87,6 +87,7 @@ def expected_among_themselves(kind, seed, dtype, k, same):
     return numbers, np.where(numbers >= 0, distances, np.inf)
 
 
+@pytest.mark.cases(6)
 @pytest.mark.parametrize("search", SEARCHES)
 @pytest.mark.parametrize("kind", ["plain", "grid", "offset", "classes of two"])
 def test_queries_against_references(search, kind, dtype, monkeypatch):

@@ -154,6 +154,7 @@ FROM_NEIGHBOURS = (
 check_complete(FROM_NEIGHBOURS, "neighbors")
 
 
+@pytest.mark.cases(6)
 @pairs_of(kind=KINDS, order=ORDERS, estimator=FROM_NEIGHBOURS)
 @pytest.mark.filterwarnings("ignore")
 def test_estimators_learn_the_same(kind, order, estimator):
@@ -164,6 +165,7 @@ def test_estimators_learn_the_same(kind, order, estimator):
     assert_allclose(again, first, rtol=1e-6, atol=1e-6 * abs(first).max())
 
 
+@pytest.mark.cases(6)
 @pytest.mark.parametrize("kind", ["one-hot", "other labels"])
 @each_order
 @pytest.mark.parametrize("n_blocks", [2, 5])

@@ -423,6 +423,14 @@ def test_a_subclass_without_an_abstract_method_cannot_be_made(missing):
 
 
 @BOTH
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_as_many_queries_as_the_choice_needs_suffice(kind):
+    queries, documents, _ = collection()
+    fitted = kind(random_state=0).fit(queries, documents, [[q, q] for q in range(8)])
+    assert len(fitted.candidates_) > 1
+
+
+@BOTH
 @pytest.mark.parametrize(
     ("change", "message"),
     [

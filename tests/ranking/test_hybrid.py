@@ -174,8 +174,17 @@ def test_a_harmful_column_gets_no_weight_and_need_not_be_given(kind):
         warnings.simplefilter("ignore")
         fitted = kind(1.0, random_state=0).fit(*data, scores={"words": column})
     assert fitted.score_weights_["words"] == pytest.approx(0, abs=1e-9)
-    assert fitted.score_multipliers_["words"] >= 0
+    assert fitted.score_multipliers_["words"] > 0
     fitted.rank(*data[:2])
+
+
+@BOTH
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_a_column_with_a_weight_is_not_pushed_to_zero(kind):
+    data, column = hybrid(strength=3.0)
+    fitted = kind(1.0, random_state=0).fit(*data, scores={"words": column})
+    assert fitted.score_weights_["words"] > 0
+    assert fitted.score_multipliers_["words"] == 0
 
 
 @BOTH
@@ -292,6 +301,7 @@ def test_feedback_learns_where_nothing_was_learned_before(kind, chosen, asarray)
     assert again.score(asarray(Q[40:]), asarray(X), new, **scores[1]) > before
 
 
+@pytest.mark.cases(6)
 @BOTH
 @pytest.mark.parametrize("how", ["raw", "range", "spread"])
 @pytest.mark.parametrize("C", ["auto", 0.3])

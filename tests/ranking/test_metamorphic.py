@@ -124,6 +124,7 @@ def test_a_fusion_ranks_alike(change, how, seed):
         assert again.weights[name] / total[1] == pytest.approx(fusion.weights[name] / total[0])
 
 
+@pytest.mark.cases(6)
 @pytest.mark.parametrize(("change", "how"), CASES, ids=ids)
 @pytest.mark.parametrize("kind", [QueryAdapter, RelevanceMetric])
 def test_a_learned_sum_ranks_alike(kind, change, how, seed):

@@ -74,6 +74,7 @@ def solved(kind, seed, cone, asarray=np.asarray, dtype=np.float64):
     return result, program, conic_optimum(rows, columns, weights, C, W0, v0, cone)
 
 
+@pytest.mark.cases(6)
 @pytest.mark.parametrize("cone", [False, True])
 @pytest.mark.parametrize("kind", KINDS)
 def test_reaches_the_optimum_of_a_conic_solver(kind, cone, seed, asarray, dtype):

@@ -51,6 +51,7 @@ def assert_same_explanations(one, other):
         np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
 
 
+@pytest.mark.cases(6)
 @pytest.mark.parametrize("classes", CLASSES)
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("n_landmarks", ["auto", 20])
@@ -93,6 +94,7 @@ def test_loaded_classes_and_predictions_have_the_dtype_of_fit(path, labels):
         np.testing.assert_array_equal(one, other)
 
 
+@pytest.mark.cases(6)
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("n_landmarks", ["auto", 20])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -166,6 +166,7 @@ def test_dates_in_three_formats_in_one_column(table):
         encoder.transform(table({**GOOD, "column": ["soon"] * N}))
 
 
+@pytest.mark.cases(6)
 @pytest.mark.parametrize("new", ["%d/%m/%Y", "%m/%d/%Y", "%d.%m.%Y"])
 @pytest.mark.parametrize("learned", FORMS[:4])
 def test_dates_of_a_column_are_read_in_one_order_of_day_and_month(table, learned, new):

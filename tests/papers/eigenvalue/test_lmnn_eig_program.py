@@ -16,6 +16,7 @@ from conemetric.papers.eigenvalue.program import LMNNEigProgram
 RIDGES = {"wide": 1e-4, "collinear": 1e-4}  # the conic solver needs a larger one there
 
 
+@pytest.mark.cases(6)
 @pytest.mark.parametrize("gamma", [0.05, 0.5, 0.95])
 @pytest.mark.parametrize("kind", KINDS)
 def test_optimum_and_bounds_agree_with_a_conic_solver(kind, gamma, seed):

@@ -67,6 +67,7 @@ def test_points_in_a_subspace_are_kept_as_well(shape, asarray, dtype):
     )
 
 
+@pytest.mark.cases(6)
 @pytest.mark.parametrize("listed", [False, True])
 @pytest.mark.parametrize("shape", [(40, 60), (60, 8)])
 @pytest.mark.parametrize("seed", range(3))

@@ -78,6 +78,7 @@ def graph(kind):
     return X, 3 if kind in ("loose", "pieces") else 5
 
 
+@pytest.mark.cases(6)
 @pytest.mark.filterwarnings("ignore:The neighbour graph falls")
 @pytest.mark.parametrize("constraint", ["at_most", "equal"])
 @pytest.mark.parametrize("kind", ["rigid", "loose", "pieces", "collinear", "outlier", "complete"])
@@ -160,6 +161,7 @@ def value_of(X, sigma):
     return (variances**2).sum() / (2 * sigma) - variances.sum()
 
 
+@pytest.mark.cases(6)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("constraint", ["at_most", "equal"])
 @pytest.mark.parametrize("shift", [0.0, 1e4, 1e6])
@@ -175,6 +177,7 @@ def test_no_bound_is_beaten_by_the_rows_themselves(near, shift, constraint):
         assert model.certificate_.dual <= value + 1e-12 * abs(value)
 
 
+@pytest.mark.cases(6)
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("constraint", ["at_most", "equal"])

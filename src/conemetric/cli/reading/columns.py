@@ -191,7 +191,7 @@ def note_on_truths(names: Sequence[str], truths: dict[str, bool], remedy: str = 
     true = [word for word, value in truths.items() if value]
     false = [word for word, value in truths.items() if not value]
     words = f"{listed(true, MOST_MISSING_SHOWN)} against {listed(false, MOST_MISSING_SHOWN)}"
-    return f"Truth values: {listed(names, MOST_NAMED)} ({words}){remedy}"
+    return f"Booleans: {listed(names, MOST_NAMED)} ({words}){remedy}"
 
 
 # ---- reading
