@@ -385,6 +385,26 @@ def test_what_is_no_csv_is_named(tmp_path):
             read_table(tmp_path / "t.csv", Supervised(label="label"))
 
 
+def test_errors_name_the_zipped_file_that_was_given(run, tmp_path):
+    path = written(tmp_path / "table.csv.gz", PLAIN)
+    result = run("learn", path, "--label", "lable", "--no-decision", "--out", tmp_path / "out")
+    assert result.code == 2 and f"'{path}' has no column 'lable'" in result.err, result.err
+
+
+@pytest.mark.parametrize(
+    ("name", "remedy"),
+    [
+        ("t.xlsx", "save the sheet as CSV"),
+        ("t.data", "rename it to end in .csv"),
+        ("t.png", ".npz."),
+    ],
+)
+def test_files_of_other_kinds_have_a_remedy(name, remedy, tmp_path):
+    path = written(tmp_path / name, PLAIN)
+    with pytest.raises(ValueError, match=f"is not a file this command reads; .*{remedy}"):
+        read_table(path, Supervised(label="label"))
+
+
 def test_errors_show_how_the_file_begins(run, tmp_path):
     faults = {
         "a field too many": [*PLAIN[:9], "1,2,3,4,5", *PLAIN[9:]],

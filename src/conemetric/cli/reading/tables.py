@@ -25,13 +25,22 @@ from .reading import DIALECT, Reading, as_given, check_file
 TABLES = (".csv", ".tsv", ".parquet", ".pq")
 ARRAYS = (".npy", ".npz")
 LINES = (".jsonl", ".ndjson")
+SHEETS = (".xlsx", ".xls", ".ods")
+TEXTS = (".txt", ".dat", ".data", ".tab", "")
 # folders of unpacked files: lazy frames read them later; each is removed when this list is
 UNPACKED: list[tempfile.TemporaryDirectory[str]] = []
 
 
 def read_table(path: str | Path, reading: Reading, learned: Learned | None = None) -> Table:
     """Read the rows of a file to learn from, or as an encoder or a metric expects them."""
-    path = unzipped(check_file(path))
+    given = check_file(path)
+    path = unzipped(given)
+    with _named_as_given(given, path):
+        return _read(path, reading, learned)
+
+
+def _read(path, reading, learned):
+    """Read the rows of a file that is not zipped."""
     if isinstance(learned, LearnedMetric) and learned.encoder is not None:
         learned = learned.encoder
     if isinstance(learned, TableEncoder):
@@ -49,6 +58,17 @@ def read_table(path: str | Path, reading: Reading, learned: Learned | None = Non
     if isinstance(learned, LearnedMetric):
         return without_missing(table, path, reading)
     return table
+
+
+@contextmanager
+def _named_as_given(given: Path, path: Path) -> Iterator[None]:
+    """Turn errors about an unpacked file into errors about the one that was given."""
+    try:
+        yield
+    except ValueError as error:
+        if path == given:
+            raise
+        raise ValueError(str(error).replace(str(path), str(given))) from error
 
 
 def refuse_dropping(reading: Reading) -> None:
@@ -106,8 +126,13 @@ def ending_of(path: Path, kinds: tuple[str, ...]) -> str:
     """The ending of a file's name, refused unless it is one of these."""
     kind = path.suffix.lower()
     if kind not in kinds:
+        remedy = ""
+        if kind in SHEETS:
+            remedy = ", or save the sheet as CSV"
+        elif kind in TEXTS and ".csv" in kinds:
+            remedy = ", or rename it to end in .csv if it is text"
         raise ValueError(
-            f"'{path}' is not a file this command reads; pass one of {', '.join(kinds)}."
+            f"'{path}' is not a file this command reads; pass one of {', '.join(kinds)}{remedy}."
         )
     return kind
 
