@@ -42,18 +42,24 @@ class Giveaway:
 
     def in_words(self, label: str | None, remedy: str) -> str:
         """What was found, and a remedy."""
-        what = "the label" if label is None else f"'{label}'"
-        figure = f"R² {1 - self.error:.3f}" if self.quantity else f"error {self.error:.1%}"
-        *first, last = map(repr, self.columns)
-        names = f"{', '.join(first)} and {last}"
-        if not first:
-            found = f"{last} alone predicts {what} (held-out {figure}); if it is"
-        elif self.together:
-            found = f"{names} together predict {what} (held-out {figure}); if they are"
+        target = "the label"
+        if label is not None:
+            target = f"'{label}'"
+        if self.quantity:
+            figure = f"held-out R² {1 - self.error:.3f}"
+            bound = "at least"
         else:
-            at_most = "at least" if self.quantity else "at most"
-            found = f"{names} each predict {what} alone (held-out {figure} {at_most}); if they are"
-        return f"{found} known only afterwards, {remedy}."
+            figure = f"held-out error {self.error:.1%}"
+            bound = "at most"
+        *first, last = map(repr, self.columns)
+        if not first:
+            return f"{last} alone predicts {target} ({figure}); if it is known only afterwards, {remedy}."
+        names = f"{', '.join(first)} and {last}"
+        if self.together:
+            finding = f"{names} together predict {target} ({figure})"
+        else:
+            finding = f"{names} each predict {target} alone ({figure} {bound})"
+        return f"{finding}; if they are known only afterwards, {remedy}."
 
 
 def find_giveaway(X: Any, names: Sequence[str], y: np.ndarray, quantity: bool) -> Giveaway | None:
@@ -63,20 +69,23 @@ def find_giveaway(X: Any, names: Sequence[str], y: np.ndarray, quantity: bool) -
         return None
     n = min(len(y), MOST_ROWS, max(FEWEST_ROWS, MOST_VALUES // len(names)))
     rows = np.random.default_rng(0).permutation(len(y))[:n]
-    label = _Quantity(y[rows]) if quantity else _Classes(y[rows])
+    kind = _Quantity if quantity else _Classes
+    label = kind(y[rows])
     if not label.worth_looking:
         return None
     columns = [_values(X, place, rows) for place in range(len(names))]
-    alone = [place for place, column in enumerate(columns) if label.may_give_away(column)]
-    left = {place: label.left_by(columns[place]) for place in alone}
-    perfect = [place for place in alone if left[place] <= PERFECT]
-    if perfect:
-        found = [left[place] for place in perfect]
-        if len(perfect) <= MOST_NAMED and _others_are_far_worse(label, columns, perfect):
-            named = tuple(names[place] for place in perfect)
-            return Giveaway(named, False, label.error_of(max(found)), quantity)
+    left = {}  # what a column leaves open, by its place
+    for place, column in enumerate(columns):
+        if label.may_give_away(column):
+            left[place] = label.left_by(column)
+    perfect = [place for place in left if left[place] <= PERFECT]
+    if not perfect:
+        return _pair(label, columns, names)
+    if len(perfect) > MOST_NAMED or not _others_are_far_worse(label, columns, perfect):
         return None
-    return _pair(label, columns, names)
+    worst = max(left[place] for place in perfect)
+    named = tuple(names[place] for place in perfect)
+    return Giveaway(named, False, label.error_of(worst), quantity)
 
 
 def _pair(label, columns, names):
@@ -93,8 +102,8 @@ def _pair(label, columns, names):
     return None
 
 
-def _others_are_far_worse(label, columns, found):
-    others = [column for place, column in enumerate(columns) if place not in found]
+def _others_are_far_worse(label, columns, excepted):
+    others = [column for place, column in enumerate(columns) if place not in excepted]
     return bool(others) and all(label.left_by(column) >= FAR_WORSE for column in others)
 
 
@@ -104,9 +113,11 @@ def _values(X, place, rows):
         return X[rows, place].astype(float)
     column = X[:, place][rows]
     if column.dtype.is_numeric() or column.dtype.is_temporal():
-        return column.to_physical().cast(float, strict=False).fill_null(np.nan).to_numpy()
+        numbers = column.to_physical().cast(float, strict=False)
+        return numbers.fill_null(np.nan).to_numpy()
     words = column.cast(str).fill_null("").to_numpy().astype(object)
-    return np.unique(words, return_inverse=True)[1]
+    _, codes = np.unique(words, return_inverse=True)
+    return codes
 
 
 def _halves(n):
