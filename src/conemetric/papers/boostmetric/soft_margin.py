@@ -34,9 +34,8 @@ class SoftMarginProgram(Problem):
     """
 
     def __init__(self, operator: Operator, v: float, weights: Array | None = None):
-        if weights is None:
-            m = float(operator.n_constraints)
-        else:
+        m = float(operator.n_constraints)
+        if weights is not None:
             m = float(float64(weights).sum())
         if v * m < 1:
             raise ValueError(
@@ -68,9 +67,10 @@ class SoftMarginProgram(Problem):
         margins = to_numpy(margins).astype(np.float64)
         slack_penalty = to_numpy(self.slack_penalty).astype(np.float64)
         order = np.argsort(margins, kind="stable")
-        # P is concave in rho, with slope 1 - (sum of v_r over margins below it)
-        enough = int(np.searchsorted(np.cumsum(slack_penalty[order]), 1.0))
-        rho = margins[order[min(enough, len(order) - 1)]]
+        # the maximum over rho is where its slope, 1 - (sum of v_r over margins below it), is zero
+        place = int(np.searchsorted(np.cumsum(slack_penalty[order]), 1.0))
+        place = min(place, len(order) - 1)  # sums to one may be rounded below it
+        rho = margins[order[place]]
         return float(slack_penalty @ np.maximum(rho - margins, 0) - rho)
 
     def feasible(self, u: Array) -> Array:
@@ -86,7 +86,9 @@ class SoftMarginProgram(Problem):
     def scaled(self, primal_point: Array) -> Array:
         """The factor with all of the trace, unless it is zero."""
         trace = float((float64(primal_point) ** 2).sum())
-        return primal_point / trace**0.5 if trace else primal_point
+        if trace == 0:
+            return primal_point
+        return primal_point / trace**0.5
 
     def bounds(self, primal_point: Array, u: Array) -> Bounds:
         """P of the scaled factor, and D of multipliers of the dual set."""
@@ -108,8 +110,10 @@ class SoftMarginProgram(Problem):
         value = exact.value(exact.operator.forward_factor(L))
         u = exact.feasible(float64(dual_point))
         adjoint = exact.operator.precise_adjoint(u)
-        excess = float((L * L).sum()) - 1
-        return exact._bounds(value, u, adjoint, excess if excess > TRACE_ROUNDING else 0.0)
+        violation = float((L * L).sum()) - 1
+        if violation <= TRACE_ROUNDING:
+            violation = 0.0
+        return exact._bounds(value, u, adjoint, violation)
 
 
 def _rounded_off(value: float, rounding: float) -> float:
