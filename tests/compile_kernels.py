@@ -18,7 +18,8 @@ from conemetric import (
     QueryAdapter,
     RelativeComparisons,
 )
-from conemetric.engine.kernel_ridge import KernelSetting, fit_exactly
+from conemetric.engine.distance_kernels import KernelSetting
+from conemetric.engine.kernel_ridge import fit_exactly
 from conemetric.evaluation.knn import knn_error
 from conemetric.neighbours import host
 from conemetric.neighbours.search import nearest, neighbours_by_label

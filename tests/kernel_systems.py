@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from conemetric.core.arrays import to_numpy
-from conemetric.engine.kernel_ridge import KERNELS
+from conemetric.engine.distance_kernels import KERNELS
 
 N = 30
 ROUNDING = 1e-8  # of objectives, where K is nearly singular

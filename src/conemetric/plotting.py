@@ -95,8 +95,12 @@ def class_colours(n: int) -> list[str]:
     """A colour for each of n classes: distinct up to ten, then along a rainbow."""
     if n <= len(TEN):
         return list(TEN[:n])
-    rainbow = (colorsys.hls_to_rgb(0.83 * i / (n - 1), 0.5, 0.75) for i in range(n))
-    return ["#" + "".join(f"{round(255 * part):02x}" for part in colour) for colour in rainbow]
+    colours = []
+    for i in range(n):
+        hue = 0.83 * i / (n - 1)  # up to magenta: 1 would be red again
+        red, green, blue = (round(255 * part) for part in colorsys.hls_to_rgb(hue, 0.5, 0.75))
+        colours.append(f"#{red:02x}{green:02x}{blue:02x}")
+    return colours
 
 
 class SpectrumDisplay(_Display):

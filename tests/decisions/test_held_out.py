@@ -17,7 +17,7 @@ from conemetric.decisions.kernel import KernelRule, _scorer, _search_kernel
 from conemetric.decisions.neighbors import NeighborVote
 from conemetric.decisions.rounds import best_rounds
 from conemetric.decisions.rule import Judge, Training
-from conemetric.engine.kernel_ridge import KERNELS, KernelSetting
+from conemetric.engine.distance_kernels import KERNELS, KernelSetting
 from conemetric.neighbours.ties import row_keys
 
 N, D = 40, 4

@@ -6,8 +6,9 @@ from cases import pairs_of
 from kernel_systems import KINDS, every_kernel, optimum, reached, rows
 
 from conemetric.engine import kernel_blocks
+from conemetric.engine.distance_kernels import KERNELS, KernelSetting
 from conemetric.engine.kernel_blocks import KernelSystem, fit_in_blocks
-from conemetric.engine.kernel_ridge import KERNELS, KernelSetting, fit_exactly
+from conemetric.engine.kernel_ridge import fit_exactly
 
 
 @pytest.fixture(autouse=True)

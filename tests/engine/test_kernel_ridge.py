@@ -11,16 +11,14 @@ from sklearn.kernel_ridge import KernelRidge
 from conemetric.core.arrays import to_numpy
 from conemetric.core.blas import side_by_side
 from conemetric.engine import kernel_ridge
-from conemetric.engine.kernel_ridge import (
-    JITTER,
+from conemetric.engine.distance_kernels import (
     KERNELS,
     KernelSetting,
     city_block_distances,
-    fit_exactly,
-    fit_landmarks,
     mean_square,
     squared_distances,
 )
+from conemetric.engine.kernel_ridge import JITTER, fit_exactly, fit_landmarks
 
 
 @pairs_of(d=(1, 3, 40, 400), shift=(0.0, 100.0), asarray=True, dtype=True)

@@ -49,7 +49,9 @@ class Cluster(Engine):
 
     def source(self, tasks: Sequence[Any]) -> Column:
         threads = self.client.nthreads()
-        workers = [worker for worker in sorted(threads) for _ in range(threads[worker])]
+        workers: list[str] = []
+        for worker in sorted(threads):
+            workers += [worker] * threads[worker]
         if not workers:  # none has started yet
             return Column(tuple(self.client.compute(list(tasks))), (None,) * len(tasks))
         # neighbouring blocks on one worker, as many on each

@@ -139,6 +139,8 @@ def summarised(
     means = np.array([facts.mean for facts in of_blocks])
     spreads = np.array([facts.spread for facts in of_blocks])
     mean = np.average(means, axis=0, weights=counts)
+    # within the blocks, and of the blocks' means about the common one
+    spread = np.average(spreads + (means - mean) ** 2, axis=0, weights=counts)
     sample = np.concatenate([facts.sample for facts in of_blocks])
     evenly = np.unique(np.linspace(0, len(sample) - 1, MOST_SAMPLED).astype(int))
     rows = BlockRows(
@@ -150,8 +152,7 @@ def summarised(
         n_features=widths[0],
         dtype=dtype,
         mean=mean,
-        # within the blocks, and of the blocks' means about the common one
-        spread=np.average(spreads + (means - mean) ** 2, axis=0, weights=counts),
+        spread=spread,
         sample=sample[evenly],
     )
     if not labelled:
@@ -249,9 +250,11 @@ def without_zeros(weights: Any, dtype: Any, where: str, *parts: Any) -> tuple[An
         raise ValueError(f"sample_weight is negative or not finite {where}; pass finite ones >= 0.")
     check_range(weights, dtype, f"sample_weight {where}")
     positive = weights > 0
-    weighed = []
+    weighed: list[Any] = []
     for part in (*parts, weights.astype(dtype)):
-        weighed.append(None if part is None else part[positive])
+        if part is not None:
+            part = part[positive]
+        weighed.append(part)
     return tuple(weighed)
 
 

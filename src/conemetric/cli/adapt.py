@@ -160,7 +160,8 @@ def _examples(found):
     names = collection.document_names or range(len(collection.documents))
     rankings = []
     for ranking in found.rankings[found.chosen][: len(rows), :10].tolist():
-        rankings.append([names[document] for document in ranking if document >= 0])  # -1: none left
+        listed = [document for document in ranking if document >= 0]  # -1: none left
+        rankings.append([names[document] for document in listed])
     texts = [collection.query_texts[row] for row in rows]
     return Examples(collection.queries[rows], texts, rankings)
 
@@ -199,8 +200,9 @@ def _lines_that_search(found):
 def _columns_as_code(found):
     """A dictionary of the columns of scores that have a weight, as code."""
     _, *columns = found.contributions  # the first is the embedding's own
-    used = (f'"{each.name}": {each.name}_scores' for each in columns if each.weight)
-    return f"{{{', '.join(used)}}}"
+    used = [column.name for column in columns if column.weight]
+    entries = ", ".join(f'"{name}": {name}_scores' for name in used)
+    return "{" + entries + "}"
 
 
 def _lines_on_query(target, file):
@@ -276,7 +278,7 @@ def _values(found, name, changes, files):
     certificate = found.estimator.certificate_
     means = {}
     for ranking, measured in found.values.items():
-        means[ranking] = {measure: float(each.mean()) for measure, each in measured.items()}
+        means[ranking] = {measure: float(values.mean()) for measure, values in measured.items()}
     values = {
         "data": name,
         "queries": len(found.collection.queries),

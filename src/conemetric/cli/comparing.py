@@ -67,12 +67,16 @@ def compare(given: Compare) -> None:
     notes += table.notes
     for study in studies:
         notes += study.notes
-    values = {"data": name, "rows": studies[0].task.n_rows, "results": rows}
+    values = {
+        "data": name,
+        "rows": studies[0].task.n_rows,
+        "results": rows,
+        "table": str(out / TABLE),
+    }
+    title = f"{name}: {task.measure} on {studies[0].before.n:,} held-out {task.items}"
     state.answer(
-        {**values, "table": str(out / TABLE)},
-        _grid(
-            f"{name}: {task.measure} on {studies[0].before.n:,} held-out {task.items}", task, rows
-        ),
+        values,
+        _grid(title, task, rows),
         notes=dict.fromkeys(notes),  # each once: those on the data are the same for every method
         last=[written(out, f"{TABLE} and one metric per method")],
     )

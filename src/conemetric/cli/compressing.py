@@ -151,21 +151,19 @@ def _answer(name: str, table: Any, found: Compressed, out: Path) -> None:
             f"[bold]{rank} dimensions keep every squared distance between the {rows} learned from "
             f"within 1 ± {delta:g}; principal components need {needed}.[/]"
         )
+    values = {
+        "data": name,
+        "features": n_features,
+        "delta": delta,
+        "results": results,
+        "components_needed": needed,
+        "status": str(metric.certificate.status),
+        "files": {"metric": str(out / METRIC), "table": str(out / TABLE)},
+    }
+    title = f"{name}: {plural(n_features, 'dimension')} to {rank} at delta = {delta:g}"
     state.answer(
-        {
-            "data": name,
-            "features": n_features,
-            "delta": delta,
-            "results": results,
-            "components_needed": needed,
-            "status": str(metric.certificate.status),
-            "files": {"metric": str(out / METRIC), "table": str(out / TABLE)},
-        },
-        filled_grid(
-            f"{name}: {plural(n_features, 'dimension')} to {rank} at delta = {delta:g}",
-            COLUMNS,
-            results,
-        ),
+        values,
+        filled_grid(title, COLUMNS, results),
         f"learned from {rows}; evaluated by the squared distances within {test}",
         f"certificate: {in_words(metric.certificate)}",
         notes=table.notes,

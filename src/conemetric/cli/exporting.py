@@ -49,7 +49,8 @@ def export(given: Export) -> None:
     to = given.to
     # known by its name, since what else may be written depends on it
     weights = metric.suffix == ".json"
-    check_file(metric, "" if weights else "metric")
+    kind = "" if weights else "metric"
+    check_file(metric, kind)
     if to != "sql" and given.dialect != DIALECT:
         raise ValueError(
             f"--dialect {given.dialect} is a dialect of SQL, and --to {to} writes none of it; use --to sql, "

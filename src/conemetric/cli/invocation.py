@@ -135,7 +135,9 @@ class ProgressLine:
 
 
 class TimeLimit:
-    """Ends the block as Ctrl-C would after so many seconds (None: never), which keeps what Ctrl-C keeps."""
+    """Interrupts the block after so many seconds (None: never) as Ctrl-C would: solvers return the best
+    metric so far. ``is_over`` says that the time was up, not that somebody pressed Ctrl-C.
+    """
 
     def __init__(self, seconds: float | None):
         self.seconds = seconds
@@ -162,6 +164,7 @@ class TimeLimit:
             signal.signal(signal.SIGINT, self._handler)
 
     def _end(self) -> None:
+        """Runs in the thread of the timer, so the interrupt has to be sent to the main one."""
         self.is_over = True
         _thread.interrupt_main()
 

@@ -292,6 +292,9 @@ def _values(study):
     by_kind = defaultdict(list)
     for row in study.table():
         by_kind[study.kind(row["method"])].append(row)
+    # None where the study has none
+    decision = next(iter(by_kind[Kind.DECISION]), None)
+    constant = next(iter(by_kind[Kind.CONSTANT]), None)
     evidence = None
     if study.evidence is not None:
         evidence = vars(study.evidence)
@@ -306,9 +309,9 @@ def _values(study):
         "alarm": study.alarm,
         "before": by_kind[Kind.EUCLIDEAN][0],
         "after": by_kind[Kind.LEARNED][0],
-        "decision": next(iter(by_kind[Kind.DECISION]), None),
+        "decision": decision,
         "compared": by_kind[Kind.OTHER],
-        "constant": next(iter(by_kind[Kind.CONSTANT]), None),
+        "constant": constant,
         "p_value": study.p_value,
         "shared_rows": study.task.n_shared,
         "splits": list(_errors_by_split(study)),
@@ -331,12 +334,14 @@ def _predict_command(given, out):
     if given.id_column is not None:
         words += ["--id", given.id_column]
     for name in ("separator", "decimal", "encoding"):
-        if getattr(given, name) is not None:
-            words += [f"--{name}", getattr(given, name)]
+        value = getattr(given, name)
+        if value is not None:
+            words += [f"--{name}", value]
     for entry in given.missing or ():
         words += ["--missing", entry]
     if given.header is not None:
-        words.append("--header" if given.header else "--no-header")
+        option = "--header" if given.header else "--no-header"
+        words.append(option)
     return command_line(*words, "--decision", out / DECISION)
 
 

@@ -129,10 +129,12 @@ def _decision_file(chosen: Path | None) -> tuple[Path, list[str]]:
 
 def _on_small_shares(rows):
     """A note if the rows that are named say little of why."""
-    named = [sum(abs(each["share"]) for each in row["decided_by"]) for row in rows]
-    if not any(named):
+    shares = []  # of each prediction, by all rows that are named for it
+    for row in rows:
+        shares.append(sum(abs(named["share"]) for named in row["decided_by"]))
+    if not any(shares):
         return []
-    typical = statistics.median(named)
+    typical = statistics.median(shares)
     if typical >= LEAST_SHARE:
         return []
     return [

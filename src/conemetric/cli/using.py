@@ -152,7 +152,9 @@ def _reading_of(path, other, given):
 def _is_csv(path):
     from .reading.csv_files import is_text
 
-    return is_text(Path(path.stem) if path.suffix.lower() == ".gz" else path)
+    if path.suffix.lower() == ".gz":
+        path = Path(path.stem)
+    return is_text(path)
 
 
 def _show_neighbours(frame, k, notes):

@@ -80,7 +80,9 @@ def filled_grid(title: str, columns: dict[str, str], rows: Iterable[dict[str, An
         except TypeError:  # None has no digits to format
             return "-"
 
-    cells = ([cell(row, template) for template in columns.values()] for row in rows)
+    cells = []
+    for row in rows:
+        cells.append([cell(row, template) for template in columns.values()])
     return grid(title, columns, cells)
 
 

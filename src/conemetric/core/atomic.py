@@ -56,5 +56,7 @@ def _on_draft(method: Method, run: Callable[..., Any], afresh: bool) -> Method:
 
 def _names_of_some_fits(kind: type) -> set[str]:
     """What the class and its bases declare, each only its own attributes."""
-    declared = (vars(each).get("_of_some_fits", ()) for each in kind.__mro__)
-    return {name for names in declared for name in names}
+    names: set[str] = set()
+    for base in kind.__mro__:
+        names.update(vars(base).get("_of_some_fits", ()))
+    return names

@@ -55,11 +55,13 @@ def blend_trials(
     """
     trials, weights, certificate = _weighed([contest[0] for contest in contests], judge, n_parts)
     scores = np.empty_like(trials[0].scores)
-    judged, ends = np.concatenate(held_out), np.cumsum([len(rows) for rows in held_out])
+    judged = np.concatenate(held_out)
+    ends = np.cumsum([len(rows) for rows in held_out])
     for rows, end in zip(held_out, ends, strict=True):
         # by row rather than by place: with several partitions into folds, a row is held out several
         # times, and none of its copies may choose what judges it
-        fold, others = slice(end - len(rows), end), ~np.isin(judged, rows)
+        fold = slice(end - len(rows), end)
+        others = ~np.isin(judged, rows)
         # a single fold: there are no other rows to choose by
         if not others.any():
             scores[fold] = _mixture(trials, weights)[fold]

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..automatic.folds import CrossFitted
 from ..core.arrays import Array, like, namespace, take, to_numpy
-from ..engine.kernel_ridge import CITY_BLOCK, EUCLIDEAN
+from ..engine.distance_kernels import CITY_BLOCK, EUCLIDEAN
 from ..papers.gradients.gradient_metric import gradient_rounds
 from .held_out import Candidate, Map
 from .rule import Training

@@ -18,7 +18,8 @@ from ..automatic.folds import Fold
 from ..core.arrays import Array, namespace, take
 from ..core.blas import side_by_side
 from ..core.threads import n_threads
-from ..engine.kernel_ridge import KERNELS, in_blocks
+from ..engine.distance_kernels import KERNELS
+from ..engine.kernel_ridge import in_blocks
 from .rule import Judge, Rule, Training, Trial, mapped
 
 # Rows of each fold that a rule learns from while decisions are compared. Kernels, of which hundreds of

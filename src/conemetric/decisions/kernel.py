@@ -17,6 +17,7 @@ from ..core import fields
 from ..core.arrays import Array, like, namespace, on_device, to_numpy
 from ..engine import kernel_ridge
 from ..engine.certificate import Certificate
+from ..engine.distance_kernels import CITY_BLOCK, KernelSetting
 from ..engine.kernel_blocks import fit_in_blocks
 from .held_out import MAX_ROWS_TRIED, HeldOut, in_folds
 from .rule import Judge, Training, Trial
@@ -26,7 +27,7 @@ from .rule import Judge, Training, Trial
 WIDTHS = {
     "gaussian": tuple(2.0**-i for i in range(-6, 6)),
     "laplacian": tuple(4.0**-i for i in range(-5, 5)),
-    kernel_ridge.CITY_BLOCK: tuple(2.0**-i for i in range(-7, 3)),
+    CITY_BLOCK: tuple(2.0**-i for i in range(-7, 3)),
 }
 RIDGES = (1e-3, 3e-3, 1e-2, 3e-2, 0.1, 0.3, 1.0, 3.0)
 # Rows up to which the kernel matrix is decomposed: 8,000 take 256 MB and 3 s of one core. Conjugate
@@ -51,7 +52,7 @@ CLEARLY, FAR = 3.0, 0.05
 
 
 @dataclass(frozen=True)
-class KernelRule(kernel_ridge.KernelSetting):
+class KernelRule(KernelSetting):
     """Kernel ridge regression with this kernel, width and ridge."""
 
     name: ClassVar[str] = "kernel"
@@ -106,7 +107,7 @@ class KernelRule(kernel_ridge.KernelSetting):
 
     @property
     def by_columns(self) -> bool:
-        return self.kernel == kernel_ridge.CITY_BLOCK
+        return self.kernel == CITY_BLOCK
 
     def restored(self, rows: Training, state: fields.State) -> "FittedKernel":
         """The kernel sum of this state."""
@@ -226,16 +227,17 @@ def _without_losers(scores: list[np.ndarray], judge: Judge, leader: np.ndarray |
     """Which of these scores of the first fold are not clearly worse than the best of them, or than those
     of the ``leader`` so far.
     """
-    losses = [judge.losses(each) for each in scores]
+    losses = [judge.losses(of_rule) for of_rule in scores]
     if leader is None:
-        # a singular system has no scores
-        means = [np.inf if np.isnan(each).any() else each.mean() for each in losses]
-        reference = losses[int(np.argmin(means))]
+        # the loss of a singular system, which has no scores, is NaN
+        means = np.array([of_rule.mean() for of_rule in losses])
+        best = int(np.argmin(np.where(np.isnan(means), np.inf, means)))
+        reference = losses[best]
     else:
         reference = judge.losses(leader[: len(judge.Y)])
     going_on = []
-    for i, each in enumerate(losses):
-        excess = each - reference
+    for i, of_rule in enumerate(losses):
+        excess = of_rule - reference
         spread = excess.std() / len(excess) ** 0.5
         loses = excess.mean() > max(CLEARLY * spread, FAR * reference.mean())
         if not loses:  # nor if it is NaN, which is judged as what it is
@@ -276,14 +278,17 @@ def _scorer(rows: HeldOut, n_rows: int | None) -> _Scorer:
     known = []
     # once for each fold, not for each of hundreds of settings
     for Z, Y, weights, _ in (fold.train for fold in rows.folds):
-        Y, weights = Y[:n_rows], weights[:n_rows]
+        Y = Y[:n_rows]
+        weights = weights[:n_rows]
         offset = np.average(Y, axis=0, weights=weights)
         known.append((like(Y - offset, Z, namespace(Z).float32), weights, offset))
 
     def in_fold(rule: KernelRule, f: int) -> np.ndarray:
-        (Y, weights, offset), (K, across) = known[f], matrices(f, rule.kernel, rule.width)
+        Y, weights, offset = known[f]
+        K, across = matrices(f, rule.kernel, rule.width)
         a = kernel_ridge.ridge_solve(K, like(rule.ridge / weights, K), Y)
-        a = like(np.full(Y.shape, np.nan), K) if a is None else a
+        if a is None:  # the system is singular
+            a = like(np.full(Y.shape, np.nan), K)
         return to_numpy(across @ a) + offset
 
     first = rows.folds[0].train
@@ -293,9 +298,11 @@ def _scorer(rows: HeldOut, n_rows: int | None) -> _Scorer:
 def _around(rule: KernelRule) -> Sequence[KernelRule]:
     """Neighbours on the grid: the next widths and ridges of the same kernel."""
     widths = WIDTHS[rule.kernel]
-    i, j = widths.index(rule.width), RIDGES.index(rule.ridge)
-    return [
-        replace(rule, width=widths[a], ridge=RIDGES[b])
-        for a, b in ((i - 1, j), (i + 1, j), (i, j - 1), (i, j + 1))
-        if 0 <= a < len(widths) and 0 <= b < len(RIDGES)
-    ]
+    i = widths.index(rule.width)
+    j = RIDGES.index(rule.ridge)
+    neighbours = []
+    for a, b in ((i - 1, j), (i + 1, j), (i, j - 1), (i, j + 1)):
+        is_on_grid = 0 <= a < len(widths) and 0 <= b < len(RIDGES)
+        if is_on_grid:
+            neighbours.append(replace(rule, width=widths[a], ridge=RIDGES[b]))
+    return neighbours

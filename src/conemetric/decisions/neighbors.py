@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from itertools import product
 from typing import Annotated, ClassVar, Self
 
 import numpy as np
@@ -46,10 +47,13 @@ class NeighborVote(Stored):
     @classmethod
     def _search(cls, rows: HeldOut, judge: Judge) -> list[Trial]:
         # fewer than asked for where a fold has fewer rows to learn from
-        most = rows.nearest(max(NEIGHBOURS))[0][0].shape[1]
-        tried = [cls(k, w) for k in NEIGHBOURS if k <= most for w in VOTE_WEIGHTS]
-        found = [rows.trial(rule, rule.held_out_scores(rows), judge) for rule in tried]
-        return sorted(found, key=lambda trial: trial.loss)
+        n_nearest = rows.nearest(max(NEIGHBOURS))[0][0].shape[1]
+        possible = [k for k in NEIGHBOURS if k <= n_nearest]
+        trials = []
+        for k, weights in product(possible, VOTE_WEIGHTS):
+            rule = cls(k, weights)
+            trials.append(rows.trial(rule, rule.held_out_scores(rows), judge))
+        return sorted(trials, key=lambda trial: trial.loss)
 
     @classmethod
     def usual(cls, rows: HeldOut, judge: Judge) -> Trial:

@@ -7,7 +7,7 @@ import numpy as np
 
 from ..core import fields
 from ..engine.certificate import Certificate
-from ..engine.kernel_ridge import mean_differences
+from ..engine.distance_kernels import mean_differences
 from .rule import FittedRule, Training, Trial
 from .rules import RULES
 

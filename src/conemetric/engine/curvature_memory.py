@@ -76,9 +76,12 @@ class CurvatureMemory:
     def extended(self, old: Evaluation, new: Evaluation) -> "CurvatureMemory":
         """Return the memory with the step from ``old`` to ``new``, without the oldest one if full."""
         length = min(self.length + 1, self.size)
+        earlier = self.pairs
+        if earlier is None:
+            earlier = ()
         pairs = self.box.space.map(
             _extended,
-            () if self.pairs is None else self.pairs,
+            earlier,
             old.u,
             new.u,
             old.gradient,
@@ -257,10 +260,11 @@ def _direction(  # noqa: PLR0913
 
 def _chunks(rows: Arrays, free: Array) -> Iterator[Pair]:
     """Yield the free columns of ``rows``, stacked `CHUNK` at a time, with their places."""
-    all_are_free = free.all()
-    places = np.arange(0) if all_are_free else np.flatnonzero(free)
-    n_columns = len(free) if all_are_free else len(places)
-    for start in range(0, n_columns, CHUNK):
-        part = slice(start, start + CHUNK)
-        index = part if all_are_free else places[part]
+    if free.all():
+        # slices are views, where numbers of columns would copy
+        places: list[slice | Array] = [slice(k, k + CHUNK) for k in range(0, len(free), CHUNK)]
+    else:
+        columns = np.flatnonzero(free)
+        places = [columns[k : k + CHUNK] for k in range(0, len(columns), CHUNK)]
+    for index in places:
         yield index, np.stack([row[index] for row in rows])

@@ -82,30 +82,32 @@ class EigenvalueProgram(Problem):
     def bounds(self, L: Array, u: Array, precise: bool = False) -> Bounds:
         """P(L L'), and D of u scaled to feasibility (of equal multipliers if u is zero)."""
         operator = self.operator
-        requested = self.terms(operator.forward_factor(L))
+        # P and D are computed together: constraints in blocks are visited once for both
+        of_metric = self.terms(operator.forward_factor(L))
         u = operator.space.map(clipped, u, lower=0.0, upper=None)
-        adjoint, (terms, *of_u) = operator.adjoint_and(u, requested, *self._of_multipliers(u))
+        adjoint, (terms, ratio, gain) = operator.adjoint_and(u, of_metric, *self._of_multipliers(u))
         # no multiple of u = 0 bounds the optimum by more than 0
-        if not of_u[0] > 0:
+        if not ratio > 0:
             u = operator.empty_constraint_vector() + 1
-            adjoint, of_u = operator.adjoint_and(u, *self._of_multipliers(u))
+            adjoint, (ratio, gain) = operator.adjoint_and(u, *self._of_multipliers(u))
         if precise:
             adjoint = operator.precise_adjoint(u)
-        most, gain = of_u
-        return Bounds(self.objective(L, terms), self._scale(adjoint, most) * gain)
+        return Bounds(self.objective(L, terms), self._scale(adjoint, ratio) * gain)
 
     def _of_multipliers(self, u: Array) -> tuple[Reduction, Reduction]:
         """The largest u_r / c_r and b'u, as pending reductions."""
-        most = greatest(largest_ratio, u, self.slack_penalty)
-        return most, total(weighted_sum, u, self.target)
+        ratio = greatest(largest_ratio, u, self.slack_penalty)
+        return ratio, total(weighted_sum, u, self.target)
 
-    def _scale(self, adjoint: Array, most: float) -> float:
-        """The factor that makes u feasible, given A*(u) and ``most``, the largest u_r / c_r."""
+    def _scale(self, adjoint: Array, ratio: float) -> float:
+        """The largest multiple of u >= 0 that is feasible, given A*(u) and the largest u_r / c_r."""
         largest = spectral.largest_eigenvalue(adjoint)
-        # a multiple of u >= 0 is feasible up to A*(u) <= w I and u <= c, whichever comes first
-        scale = self.trace_weight / largest if largest > 0 else math.inf
-        # enforced constraints put no upper bound on u
-        return scale if self.hard else min(1 / most, scale)
+        up_to_trace_weight = math.inf  # A*(u) <= w I
+        if largest > 0:
+            up_to_trace_weight = self.trace_weight / largest
+        if self.hard:  # then c, the upper bound on u, is infinite
+            return up_to_trace_weight
+        return min(1 / ratio, up_to_trace_weight)
 
     @cached_property
     def exact(self) -> Self:
@@ -122,10 +124,10 @@ class EigenvalueProgram(Problem):
         """Feasible multipliers, a factor of the zero matrix, and a first sigma."""
         operator = self.operator
         ratio = greatest(largest_ratio, self.unit, self.slack_penalty)
-        adjoint, (most, size) = operator.adjoint_and(
+        adjoint, (largest, size) = operator.adjoint_and(
             self.unit, ratio, total(weighted_sum, self.unit)
         )
-        scale = self._scale(adjoint, most)
+        scale = self._scale(adjoint, largest)
         center = zeros((operator.n_features, 0), operator.reference)
         # sigma has the units of S / K: S of a trace about sum(u) / w, and K of w
         return scale * self.unit, center, scale * size / self.trace_weight**2

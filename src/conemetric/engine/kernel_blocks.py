@@ -26,7 +26,8 @@ from scipy.linalg import cho_factor, cho_solve, cholesky, solve_triangular
 from ..core.blas import side_by_side
 from ..core.slices import slices
 from .certificate import Certificate, Status
-from .kernel_ridge import KERNELS, KernelSetting, KernelSum, certified_coefficients, kernel_product
+from .distance_kernels import KERNELS, KernelSetting
+from .kernel_ridge import KernelSum, certified_coefficients, kernel_product
 
 # Relative gap that counts as solved, as in the other solvers. Scores of new rows then differ from those
 # of the exact solution by about a two-hundredth (root mean square, relative to the scores; letter).
@@ -129,12 +130,20 @@ class NystroemInverse:
     def __call__(self, vectors: np.ndarray) -> np.ndarray:
         blocks = slices(len(self.F), 1, ROWS_OF_F)
         divided = vectors / self.ridges[:, None]
+
+        def moments_of(rows: slice) -> np.ndarray:
+            return self.F[rows].T.astype(float) @ divided[rows]
+
         moments = np.zeros((self.F.shape[1], vectors.shape[1]))
-        for part in side_by_side(lambda rows: self.F[rows].T.astype(float) @ divided[rows], blocks):
+        for part in side_by_side(moments_of, blocks):
             moments += part
         inner = cho_solve(self.factor, moments)
-        back = side_by_side(lambda rows: self.F[rows].astype(float) @ inner, blocks)
-        return divided - np.concatenate(list(back)) / self.ridges[:, None]
+
+        def mapped_back(rows: slice) -> np.ndarray:
+            return self.F[rows].astype(float) @ inner
+
+        correction = np.concatenate(list(side_by_side(mapped_back, blocks)))
+        return divided - correction / self.ridges[:, None]
 
 
 def fit_in_blocks(

@@ -20,7 +20,7 @@ from ..core.arrays import Array, float64, is_torch, like, namespace, to_numpy, u
 from ..core.fields import ArrayField, FieldError, Number, Stored, Text
 from ..core.slices import slices
 from ..core.sparse_rows import SparseRows
-from .kernel_ridge import city_block_distances, squared_distances
+from .distance_kernels import city_block_distances, squared_distances
 
 # Eigenvalues of the kernel matrix, relative to the largest, below which a direction is dropped: the
 # coordinates divide by their roots. Rounding leaves errors of 1e-16 times the number of landmarks.
@@ -130,17 +130,21 @@ class KernelMap(Stored):
     def __call__(self, rows: Any) -> Mapped:
         """Map rows (array, tensor or `SparseRows`), to coordinates of their precision."""
         sparse = isinstance(rows, SparseRows)
-        reference = np.empty(0, rows.dtype) if sparse else rows
-        landmarks, projection = (
-            like(each, reference, namespace(reference).float64)
-            for each in (self.landmarks, self.projection)
-        )
+        reference = rows
+        if sparse:
+            reference = np.empty(0, rows.dtype)
+        precise = namespace(reference).float64
+        landmarks = like(self.landmarks, reference, precise)
+        projection = like(self.projection, reference, precise)
         # of no rows an empty block, from which the result has its shape
         blocks = slices(len(rows), rows.shape[1] + len(landmarks), MAX_HELD) or [slice(0, 0)]
         parts = []
         far = []
         for block in blocks:
-            part = float64(rows[block].toarray() if sparse else rows[block])
+            part = rows[block]
+            if sparse:
+                part = part.toarray()
+            part = float64(part)
             if self.matrix is not None:
                 part = part @ like(self.matrix, part).T + like(self.shift, part)
             values = kernel_values(self.kernel, part, landmarks, self.width)

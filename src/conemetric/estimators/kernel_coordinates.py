@@ -155,21 +155,21 @@ class KernelCoordinates(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Certi
 
     def _fit_points(self, X: Any, rng: np.random.RandomState) -> Self:
         """Fit to validated points."""
-        most = self._most_landmarks()
+        max_landmarks = self._max_landmarks()
         sparse = isinstance(X, SparseRows)
-        looked_at = most  # of sparse rows no more, since they are made dense
+        max_rows = max_landmarks  # of sparse rows no more, since they are made dense
         if not sparse:
-            looked_at = most * ROWS_PER_LANDMARK
-        n_rows = len(X)
-        if n_rows > looked_at:
-            chosen = np.sort(rng.choice(n_rows, looked_at, replace=False))
+            max_rows = max_landmarks * ROWS_PER_LANDMARK
+        is_sampled = len(X) > max_rows
+        if is_sampled:
+            chosen = np.sort(rng.choice(len(X), max_rows, replace=False))
             if sparse:
                 X = X[chosen]
             else:
                 X = take(X, chosen)
         self.n_features_in_ = X.shape[1]
-        with blas_threads_for(float(min(len(X), most)) ** 3):
-            landmarks, complete = landmarks_of(X, most, rng)
+        with blas_threads_for(float(min(len(X), max_landmarks)) ** 3):
+            landmarks, has_all_rows = landmarks_of(X, max_landmarks, rng)
             if self.width == "median":
                 self.width_ = median_width(self.kernel, landmarks, rng)
             else:
@@ -178,15 +178,15 @@ class KernelCoordinates(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Certi
             found = decomposed(K, self.n_components, is_definite=isinstance(self.kernel, str))
         self.landmarks_ = landmarks
         self.eigenvalues_ = found.eigenvalues
+        n_kept = len(found.eigenvalues)
         # fewer than asked for: nothing but rounding was left out
-        whole = self.n_components is None or len(found.eigenvalues) < self.n_components
-        complete = complete and n_rows <= looked_at
-        self.exact_ = complete and (whole or len(landmarks) <= len(found.eigenvalues))
+        is_cut = self.n_components is not None and n_kept == self.n_components
+        has_all_directions = not is_cut or n_kept == len(landmarks)
+        self.exact_ = has_all_rows and not is_sampled and has_all_directions
         self._map = KernelMap(self.kernel, self.width_, landmarks, found.projection)
         return self
 
-    def _most_landmarks(self) -> int:
-        """How many landmarks there may be."""
+    def _max_landmarks(self) -> int:
         if self.landmarks == "auto":
             return MAX_LANDMARKS
         return int(self.landmarks)
@@ -197,9 +197,9 @@ class KernelCoordinates(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Certi
             X = X.to_dask_array(lengths=True)
         if np.isnan(X.shape[0]):
             X = X.compute_chunk_sizes()
-        most = self._most_landmarks() * ROWS_PER_LANDMARK
-        if len(X) > most:
-            X = X[np.sort(rng.choice(len(X), most, replace=False))]
+        max_rows = self._max_landmarks() * ROWS_PER_LANDMARK
+        if len(X) > max_rows:
+            X = X[np.sort(rng.choice(len(X), max_rows, replace=False))]
         return X.compute()
 
     def transform(self, X: Any) -> Any:

@@ -287,10 +287,12 @@ def _qdrant(scores: RankingModel, wanted: Request) -> dict[str, Any]:
 def _qdrant_rescoring(lists: dict[str, dict[str, Any]], wanted: Request) -> dict[str, Any]:
     """The search by the embedding, which scores all that any search lists, not only its nearest."""
     near = lists[EMBEDDING] | {"limit": wanted.window + wanted.limit}
-    others = [of_column for name, of_column in lists.items() if name != EMBEDDING]
-    every = [near, *others]
-    limit = sum(each["limit"] for each in every)
-    return near | {"prefetch": every, "limit": limit}
+    searches = [near]
+    for name, of_column in lists.items():
+        if name != EMBEDDING:
+            searches.append(of_column)
+    n_listed = sum(search["limit"] for search in searches)
+    return near | {"prefetch": searches, "limit": n_listed}
 
 
 @writes("milvus")

@@ -208,7 +208,9 @@ def sample_classes(
     Return ascending numbers among the rows of each class, independent of partitions. A
     ``random_state`` of None is a fixed seed, so that two fits agree.
     """
-    rng = check_random_state(0 if random_state is None else random_state)
+    if random_state is None:
+        random_state = 0
+    rng = check_random_state(random_state)
     class_sizes = np.asarray(class_sizes)
     in_proportion = np.round(n_references * class_sizes / class_sizes.sum()).astype(np.int64)
     counts = np.minimum(np.maximum(in_proportion, n_targets + 1), class_sizes)

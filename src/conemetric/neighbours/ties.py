@@ -96,7 +96,10 @@ def _sums_of_dense(X: Array, grid: _Grid) -> np.ndarray:
     n, D = X.shape
     least, scale, shift, factors = (like(part, X, xp.float64) for part in grid)
     sums = np.empty((n, N_SUMS))
-    for rows in slices(n, D, None if on_device(X) else MAX_CACHED):
+    most_at_a_time = None  # on a device as much as its memory takes
+    if not on_device(X):
+        most_at_a_time = MAX_CACHED
+    for rows in slices(n, D, most_at_a_time):
         cells = X[rows] - least
         cells *= scale
         cells += shift
@@ -119,12 +122,12 @@ def column_extent(X: Any) -> Extent:
     X = _matrix(X)
     if issparse(X):
         least = X.min(axis=0).toarray().ravel()
-        most = X.max(axis=0).toarray().ravel()
+        greatest = X.max(axis=0).toarray().ravel()
     else:
         xp = namespace(X)
         least = to_numpy(xp.amin(X, 0))
-        most = to_numpy(xp.amax(X, 0))
-    return least.astype(np.float64), most.astype(np.float64)
+        greatest = to_numpy(xp.amax(X, 0))
+    return least.astype(np.float64), greatest.astype(np.float64)
 
 
 def _is_bounded(X: Any, extent: Extent) -> bool:

@@ -170,10 +170,10 @@ class RankingEstimator(CertifiedEstimator, metaclass=ABCMeta):
         self.candidates_ = choice.candidates
         self.chosen_ = next(c for c in choice.candidates if c.setting == setting)
         if setting == self.candidates_[0].setting:
-            most = max(self.candidates_, key=lambda candidate: candidate.gain)
+            best = max(self.candidates_, key=lambda candidate: candidate.gain)
             warn_user(
                 "no setting gained more than its error over the embedding on held-out queries "
-                f"(best: {100 * most.gain:+.2f} +- {100 * most.standard_error:.2f} points of "
+                f"(best: {100 * best.gain:+.2f} +- {100 * best.standard_error:.2f} points of "
                 "nDCG@10); the embedding is left as it is."
             )
         return setting
@@ -318,7 +318,10 @@ class RankingEstimator(CertifiedEstimator, metaclass=ABCMeta):
             check_target(target, self.normalization, self._form.similarity)
         if scores is not None:
             columns = check_scores(scores, len(queries), len(documents)).select(answered)
-            columns = columns.listed_by(target, None if reset else self.model_.window)
+            window = None  # of a fit; feedback has that of the model
+            if not reset:
+                window = self.model_.window
+            columns = columns.listed_by(target, window)
             if reset:  # feedback, like serving, takes whatever scores come
                 columns.tried(self.normalization)
         judged = judgements.select(answered)

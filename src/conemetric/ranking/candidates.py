@@ -120,10 +120,14 @@ def tuned_mix(
         changed = np.where(np.arange(len(weights)) == c, weight, weights)
         return changed, values_of(changed)
 
+    def use_of(c):
+        _, values = with_(c, sizes[c])
+        return values.mean()
+
     best = values_of(weights)
     columns = np.flatnonzero(sizes).tolist()
     if len(columns) > 1:  # whatever the order in which they were given
-        columns.sort(key=lambda c: -with_(c, sizes[c])[1].mean())
+        columns.sort(key=lambda c: -use_of(c))
     n_sweeps = SWEEPS if len(sizes) > 1 else 1
     grids = [(0.0, *MIX_GRID)] * n_sweeps
     for grid in (*grids, FINER):

@@ -153,11 +153,13 @@ class Choice:
             self._add(setting, self._ndcg(self._unchanged, setting, column))
         folds = [self.fold_of == fold for fold in range(len(self.training))]
         mixes = []
-        for how in kinds:
-            setting = replace(self.plain, normalization=how)
+        for normalization in kinds:
+            setting = replace(self.plain, normalization=normalization)
             of_mix = partial(self._ndcg, self._unchanged, setting)
-            weights, values = crossed_mix(of_mix, self._unchanged.sizes(how), np.zeros(n), folds)
-            mixes.append(self._add(replace(setting, weights=tuple(weights.tolist())), values))
+            sizes = self._unchanged.sizes(normalization)
+            weights, values = crossed_mix(of_mix, sizes, np.zeros(n), folds)
+            mix = replace(setting, weights=tuple(weights.tolist()))
+            mixes.append(self._add(mix, values))
         return max(mixes, key=lambda candidate: candidate.mean).setting
 
     # ---- with solves on folds

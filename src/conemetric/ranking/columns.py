@@ -233,7 +233,9 @@ def _spread(values, listed):
 
 def check_scores(scores: Mapping[str, Any], n_queries: int, n_documents: int) -> Columns:
     """Validate columns: sparse (n_queries, n_documents), whose stored entries are the lists."""
-    names = list(scores) if isinstance(scores, Mapping) else []
+    names: list[Any] = []
+    if isinstance(scores, Mapping):
+        names = list(scores)
     if not names or not all(isinstance(name, str) and name for name in names):
         raise TypeError(
             f"scores is {type(scores).__name__} with names {names}; pass a dict of columns by name, "

@@ -138,7 +138,8 @@ def _folds(pool, how, alone, values):
     for c in ordered:
         _, scores = pool.rank(how, alone[c], DEPTH)
         heights.append(scores.sum(axis=1))
-    keys = [*heights, *(values[c] for c in ordered)]
+    # by the values of the last column first, and the heights only where these tie
+    keys = heights + [values[c] for c in ordered]
     number = np.argsort(np.lexsort(keys)) % N_FOLDS
     return [number == fold for fold in range(N_FOLDS)]
 

@@ -27,6 +27,9 @@ def write_retrieval_report(
     order = np.argsort(after - before, kind="stable")
     won = [i for i in order[::-1] if after[i] > before[i]]
     lost = [i for i in order if after[i] < before[i]]
+    # those that gained or lost most
+    shown_won = [query_row(adaptation, i) for i in won[:SHOWN]]
+    shown_lost = [query_row(adaptation, i) for i in lost[:SHOWN]]
     fields = {
         "name": name,
         "adaptation": adaptation,
@@ -40,8 +43,8 @@ def write_retrieval_report(
         "rescued": _rescued(adaptation),
         "n_won": len(won),
         "n_lost": len(lost),
-        "won": [query_row(adaptation, i) for i in won[:SHOWN]],
-        "lost": [query_row(adaptation, i) for i in lost[:SHOWN]],
+        "won": shown_won,
+        "lost": shown_lost,
         "proof": proof_facts("map", adaptation.estimator.certificate_),
         "snippet": snippet,
         "notes": adaptation.notes,

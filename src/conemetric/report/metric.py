@@ -63,6 +63,8 @@ def write_report(
     features_image = ""
     if shares is not None:
         features_image = rows.image([shares], 0)
+    column_names = _column_names(study)
+    reasons_shown = study.decided and reasons(study, study.decided, column_names, rows)
     fields = {
         "name": name,
         "study": study,
@@ -71,12 +73,12 @@ def write_report(
         "distances": content.distances(study),
         "cards_of_rows": cards(study),
         "confusion": content.confusion(study, row_titles(study)),
-        "features": content.main_features(shares, _column_names(study)),
+        "features": content.main_features(shares, column_names),
         "features_image": features_image,
         "dimensions": content.dimensions(study),
         "images": image_shape is not None,
         "decided": study.decided,
-        "reasons": study.decided and reasons(study, study.decided, _column_names(study), rows),
+        "reasons": reasons_shown,
         "table_headings": table_headings(study),
         "table": table_rows(study),
         "candidates": candidates(study),

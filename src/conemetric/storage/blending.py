@@ -123,17 +123,18 @@ def _common_features(learned: Sequence[LearnedMetric]) -> list[str] | None:
     for metric in learned:
         state = metric.state()
         preprocessing.append([state["fill"], state["encoder"]])
-    if not all(same_state(each, preprocessing[0]) for each in preprocessing):
+    first, *others = preprocessing
+    if not all(same_state(other, first) for other in others):
         raise ValueError(
             "the metrics treat categories or missing values differently; blend metrics with the same "
             "preprocessing."
         )
-    named = [metric.feature_names for metric in learned if metric.feature_names is not None]
-    if any(list(names) != list(named[0]) for names in named):
+    named = [list(metric.feature_names) for metric in learned if metric.feature_names is not None]
+    if any(names != named[0] for names in named):
         raise ValueError(
             "the metrics name their features differently, or in another order; fit them on the "
             "same columns."
         )
     if not named:
         return None
-    return list(named[0])
+    return named[0]

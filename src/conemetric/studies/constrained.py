@@ -176,8 +176,9 @@ class Paired(_Constrained):
     def fingerprint(self) -> dict[str, Any]:
         learned_from = self.indices[self.train]
         rows = np.unique(learned_from)
+        as_given = self.X if self.raw is None else self.raw
         return {
-            "rows_id": digits_of(self.X if self.raw is None else self.raw),
+            "rows_id": digits_of(as_given),
             "pairs": pair_keys(learned_from),
             "pair_rows": pair_keys(np.column_stack([rows, rows])),
         }

@@ -289,16 +289,23 @@ def _as_objects(X, words, spelled):
     """A table as objects: words first, then numbers, dates and times, which may be ``spelled`` as
     words; NaN where missing.
     """
-    columns = [_each(str, X[name].to_list()) for name in words]
+    columns = [_applied(str, X[name]) for name in words]
     for column in X.drop(words):
         number: Any = float
         known = spelled.get(column.name)
         if known is not None:
             number = known.spelling.value_of
-        columns.append(_each(number, column.to_physical().to_list()))
+        columns.append(_applied(number, column.to_physical()))
     return np.array(columns, object).T
 
 
-def _each(function, values):
-    """The function of each value, NaN of None."""
-    return [np.nan if value is None else function(value) for value in values]
+def _applied(function, column):
+    """The function of each value of a column, NaN where it is missing."""
+    values = []
+    for value in column.to_list():
+        if value is not None:
+            value = function(value)
+        else:
+            value = np.nan
+        values.append(value)
+    return values

@@ -29,13 +29,19 @@ class Method(NamedTuple):
 
     def with_options(self, options: Options, n_features: int) -> Any:
         """An unfitted estimator for rows of ``n_features``; options its class lacks are ignored."""
-        given = {name: getattr(options, name) for name in ("n_neighbors", "tol")}
-        given |= {"max_rows": AUTO_VALUES // (n_features + 100), "random_state": options.seed}
-        given |= {"kernel": options.kernel}
-        given |= options.parameters
+        parameters = {
+            "n_neighbors": options.n_neighbors,
+            "tol": options.tol,
+            "max_rows": AUTO_VALUES // (n_features + 100),
+            "random_state": options.seed,
+            "kernel": options.kernel,
+            **options.parameters,
+        }
         estimator = getattr(import_module("conemetric"), self.class_name)()
         known = estimator.get_params(deep=False)
-        return estimator.set_params(**{name: given[name] for name in given if name in known})
+        return estimator.set_params(
+            **{name: value for name, value in parameters.items() if name in known}
+        )
 
 
 # what methods that learn from triplets accept: from pairs, they compare similar with dissimilar ones

@@ -152,8 +152,9 @@ class Verdict:
 
     @property
     def _error_of_constant(self):
-        rows = [self.lowest, *(each.row for each in self.comparisons)]
-        return min((row.error for row in rows if row.kind is Kind.CONSTANT), default=math.inf)
+        rows = [self.lowest, *(comparison.row for comparison in self.comparisons)]
+        errors = [row.error for row in rows if row.kind is Kind.CONSTANT]
+        return min(errors, default=math.inf)
 
 
 def find_verdict(

@@ -198,18 +198,18 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         """
         if hasattr(X, "to_delayed"):
             return self._summarize_parts(X, sample_weight)
-        given = column_names(X)
+        own_names = column_names(X)
         X = _validated(copy(self), X)  # validation sets attributes, and nothing is learned yet
-        names = given or [f"x{i}" for i in range(X.shape[1])]
+        names = own_names or [f"x{i}" for i in range(X.shape[1])]
         kinds = self._given_kinds(names)
-        wanted = [(at, name, kinds.get(name) in WORD_KINDS) for at, name in enumerate(names)]
+        requested = [(at, name, kinds.get(name) in WORD_KINDS) for at, name in enumerate(names)]
         weights = check_weights(sample_weight, len(X), "rows of X")
         used = weights > 0  # rows of weight 0 are as if they were not there, also their words
-        found = []
-        for column in table_columns(X, wanted):
+        summaries = []
+        for column in table_columns(X, requested):
             column = replace(column, values=column.values[used])
-            found.append(summarize(column, weights[used]))
-        return TableSummary(tuple(found), given is not None)
+            summaries.append(summarize(column, weights[used]))
+        return TableSummary(tuple(summaries), named=own_names is not None)
 
     def _summarize_parts(self, X, sample_weight):
         """The sum over the partitions of a Dask collection, computed at once."""
@@ -220,10 +220,10 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             X = X.rechunk({1: -1})
         summary_of = dask.delayed(_summary)
         promised = [summary_of(self, part) for part in np.ravel(X.to_delayed())]
+        summaries = dask.compute(*promised)
         # added up in the order of the partitions: whether a column numbers the rows shows in how
         # one part goes on from the part before
-        found = dask.compute(*promised)
-        return reduce(add, [summary for summary in found if summary is not None])
+        return reduce(add, [summary for summary in summaries if summary is not None])
 
     @atomic_fit(prefer_skip_nested_validation=True)
     def fit_summary(self, summary: TableSummary) -> Self:

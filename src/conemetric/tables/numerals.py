@@ -114,17 +114,18 @@ class NumberSpelling(Spelling):
         if len(found) < LEAST_SHARE * len(words):
             return None
         currency = _shared([parts.currency for parts in found])
-        units = [parts.unit for parts in found]
         scales = {parts.scale for parts in found}
-        small = {scale for scale in scales if len(scale) == 1 and scale.islower()} - {"k"}
         # 5m may be five metres; beside 300k, or of money, it is five million
-        means_scale = bool(currency) or bool(scales - small - {""})
-        if not means_scale:
-            for place, parts in enumerate(found):
-                if parts.scale in small:
-                    units[place] = _unit_name(parts.scale)
+        ambiguous = {scale for scale in scales if len(scale) == 1 and scale.islower()} - {"k"}
+        means_scale = bool(currency) or bool(scales - ambiguous - {""})
+        units = []
+        for parts in found:
+            if parts.scale in ambiguous and not means_scale:
+                units.append(_unit_name(parts.scale))
+            else:
+                units.append(parts.unit)
         mark = _decimal_of(found, decimal)
-        return cls(mark, currency, _shared(units), bool(small) and means_scale)
+        return cls(mark, currency, _shared(units), scales=bool(ambiguous) and means_scale)
 
     @property
     def pattern(self) -> str:

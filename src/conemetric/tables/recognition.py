@@ -65,8 +65,8 @@ def recognise(
     allowed_in_sample = 0.0
     if others:
         allowed_in_sample = (others + SLACK) * len(sample)
-    for each in classes:
-        spelling = each.found_in(sample, decimal)
+    for kind in classes:
+        spelling = kind.found_in(sample, decimal)
         if spelling is None:
             continue
         n_unread = [spelling.value_of(word) for word in sample].count(None)
@@ -75,7 +75,7 @@ def recognise(
         found = Recognised.by(spelling, words)
         if len(found.slips) > allowed:
             # the rest may show the decimal mark, or dates in further formats
-            spelling = each.found_in(present, decimal) or spelling
+            spelling = kind.found_in(present, decimal) or spelling
             found = Recognised.by(spelling, words)
         if len(found.slips) <= allowed:
             return found

@@ -7,7 +7,8 @@ from numpy.testing import assert_allclose
 
 from conemetric import GradientMetric, load_metric, save_metric
 from conemetric.core.arrays import to_numpy
-from conemetric.engine.kernel_ridge import KernelSetting, fit_exactly
+from conemetric.engine.distance_kernels import KernelSetting
+from conemetric.engine.kernel_ridge import fit_exactly
 from conemetric.papers.gradients import gradient_metric
 from conemetric.papers.gradients.gradient_metric import gradient_rounds
 

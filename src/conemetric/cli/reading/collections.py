@@ -15,9 +15,11 @@ from ...core.extras import require
 from ...core.wording import listed, plural
 from ...datasets import reference_pages
 from ...studies.adapting import Collection
-from .dialects import NUMBER, SAMPLE, decoded, separator_of
+from .dialects import SAMPLE, decoded
 from .intake import column_matrix, is_vector, row_numbers
+from .layout import NUMBER
 from .reading import Sources, check_file
+from .separators import separator_of
 from .tables import ARRAYS, LINES, TABLES, check_numbers, ending_of, load_arrays, read_frame
 
 DIRECTIONS = 64  # of word counts, for the bundled pages: seconds to learn from
@@ -197,7 +199,8 @@ def _checked(rows):
         return rows
     X = rows.X
     check_numbers(rows.path, X)
-    X = np.ascontiguousarray(X, X.dtype if X.dtype == np.float64 else np.float32)
+    dtype = np.float64 if X.dtype == np.float64 else np.float32
+    X = np.ascontiguousarray(X, dtype)
     bad = ~np.isfinite(X).all(axis=1)
     if bad.any():
         raise ValueError(
@@ -260,11 +263,13 @@ def _in_folder(folder, given):
         paths = (folder / f"{name}{kind}" for kind in kinds)  # vectors before texts
         return next((path for path in paths if path.exists()), None)
 
-    qrels = folder / "qrels"
+    qrels = None
+    if (folder / "qrels").exists():
+        qrels = folder / "qrels"
     return {
         "queries": given["queries"] or first_of("queries"),
         "documents": given["documents"] or first_of("corpus"),
-        "relevance": given["relevance"] or (qrels if qrels.exists() else None),
+        "relevance": given["relevance"] or qrels,
     }
 
 
@@ -373,12 +378,14 @@ def _judgement_lines(path):
     if not lines:
         return pl.DataFrame()
     separator = separator_of("\n".join(lines[:SAMPLE]), default=None)  # None: spaces, as TREC's
-    rows = [[field.strip() for field in line.split(separator)] for line in lines]
-    for number, row in enumerate(rows, 1):
-        if len(row) != len(rows[0]):
+    rows: list[list[str]] = []
+    for number, line in enumerate(lines, 1):
+        row = [field.strip() for field in line.split(separator)]
+        if rows and len(row) != len(rows[0]):
             raise ValueError(
                 f"'{path}', line {number} has {len(row)} fields where the first has {len(rows[0])}."
             )
+        rows.append(row)
     if len(rows[0]) == 4:  # TREC: query, iteration, document, grade
         rows = [[row[0], row[2], row[3]] for row in rows]
     if _is_header(rows[0]):

@@ -202,24 +202,25 @@ def spelled_values(column: pl.Series, spelling: Spelling) -> Spelled:
     # Polars reads most columns in whole, Python only the different words that are left: 300,000
     # time stamps take a fifth of the time
     numbers = _by_polars(column, spelling)
-    left = column
+    for_python = column
     if numbers is not None:
-        left = column.filter(numbers.is_null())
-    left = left.drop_nulls().unique(maintain_order=True)
-    values = {word: spelling.value_of(word) for word in left.to_list()}
+        for_python = column.filter(numbers.is_null())
+    words = for_python.drop_nulls().unique(maintain_order=True).to_list()
+    values = {word: spelling.value_of(word) for word in words}
     known = {word: value for word, value in values.items() if _is_number(value)}
     if known or numbers is None:
-        others = column.replace_strict(
+        by_python = column.replace_strict(
             list(known), list(known.values()), default=None, return_dtype=pl.Float64
         )
         if numbers is None:
-            numbers = others
+            numbers = by_python
         else:
-            numbers = numbers.fill_null(others)
+            numbers = numbers.fill_null(by_python)
     typed = _typed(numbers, spelling.kind)
     unread = [word for word, value in values.items() if value is None]
-    if spelling.kind == "number":  # those that Polars has read and that cannot be squared
-        unread += column.filter(numbers.is_not_null() & typed.is_null()).unique().to_list()
+    if spelling.kind == "number":
+        too_large = numbers.is_not_null() & typed.is_null()  # to be squared
+        unread += column.filter(too_large).unique().to_list()
     missing = [word for word, value in values.items() if value is not None and math.isnan(value)]
     plain = isinstance(spelling, NumberSpelling) and spelling.is_plain and not known
     usual = not missing and (plain or spelling == DateSpelling(("iso",)))

@@ -15,9 +15,10 @@ import polars as pl
 
 from ...core.wording import first_few, listed, plural
 from .columns import CODE
-from .dialects import FORMULA, MISSING, MISSING_LABELS, NAMED_SEPARATORS, UTF8, Dialect, sniff
+from .dialects import FORMULA, MISSING, MISSING_LABELS, UTF8, Dialect, sniff
 from .layout import name_of
 from .reading import DIALECT, Reading
+from .separators import NAMED_SEPARATORS
 
 INDEX = "index", "row index"  # the name of a first column without one, mostly that of the rows
 MOST_NAMED = 4  # columns in a remark
@@ -93,23 +94,25 @@ def _with_gaps_told(path, given, direct, schema, notes):
     gaps = entries.filter(pl.col(entry).is_in([*MISSING[1:], *own])).unique(maintain_order=True)
     # both in one reading of the file
     gaps, codes = pl.collect_all([gaps, _codes(wide, schema, own)], engine="streaming")
-    found = gaps.rows()  # (column, word)
+    column_and_word = gaps.rows()
     words_of_codes = {name: pl.String for name in codes.columns if codes[name][0]}
     read = direct(schema=schema | words_of_codes)
-    words = [word for _, word in found]
+    words = [word for _, word in column_and_word]
     for marker in own:
         if marker not in words:
             notes.append(f"'{path.name}' has no entry '{marker}' (--missing).")
     # labels may have a file of their own, of one column
     label = names[0] if len(names) == 1 else given.label
-    if schema.get(label) == pl.String and (label, "None") in found and "None" not in own:
+    none_may_be_a_class = (label, "None") in column_and_word and "None" not in own
+    if schema.get(label) == pl.String and none_may_be_a_class:
         labels = as_words(null_values=[*MISSING_LABELS, *own]).select(label)
         read = pl.concat([read.drop(label), labels], how="horizontal").select(names)
-        found.remove((label, "None"))
-    if found:
-        in_columns, missing = map(dict.fromkeys, zip(*found, strict=True))
+        column_and_word.remove((label, "None"))
+    if column_and_word:
+        in_columns = list(dict.fromkeys(name for name, _ in column_and_word))
+        missing = list(dict.fromkeys(word for _, word in column_and_word))
         notes.append(
-            f"'{path.name}' read with {listed([*missing])} as missing, in {listed([*in_columns])}."
+            f"'{path.name}' read with {listed(missing)} as missing, in {listed(in_columns)}."
         )
     return read
 
@@ -381,7 +384,7 @@ def _in_words(path, dialect, names):
     mark = dialect.separator
     usual = "\t" if path.suffix.lower() == ".tsv" else ","
     layout = dialect.layout
-    said = {
+    remarks = {
         f"{NAMED_SEPARATORS.get(mark, mark)} as separator": mark != usual,
         "decimal commas": dialect.decimal != ".",
         f"encoding {dialect.encoding}": dialect.encoding not in UTF8,
@@ -393,4 +396,4 @@ def _in_words(path, dialect, names):
         f"the end before {dialect.below[:LONGEST_SHOWN]!r}": bool(dialect.below),
         "quotation marks within fields after a backslash": dialect.escape is not None,
     }
-    return [words for words, unusual in said.items() if unusual]
+    return [words for words, applies in remarks.items() if applies]

@@ -5,7 +5,6 @@ import csv
 import io
 import itertools
 import re
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -15,32 +14,25 @@ from typing import Any, NamedTuple, TextIO
 
 from .layout import (
     MOST_BELOW,
-    MOSTLY,
     NUMBER,
     TAG,
     Layout,
     Record,
     find_layout,
     n_below,
-    name_of,
     typical,
 )
 from .reading import DIALECT, Reading
+from .separators import named_separator, separator_of_lines
 
 # what pandas reads as missing, and the question mark of the files of UCI
 MISSING = ["", "NA", "N/A", "n/a", "NaN", "nan", "-NaN", "-nan", "null", "NULL", "None", "?"]
 MISSING += ["<NA>", "#NA", "#N/A", "#N/A N/A", "1.#IND", "-1.#IND", "1.#QNAN", "-1.#QNAN"]
 MISSING_LABELS = [word for word in MISSING if word != "None"]  # which may well be a class
-SEPARATORS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
-NAMED_SEPARATORS = {**SEPARATORS, " ": "space"}
 LONGEST_FIELD = 1 << 30  # characters; the csv module takes more for a mistake in quoting
 csv.field_size_limit(LONGEST_FIELD)
 SAMPLE = 200  # records to detect separator, decimal mark and header from
 BLOCK = 1 << 20  # bytes read at a time
-COMMA = re.compile(
-    r"(?<!\d),(?! )|,(?![\d ])"
-)  # not within a number, nor before a space as in prose
-DIVIDED = 0.8  # share of the records that a separator divides into equally many fields
 GROUPED = re.compile(r"[+-]?\d{1,3},\d{3}", re.ASCII)  # perhaps thousands
 BYTE_ORDER_MARKS = dict.fromkeys((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE), "utf-16")
 BYTE_ORDER_MARKS[codecs.BOM_UTF8] = "utf-8-sig"
@@ -181,7 +173,7 @@ def _detected(path, given, wanted):
     with dialect.lines(path) as lines:
         head = list(itertools.islice(lines, 0, min(SAMPLE, facts.page_begins or SAMPLE)))
     excel = _separator_for_excel(head)
-    separator = _named_separator(given.separator) or excel or _separator_in(head, wanted)
+    separator = named_separator(given.separator) or excel or separator_of_lines(head, wanted)
     dialect = replace(dialect, separator=separator)
     if facts.escapes:
         dialect = _with_escapes(path, dialect)
@@ -386,113 +378,6 @@ def _untidy(path, dialect, width):
             if any(fault in block for fault in faults) or (dialect.quotes and within.search(block)):
                 return True
     return False
-
-
-def _named_separator(given):
-    """The separator that an option gives as a character or a word."""
-    if given is None:
-        return None
-    words = {name: mark for mark, name in SEPARATORS.items()} | {"\\t": "\t", "space": " "}
-    separator = words.get(given, given)
-    if len(separator) != 1:
-        raise ValueError(
-            f"--separator '{given}' is not one character; use one, or a word: {', '.join(words)}."
-        )
-    return separator
-
-
-def _separator_in(lines, wanted):
-    """The separator of these lines; spaces if they divide most into equally many fields, mostly numbers."""
-    text = "".join(lines)
-    # spaces only where no mark divides the lines, since names and words hold them too
-    found = separator_of(text, default=None, wanted=wanted)
-    if found is not None:
-        return found
-    return " " if _is_in_columns(list(filter(None, _sample(text, Dialect(" "))))) else ","
-
-
-def _is_in_columns(rows):
-    """Whether most of these rows have equally many fields, mostly numbers below the first of them."""
-    if not rows:
-        return False
-    width, count = Counter(map(len, rows)).most_common(1)[0]
-    if width == 1 or count < MOSTLY * len(rows):
-        return False
-    _, *below = (row for row in rows if len(row) == width)
-    n_numbers = sum(map(_count_numbers, below))
-    return 2 * n_numbers >= width * len(below) > 0
-
-
-def _count_numbers(fields):
-    return sum(bool(NUMBER.fullmatch(field)) for field in fields)
-
-
-def _sample(text, dialect):
-    return list(dialect.reader(io.StringIO(text, newline="")))
-
-
-def separator_of(text: str, default: str | None = ",", wanted: Sequence[str] = ()) -> Any:
-    """The mark that divides most records into equally many fields: one by which a record has the names that
-    are ``wanted``; else the one that leaves no other mark within its fields, divides from an earlier line
-    on, or into more numbers.
-    """
-    scores = {mark: _score(_sample(text, Dialect(mark)), mark, wanted) for mark in SEPARATORS}
-    best = max(scores, key=lambda mark: scores[mark] or NO_SCORE)
-    if scores[best] is None:
-        return default
-    return best
-
-
-class _Score(NamedTuple):
-    """How well a mark divides the records, the first of these that differs deciding."""
-
-    has_names: bool
-    is_pure: bool
-    begins: int  # minus the place of the first record with as many fields as most
-    numbers: float  # share of the fields
-    share: float  # of the records that have as many fields as most
-    width: int
-
-
-NO_SCORE = _Score(False, False, -(10**9), 0.0, 0.0, 0)
-
-
-def _score(records, mark, wanted):
-    """The score of a mark; None if it does not divide most records into equally many fields."""
-    rows = list(filter(None, records))
-    counts = Counter(map(len, rows))
-    width = max(counts, key=lambda each: each * counts[each], default=1)  # titles have one field
-    alike = [row for row in rows if len(row) == width]
-    if width == 1 or len(alike) < 0.5 * len(rows):
-        return None
-    n_numbers = sum(_count_numbers(map(str.strip, row)) for row in alike)
-    others = (other for other in SEPARATORS if other != mark)
-    return _Score(
-        has_names=_has_names(rows, set(wanted)),
-        is_pure=not any(_divides_too(alike, other) for other in others),
-        begins=-rows.index(alike[0]),
-        numbers=n_numbers / (width * len(alike)),
-        share=len(alike) / len(rows),
-        width=width,
-    )
-
-
-def _has_names(rows, names):
-    """Whether a row has at least half of these names, if there are any."""
-    if not names:
-        return False
-    return any(2 * len(names.intersection(map(name_of, row))) >= len(names) for row in rows)
-
-
-def _divides_too(rows, mark):
-    """Whether another mark comes as often in nearly all records, but for commas within numbers and prose."""
-    pattern = COMMA if mark == "," else re.compile(re.escape(mark))
-
-    def count_in(row):
-        return sum(len(pattern.findall(field)) for field in row)
-
-    usual, n_rows = Counter(map(count_in, rows)).most_common(1)[0]
-    return usual > 0 and n_rows >= DIVIDED * len(rows)
 
 
 def _decimal(cells, separator):

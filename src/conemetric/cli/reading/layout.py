@@ -4,7 +4,7 @@ that lies on its side.
 
 import csv
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import median
@@ -109,7 +109,12 @@ def _has_row_names(header, rows):
 def typical(records: Sequence[Record]) -> tuple[int, float]:
     """The number of fields of most records, long ones counting more, and how many of these are filled."""
     counts = Counter(len(record.fields) for record in records)
-    width = max(counts, key=lambda each: (each * counts[each], each))
+
+    def n_fields(width):
+        """In all records of this width together; of as many, the wider ones count."""
+        return width * counts[width], width
+
+    width = max(counts, key=n_fields)
     return width, median(r.n_filled for r in records if len(r.fields) == width)
 
 
@@ -160,15 +165,16 @@ def _placed(records):
 
 def _number_columns(records):
     """The columns in which nearly all fields are numbers."""
-    found = set()
-    width = max((len(record.fields) for record in records), default=0)
-    for i in range(width):
-        filled = [r.fields[i] for r in records if len(r.fields) > i and r.fields[i]]
-        fields = [field for field in filled if not is_missing(field)]
+    columns: dict[int, list[str]] = defaultdict(list)  # the fields that hold a value
+    for i, field in _placed(records):
+        if field and not is_missing(field):
+            columns[i].append(field)
+    of_numbers = set()
+    for i, fields in columns.items():
         n_numbers = sum(bool(NUMBER.fullmatch(field)) for field in fields)
         if len(fields) > 1 and n_numbers >= MOSTLY_NUMBERS * len(fields):
-            found.add(i)
-    return found
+            of_numbers.add(i)
+    return of_numbers
 
 
 def _n_more_header_lines(header, below):
@@ -250,12 +256,17 @@ def _is_below(fields, width, n_filled, above):
     if TOTAL.fullmatch(first.rstrip(":")):
         # a category called Total recurs above; the sum below a table stands there once
         return not any(line.lstrip().startswith(first) for line in above)
-    is_text = not NUMBER.fullmatch(first) and not is_missing(first)
+    if NUMBER.fullmatch(first) or is_missing(first):
+        return False
     is_short = len(fields) < width
+    is_single = len(filled) == 1
     if width < 3:
         # a row of so few columns may be a single word, so a note has to have a space or a colon
-        return is_text and is_short and len(filled) == 1 and bool(re.search(r"[\s:]", first))
-    if len(filled) == 1:
-        return is_text and (is_short or n_filled > 2) and bool(fields[0])
-    says_so = bool(NOTE.match(first)) or not any(map(NUMBER.fullmatch, filled))
-    return is_text and is_short and 2 * len(filled) <= n_filled and says_so
+        has_words = bool(re.search(r"[\s:]", first))
+        return is_short and is_single and has_words
+    if is_single:
+        is_in_front = bool(fields[0])
+        return is_in_front and (is_short or n_filled > 2)
+    # in several fields, as where a note has commas: it has no numbers, unless it begins like a note
+    reads_like_a_note = bool(NOTE.match(first)) or not any(map(NUMBER.fullmatch, filled))
+    return is_short and 2 * len(filled) <= n_filled and reads_like_a_note

@@ -2,6 +2,7 @@
 
 import glob
 import itertools
+import math
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -128,29 +129,29 @@ def find_partitions(pattern: str | None, reading: Reading) -> Partitions:
     first = lazy.head(FIRST_ROWS).drop({label, *(reading.ignore or ())}).collect()
     # vectors hold numbers; the kinds of other columns are those of the first rows
     vectors = [name for name, kind in first.schema.items() if intake.is_vector(kind)]
-    others = first.drop(vectors)
+    single = first.drop(vectors)
     kinds: intake.Kinds = {}
-    if others.width:
-        kinds = intake.learnable(paths[0], others, reading, notes).kinds
+    if single.width:
+        kinds = intake.learnable(paths[0], single, reading, notes).kinds
     used = [name for name in first.columns if name in {*kinds, *vectors}]
     # in the order of the file
     kinds = {name: kinds.get(name, "vector") for name in used}
     # one row tells how many numbers a row has, and their names
     X, names = read_columns(first[:1], kinds, paths[0])
-    most = max(1, PARTITION_BYTES // (X.shape[1] * 8))
+    most_rows = max(1, PARTITION_BYTES // (X.shape[1] * 8))
     parts: list[Part] = []
     for path in paths:
         _check_alike(path, paths[0], schema, (*kinds, label))
-        parts += _parts_of(path, label, most)
-    n_left_out = sum(part.length - part.size for part in parts)
+        parts += _parts_of(path, label, most_rows)
+    n_without_label = sum(part.length - part.size for part in parts)
     parts = [part for part in parts if part.size]
     if not parts:
         fault = "has no rows"
-        if n_left_out:
+        if n_without_label:
             fault = f"has no row with a label in column '{label}'"
         raise ValueError(f"'{pattern}' ({plural(len(paths), 'file')}) {fault}.")
-    if n_left_out:
-        notes.append(f"Left out: {plural(n_left_out, 'row')} without a label.")
+    if n_without_label:
+        notes.append(f"Left out: {plural(n_without_label, 'row')} without a label.")
     readers: list[Callable] = [partial(read_partition, part, kinds, label) for part in parts]
     spellings = {name: kind for name, kind in kinds.items() if isinstance(kind, Spelling)}
     return Partitions(readers, parts, names, notes, spellings)
@@ -158,22 +159,23 @@ def find_partitions(pattern: str | None, reading: Reading) -> Partitions:
 
 def _check_alike(path, first_path, schema, names):
     """Refuse a file whose columns of these names are missing, or not of the types of the first file."""
-    found = pl.scan_parquet(path, glob=False).collect_schema()
+    own = pl.scan_parquet(path, glob=False).collect_schema()
     for name in names:
-        if found.get(name) != schema[name]:
+        if own.get(name) != schema[name]:
             raise ValueError(
-                f"'{path}': column '{name}' holds {found.get(name, 'nothing')}, in '{first_path}' "
+                f"'{path}': column '{name}' holds {own.get(name, 'nothing')}, in '{first_path}' "
                 f"{schema[name]}; pass files with the same columns."
             )
 
 
-def _parts_of(path, label, most):
+def _parts_of(path, label, most_rows):
     """A Parquet file in parts of at most so many rows."""
     # of all columns only this one is read now: it says how many rows of each part have a label
     labels = pl.scan_parquet(path, glob=False).select(label).collect()[label]
     if labels.dtype.is_float():
         labels = labels.fill_nan(None)
-    cuts = np.linspace(0, len(labels), -(-len(labels) // most) + 1).astype(int).tolist()
+    n_parts = math.ceil(len(labels) / most_rows)
+    cuts = np.linspace(0, len(labels), n_parts + 1).astype(int).tolist()
     for start, stop in itertools.pairwise(cuts):
         known = labels[start:stop].is_not_null()
         numbers = None

@@ -255,7 +255,8 @@ def _rows_and_labels(path, arrays, reading):
         )
     if X.dtype not in (np.float32, np.float64):
         # whole numbers of two bytes are exact in float32
-        X = X.astype(np.float32 if X.dtype.itemsize <= 2 else np.float64)
+        dtype = np.float32 if X.dtype.itemsize <= 2 else np.float64
+        X = X.astype(dtype)
     return X, labels
 
 

@@ -1,5 +1,6 @@
 """BoostMetric: a metric boosted from rank-one learners, Shen et al. (2012)."""
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
@@ -254,10 +255,12 @@ def _same_rows(old: Array, new: Array) -> bool:
 
 def _concatenated(results: list[SolveResult]) -> SolveResult:
     """Return the last pass's result, with the history of all passes."""
-    histories = []
+    columns: dict[str, list[Array]] = defaultdict(list)
     for number, result in enumerate(results):
         n_iterations = len(result.history["iteration"])
-        histories.append({**result.history, "pass": np.full(n_iterations, number)})
-    history = {name: np.concatenate([each[name] for each in histories]) for name in histories[-1]}
+        numbers = np.full(n_iterations, number)
+        for name, values in {**result.history, "pass": numbers}.items():
+            columns[name].append(values)
+    history = {name: np.concatenate(parts) for name, parts in columns.items()}
     n_iter = sum(result.n_iter for result in results)
     return replace(results[-1], n_iter=n_iter, history=history)

@@ -185,7 +185,12 @@ def _check_numbers(values: Any, name: str) -> None:
 def _check_matrices(A: Any, C: Any) -> Any:
     """Return the matrices as arrays; raise if there are none, or if one does not fit C."""
     if not hasattr(A, "shape"):  # one array is kept whole
-        A = [matrix if hasattr(matrix, "shape") else np.asarray(matrix) for matrix in A]
+        matrices = []
+        for matrix in A:
+            if not hasattr(matrix, "shape"):  # a list of lists
+                matrix = np.asarray(matrix)
+            matrices.append(matrix)
+        A = matrices
     if len(A) == 0:
         raise ValueError("A is empty; pass at least one constraint matrix.")
     for i, matrix in enumerate(A):

@@ -26,7 +26,8 @@ from ...core.sklearn_private import Interval, StrOptions
 from ...core.slices import slices
 from ...core.weights import check_range, check_weights
 from ...engine.certificate import Certificate
-from ...engine.kernel_ridge import CITY_BLOCK, KERNELS, KernelSetting, KernelSum, solve_exactly
+from ...engine.distance_kernels import CITY_BLOCK, KERNELS, KernelSetting
+from ...engine.kernel_ridge import KernelSum, solve_exactly
 from ...estimators.base import SOLVER_PARAMETERS, MahalanobisMetric, Seed
 from ...estimators.checks import WEIGHTS, because
 from ...estimators.fit_warnings import warn_if_guessed, warn_if_unscaled

@@ -257,9 +257,9 @@ class AllSecants(Secants):
             tile = tiles.worst(number)
             worst.append(tile)
             if enough is not None and len(worst) < len(order):
-                wanted, excess = enough
-                n_offenders += int((tile.value > delta * (1 + excess)).sum())
-                if n_offenders >= wanted:
+                n_enough, least_excess = enough
+                n_offenders += int((tile.value > delta * (1 + least_excess)).sum())
+                if n_offenders >= n_enough:
                     break
         # distances of v'Pv from 1, which may be up to delta
         excess = xp.concat([tile.value for tile in worst]) / delta - 1

@@ -49,8 +49,9 @@ class DualCoordinate(Solver):
         m = problem.operator.n_constraints
         p = len(problem.diagonal)
         wide = p > max(m, WIDE)
+        patience = PATIENCE if wide else 1
         if problem.is_diagonal and (wide or m * p * p > MAX_HESSIAN_WORK):
-            start = yield from self._sweeps(problem, start, PATIENCE if wide else 1)
+            start = yield from self._sweeps(problem, start, patience)
         yield from SemismoothNewton(self.tol, self.max_iter).steps(problem, start)
 
     def _sweeps(

@@ -56,8 +56,8 @@ class ComparisonProgram(Problem):
             self.diagonal = np.diag(self.L).copy()
             self.is_diagonal = np.count_nonzero(self.L) == np.count_nonzero(self.diagonal)
         # a zero on the diagonal is a zero column of A: its weight has no effect, and stays zero
-        there = self.diagonal > 0
-        self.inverse_diagonal = np.divide(1.0, self.diagonal, out=np.zeros(p), where=there)
+        has_effect = self.diagonal > 0
+        self.inverse_diagonal = np.divide(1.0, self.diagonal, out=np.zeros(p), where=has_effect)
         self.slices = slices(m, p, ENTRIES)
         # sweeps and Newton steps read Z again and again, which is computed from m p differences
         stored = m * p * self.diagonal.itemsize <= memory

@@ -146,10 +146,15 @@ class RelativeComparisons(TripletMetric):
         A = mapping.A
         operator = from_triplets(mapping.points, triplets)
         # a stored metric is measured over the features, or over the rows of the kernel
-        stored = operator if A is None else from_triplets(host, triplets)
+        stored = operator
+        if A is not None:
+            stored = from_triplets(host, triplets)
+        gram_of_stored = None
+        if callable(self.basis):
+            gram_of_stored = mapping.gram
         problem = MeasuredComparisonProgram(
             stored,
-            mapping.gram if callable(self.basis) else None,
+            gram_of_stored,
             operator,
             self._scaled_C(operator, host, mapping.gram, triplets, weights),
             mapping.gram,
