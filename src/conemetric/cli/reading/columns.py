@@ -174,20 +174,20 @@ def _folded(word):
 
 
 def as_booleans(column: pl.Series, truths: dict[str, bool]) -> pl.Series:
-    """The column as truth values."""
+    """The column as booleans."""
     return column.replace_strict(list(truths), list(truths.values()), return_dtype=pl.Boolean)
 
 
 def in_one_spelling(column: pl.Series, truths: dict[str, bool]) -> pl.Series:
-    """The column with the most common word for each truth value."""
-    common = {}
+    """The column with the most common word for each boolean."""
+    common: dict[bool, str] = {}
     for word in column.drop_nulls().value_counts(sort=True)[column.name]:
         common.setdefault(truths[word], word.strip())
     return column.replace_strict({word: common[value] for word, value in truths.items()})
 
 
 def note_on_truths(names: Sequence[str], truths: dict[str, bool], remedy: str = ".") -> str:
-    """How columns, with these words or others, were read as truth values."""
+    """How columns, with these words or others, were read as booleans."""
     true = [word for word, value in truths.items() if value]
     false = [word for word, value in truths.items() if not value]
     words = f"{listed(true, MOST_MISSING_SHOWN)} against {listed(false, MOST_MISSING_SHOWN)}"
