@@ -22,6 +22,7 @@ import numpy as np  # noqa: E402
 import optima  # noqa: E402
 import pytest  # noqa: E402
 from cases import PRECISIONS, backends, whose_turn  # noqa: E402
+from hypothesis import settings  # noqa: E402
 
 SEEDS = 0, 1  # of random instances whose optima are kept in optima.json
 MOST_CASES = 30  # of a test that run by default, for each array library
@@ -31,6 +32,9 @@ today = date.today().toordinal()
 drawn = today - today % len(SEEDS) if os.environ.get("CI") else today
 drawn = int(os.environ.setdefault("CONEMETRIC_SEED", str(drawn)))
 seed_of_run = SEEDS[drawn % len(SEEDS)]
+
+settings.register_profile("untimed", deadline=None)  # beside other work a case may take a second
+settings.load_profile("untimed")
 
 gc.disable()  # until all tests are collected: none of that is garbage
 

@@ -443,6 +443,8 @@ def test_as_many_queries_as_the_choice_needs_suffice(kind):
             {"n_hard": 0, "n_random": 0, "relevance": [[q, q] for q in range(9)]},
             "nothing to compare",
         ),
+        ({"queries": 1e200 * np.eye(60, 6)}, r"queries .*1\.0e\+200"),
+        ({"documents": 1e200 * np.eye(120, 6)}, r"documents .*1\.0e\+200"),
         ({"n_components": 9}, "n_components=9 is more"),
         ({"C": -1.0}, "'C' parameter"),
         ({"n_hard": -1}, "'n_hard' parameter"),
