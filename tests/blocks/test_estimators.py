@@ -449,7 +449,7 @@ def test_what_is_wrong_is_said_before_any_work():
         BoostMetric(loss="hinge").fit(parts, labels)
     with pytest.raises(ValueError, match="n_passes=2 is not supported with dask"):
         BoostMetric(n_passes=2).fit(parts, labels)
-    with pytest.raises(ValueError, match="goes with dask collections"):
+    with pytest.raises(ValueError, match="is supported with dask collections"):
         metric.fit(X, y, checkpoint="here")
 
 

@@ -135,7 +135,7 @@ def test_columns_are_read_as_what_they_spell_and_a_line_says_so(tmp_path):
             assert same["c"].to_list() == table.X["c"].to_list(), name
         words = read_table(path, Supervised(label="y", categorical=["c"]))
         assert words.kinds == {}, name
-        assert "takes all as words" not in " ".join(words.notes), name
+        assert "takes all as categories" not in " ".join(words.notes), name
 
 
 def test_new_rows_are_read_as_those_learned_from(tmp_path):
@@ -226,7 +226,7 @@ def test_a_hint_quotes_a_name_with_spaces(tmp_path):
     }.items():
         path = written(tmp_path / "table.csv", COLUMNS["money"][0], name)
         notes = " ".join(read_table(path, Supervised(label="y")).notes)
-        assert f"; {argument} takes all as words." in notes
+        assert f"; {argument} takes all as categories." in notes
 
 
 def test_many_files_are_read_as_the_first_one_is(run, tmp_path):

@@ -99,7 +99,9 @@ def test_names_that_come_twice_are_refused(kind):
 def test_unseen_categories_and_new_gaps_are_at_the_centre(kind):
     model, X, _ = fitted(kind, pd.DataFrame)
     X = X.assign(colour="violet", size=np.nan)
-    with pytest.warns(UserWarning, match="not in fit: 'violet' .*; they lie at the centre") as told:
+    with pytest.warns(
+        UserWarning, match="not seen during fit: 'violet' .*; they are encoded at the column mean"
+    ) as told:
         assert len(model.predict(X)) == len(X)
     assert len(told) == 1
 

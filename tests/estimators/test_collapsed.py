@@ -40,9 +40,7 @@ def test_the_zero_metric_is_named_with_a_remedy(estimator, asarray, dtype):
 def test_points_that_fall_on_few_places_are_counted():
     rng, y = np.random.default_rng(0), np.arange(60) % 2
     X = np.c_[10.0 * y, rng.normal(size=60)]
-    with pytest.warns(
-        CollapsedMetricWarning, match="tells 2 places apart where 60 rows of X differ"
-    ):
+    with pytest.warns(CollapsedMetricWarning, match="maps 60 distinct rows of X to 2 points"):
         RelativeComparisons(basis=[[1.0], [0.0]]).fit(X, y)
 
 

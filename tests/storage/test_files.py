@@ -591,7 +591,7 @@ def test_a_table_encoder_is_folded_in(tmp_path, library, steps, sparse_output):
     with pytest.raises(ValueError, match="'width' holds 'wide', which is not a number"):
         metric.transform(frames.DataFrame({**table, "width": ["wide"] * 150}))
     other = make_pipeline(TableEncoder(), FrobMetric()).fit(frames.DataFrame(table)[:100], y[:100])
-    with pytest.raises(ValueError, match="words or missing values differently"):
+    with pytest.raises(ValueError, match="categories or missing values differently"):
         blend([metric, other])
 
 

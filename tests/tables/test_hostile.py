@@ -185,7 +185,9 @@ def test_one_date_of_another_order_turns_the_others_with_a_warning(table):
 def test_a_slip_that_turns_a_column_into_words_is_named(table, form, slip, kind, place):
     values = DAYS.strftime(form).tolist()
     values[place] = slip
-    with pytest.warns(UserWarning, match=f"is read as words: '{slip}' is not a {kind}, as nearly"):
+    with pytest.warns(
+        UserWarning, match=f"is read as categories: '{slip}' is not a {kind}, as nearly"
+    ):
         column(table, values)
 
 
@@ -250,7 +252,7 @@ def test_unseen_categories_are_at_the_centre(table):
     _, _, encoder = column(table, ["a", "b", "c", "d"] * 10)
     new = table({**GOOD, "column": ["never seen", "nor this"] * (N // 2)})
     with pytest.warns(
-        UserWarning, match=r"not in fit: 'never seen', 'nor this' \(column 'column'\)"
+        UserWarning, match=r"not seen during fit: 'never seen', 'nor this' \(column 'column'\)"
     ):
         Z = encoder.transform(new)
     assert not Z[:, encoder.blocks_[-1].features].any()
@@ -273,7 +275,7 @@ def test_ranks_that_fit_did_not_have():
     sizes = pl.Series("size", ["S", "M", "L"] * 10, pl.Enum(["S", "M", "L"]))
     encoder = TableEncoder().fit(pl.DataFrame([sizes, pl.Series("x", range(0, 60, 2))]))
     new = pl.DataFrame({"size": ["XL", "S", None], "x": [1, 2, 3]})
-    with pytest.warns(UserWarning, match="not in fit: 'XL' "):
+    with pytest.warns(UserWarning, match="not seen during fit: 'XL' "):
         assert encoder.transform(new)[0, 0] == 0
 
 

@@ -246,7 +246,7 @@ def test_rows_that_coincide_are_refused_or_solved(basis, value, C, dtype):
         with pytest.raises(ValueError, match="coincide"):
             metric.fit(X, triplets=[[0, 1, 2]])
         return
-    with pytest.warns(UserWarning, match="is zero: it calls all points the same"):
+    with pytest.warns(UserWarning, match="learned is zero, so nearest neighbours"):
         metric.fit(X, triplets=[[0, 1, 2]])
     assert metric.certificate_.primal == C  # no metric can order them
 
