@@ -274,7 +274,7 @@ def test_verify_writes_a_promise_into_the_metric(run, csv, pairs, metric, rate, 
     assert any("in more than one different pair" in note for note in answer["notes"])
     assert learned.certificate == before.certificate and learned.notes == before.notes
     shown = " ".join(run(*given, *promise).out.split())
-    percent = f"{100 * float(rate):g} % of different pairs are called the same"
+    percent = f"{100 * float(rate):g}% of different pairs are called the same"
     assert percent in shown and "for pairs drawn like these" in shown
     assert run("inspect", metric, "--json").json["promise"]["n"] == kept.n
     assert run(*given, "--json").json["promise"] is None

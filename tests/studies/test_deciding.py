@@ -108,7 +108,7 @@ def test_few_differences_between_equals_are_found_whatever_the_splits_share(seed
 @pytest.fixture
 def two_candidates(monkeypatch):
     """Of a blend, where how often it is learned is what counts."""
-    two = {name: automatic.default_candidates()[name] for name in ("frob", "lda")}
+    two = {name: automatic.default_candidates()[name] for name in ("FrobMetric", "LDA")}
     monkeypatch.setattr(automatic, "default_candidates", lambda: two)
 
 
@@ -162,7 +162,8 @@ def test_what_is_saved_is_learned_from_all_rows():
     np.testing.assert_array_equal(decided.final_rows, np.arange(len(y)))
     assert (
         len(decided.rows) < len(y)
-        and "learned again from 178 rows, refitted to all" in study.notes[-1]
+        and "learned again from 178 rows" in study.notes[-1]
+        and "refitted to all 178 rows" in study.notes[-1]
     )
     assert decided.final.predict(X).shape == y.shape
 
