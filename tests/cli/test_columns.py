@@ -135,7 +135,7 @@ def test_columns_are_read_as_what_they_spell_and_a_line_says_so(tmp_path):
             assert same["c"].to_list() == table.X["c"].to_list(), name
         words = read_table(path, Supervised(label="y", categorical=["c"]))
         assert words.kinds == {}, name
-        assert "takes all as words" not in " ".join(words.notes), name
+        assert "takes all as categories" not in " ".join(words.notes), name
 
 
 def test_columns_that_are_read_alike_share_a_line(tmp_path):

@@ -207,7 +207,9 @@ def check_tensor(X: Any, min_samples: int) -> Any:
         raise ValueError(f"Expected 2D array, got {X.ndim}D tensor X instead; reshape it.")
     n, D = X.shape
     if n < min_samples or D == 0:
-        raise ValueError(f"X has {n} sample(s) and {D} feature(s); pass at least {min_samples}, 1.")
+        raise ValueError(
+            f"X has {n} sample(s) and {D} feature(s); it needs at least {min_samples} and 1."
+        )
     if not X.is_floating_point():
         X = X.double()
     elif X.element_size() < 4:
