@@ -180,7 +180,7 @@ def as_booleans(column: pl.Series, truths: dict[str, bool]) -> pl.Series:
 
 def in_one_spelling(column: pl.Series, truths: dict[str, bool]) -> pl.Series:
     """The column with the most common word for each truth value."""
-    common = {}
+    common: dict[bool, str] = {}
     for word in column.drop_nulls().value_counts(sort=True)[column.name]:
         common.setdefault(truths[word], word.strip())
     return column.replace_strict({word: common[value] for word, value in truths.items()})
