@@ -352,7 +352,6 @@ def test_rows_labelled_minus_one_have_no_label(run, frame, tmp_path):
         (lambda f: f.head(3), ("3 rows", "at least 10")),
         (lambda f: f.filter(pl.col("kind") == "Barolo"), ("one class only", "Barolo")),
         (lambda f: f.with_columns(kind=pl.col("bottle")), ("no class has two", "values recur.")),
-        (lambda f: f.with_columns(kind=pl.int_range(178)), ("values recur, or --target cont",)),
         (lambda f: f.select("kind", "note"), ("no column to learn from", "constant")),
         (lambda f: f.with_columns(kind=pl.lit(0.5)), ("the label is 0.5 in all 178 rows",)),
         (lambda f: f.clear(), ("no rows",)),
