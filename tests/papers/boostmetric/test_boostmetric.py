@@ -54,7 +54,7 @@ VARIANTS = [
     for solver in ("stagewise", "corrective")
     for passes in (1, 2)
 ] + [
-    {"loss": "hinge", "v": 0.05, "n_passes": passes, "n_targets": 1, "n_impostors": 1}
+    {"loss": "hinge", "v": 0.005, "n_passes": passes, "n_targets": 1, "n_impostors": 1}
     for passes in (1, 2)
 ]
 
