@@ -139,7 +139,7 @@ def test_words_and_gaps_are_learned_from_and_reported(
     assert "Categories: 'colour'" in notes and "Missing values: 'f3'" in notes
     assert answer["features"] == 14 and answer["after"]["error"] < 0.2
     metric = load_metric(tmp_path / "out" / "metric.safetensors")
-    assert {column.name: column.kind for column in metric.encoder.columns_}["colour"] == "word"
+    assert {column.name: column.kind for column in metric.encoder.columns_}["colour"] == "category"
     out = tmp_path / "embedded.npy"
     part = tmp_path / "part-1.parquet"
     metric_file = tmp_path / "out" / "metric.safetensors"

@@ -217,7 +217,7 @@ def test_missing_values_and_words_are_treated_as_when_learning(run, learned, fra
     holes.write_csv(tmp_path / "holes.csv")
     _, out = learned(*QUICK["labels"], "--method", "frob", data=tmp_path / "holes.csv")
     decision = load_decision(out / "decision.safetensors")
-    assert {each.name: each.kind for each in decision.encoder_.columns_}["note"] == "word"
+    assert {each.name: each.kind for each in decision.encoder_.columns_}["note"] == "category"
     new = holes.with_columns(
         note=pl.when(pl.int_range(178) % 2 == 0).then(pl.lit("violet")),
         f5=pl.when(pl.int_range(178) % 3 > 0).then(pl.col("f5")),
