@@ -132,12 +132,14 @@ def is_continuous(y: Any, target: str = "auto", counts: np.ndarray | None = None
 
     ``target`` is "classes", "continuous" or "auto", which takes numbers with a fractional
     part for a quantity, and strings, booleans and categories for classes. Whole
-    numbers are a quantity if most rows have a value of their own, so that nothing is learned
-    between classes. Else they are classes unless there are more than 20 values and one of these holds:
+    numbers number classes if they leave out at most a twentieth of the numbers from 0 to the
+    largest. Others are a quantity if most rows have a value of their own, so that nothing is learned
+    between classes. Else whole numbers are classes unless there are more than 20 values and one of
+    these holds:
 
-    - they do not number classes (that is, they leave out more than a twentieth of the numbers from 0 to
-      the largest), and most values have three rows or fewer, or most rows are in a small part of the
-      range, or values near each other have about equally many rows (counts, prices, scores, ages);
+    - they do not number classes, and most values have three rows or fewer, or most rows are in a
+      small part of the range, or values near each other have about equally many rows (counts,
+      prices, scores, ages);
     - they are 0, 1, 2, ..., values near each other have about equally many rows, and those at both ends
       fewer than those between them.
 
@@ -163,7 +165,7 @@ def is_continuous(y: Any, target: str = "auto", counts: np.ndarray | None = None
         return True
     if first_means_none(values) and counts[0] > counts[1:].max():
         return False  # rows without a label
-    if _are_mostly_alone(counts):
+    if _are_mostly_alone(counts) and not _number_classes(values):
         return True
     if len(values) <= MAX_CLASS_VALUES or _are_few_shots(counts):
         return False

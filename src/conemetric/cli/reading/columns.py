@@ -5,7 +5,7 @@ can; notes say how each column was read.
 import itertools
 import math
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -181,7 +181,7 @@ def as_booleans(column: pl.Series, truths: dict[str, bool]) -> pl.Series:
 def in_one_spelling(column: pl.Series, truths: dict[str, bool]) -> pl.Series:
     """The column with the most common word for each boolean."""
     common: dict[bool, str] = {}
-    for word in column.drop_nulls().value_counts(sort=True)[column.name]:
+    for word, _ in Counter(column.drop_nulls().to_list()).most_common():
         common.setdefault(truths[word], word.strip())
     return column.replace_strict({word: common[value] for word, value in truths.items()})
 
