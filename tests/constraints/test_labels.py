@@ -143,6 +143,16 @@ def test_counts_and_measures_of_public_tables_are_a_quantity(column):
         assert not is_continuous(np.arange(len(values)), counts=rng.permutation(counts)), seed
 
 
+def test_a_random_part_of_many_people_are_classes():
+    """With few pictures of each; of some there is none."""
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        person = rng.permutation(np.repeat(np.arange(3000), rng.integers(1, 4, 3000)))
+        part = person[: int(0.7 * len(person))]
+        assert len(np.unique(part)) < 0.95 * 3000
+        assert not is_continuous(part), seed
+
+
 def test_codes_are_classes_whatever_their_numbers():
     """Such as those of products or countries, each with some rows."""
     for seed in range(20):

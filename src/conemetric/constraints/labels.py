@@ -18,6 +18,9 @@ FEWEST_ROWS = 10  # of which some may be alone with their value; fewer say nothi
 FEW_ROWS = 3  # of one value; most classes have more
 EVEN_SHARE = 0.9  # of the values that have the same number of rows, as few shots of classes have
 MIN_SHARE_OF_NUMBERING = 0.95  # of the numbers from 0 to the largest that are labels
+# The same of many labels: of thousands of people with few pictures each, a random part lacks some.
+MANY_LABELS = 200
+MIN_SHARE_OF_MANY = 0.75
 MIN_SMOOTHNESS_OF_NUMBERING = 0.75  # rank correlation of the rows of neighbours; of classes about 0
 MIN_SMOOTHNESS = 0.35  # the same, where labels do not number classes
 SURE = 2.5  # standard errors of that correlation
@@ -131,11 +134,11 @@ def is_continuous(y: Any, target: str = "auto", counts: np.ndarray | None = None
     these their numbers of rows.
 
     ``target`` is "classes", "continuous" or "auto", which takes numbers with a fractional
-    part for a quantity, and strings, booleans and categories for classes. Whole
-    numbers number classes if they leave out at most a twentieth of the numbers from 0 to the
-    largest. Others are a quantity if most rows have a value of their own, so that nothing is learned
-    between classes. Else whole numbers are classes unless there are more than 20 values and one of
-    these holds:
+    part for a quantity, and strings, booleans and categories for classes. Whole numbers number
+    classes if they leave out at most a twentieth of the numbers from 0 to the largest, or a quarter if
+    there are more than 200 of them. Others are a quantity if most rows have a value of their own, so
+    that nothing is learned between classes. Else whole numbers are classes unless there are more than
+    20 values and one of these holds:
 
     - they do not number classes, and most values have three rows or fewer, or most rows are in a
       small part of the range, or values near each other have about equally many rows (counts,
@@ -197,7 +200,10 @@ def _counts_or_measures(values: np.ndarray, counts: np.ndarray) -> bool:
 
 def _number_classes(values: np.ndarray) -> bool:
     """Whether sorted values are nearly all whole numbers from 0, or 1, to the largest."""
-    return values[0] >= 0 and len(values) >= MIN_SHARE_OF_NUMBERING * (float(values[-1]) + 1)
+    share = MIN_SHARE_OF_NUMBERING
+    if len(values) > MANY_LABELS:
+        share = MIN_SHARE_OF_MANY
+    return values[0] >= 0 and len(values) >= share * (float(values[-1]) + 1)
 
 
 def _spread(values: np.ndarray, counts: np.ndarray) -> float:
