@@ -47,7 +47,7 @@ def test_the_adjoint_is_that_of_the_operator(operators, asarray, seed):
 
 def test_it_has_the_other_precision(operators):
     operator, shifted = operators
-    single = shifted.astype(np.float32)
+    single = shifted.astype(operator.xp.float32)
     assert single.shift == SHIFT
     assert to_numpy(single.empty_constraint_vector()).dtype == np.float32
     assert (single.n_constraints, single.n_features) == (
