@@ -16,7 +16,8 @@ from ...core.wording import listed, plural
 from ...datasets import reference_pages
 from ...studies.adapting import Collection
 from .dialects import SAMPLE, decoded
-from .intake import column_matrix, is_vector, row_numbers
+from .intake import column_matrix, is_vector
+from .labels import row_numbers
 from .layout import NUMBER
 from .reading import Sources, check_file
 from .separators import separator_of

@@ -2,7 +2,7 @@
 
 import difflib
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import polars as pl
 
-from ...constraints.labels import first_means_none, is_continuous
 from ...core.warn import collected_warnings
 from ...core.wording import first_few, listed, plural
 from ...storage import LearnedMetric
@@ -164,7 +163,7 @@ def learnable(
         if spelled is None:
             tell_slips(column, values, notes)
             continue
-        _told(spelled, notes, columns.as_words(column.name))
+        told(spelled, notes, columns.as_words(column.name))
         if spelled.spelling != NumberSpelling():
             chosen[column.name] = spelled.spelling
         if not spelled.usual:
@@ -390,7 +389,7 @@ def _as_learned(column, learned, decimal, notes):
     if isinstance(learned, DateColumn):
         return _dates_as_learned(column, learned, notes)
     if isinstance(learned, TimeColumn) and is_text:
-        return _told(columns.spelled_values(column, TimeSpelling()), notes)
+        return told(columns.spelled_values(column, TimeSpelling()), notes)
     if learned is not None and type(learned) is not NumberColumn:
         return typed_column(column, learned.kind)
     if is_text:
@@ -398,13 +397,13 @@ def _as_learned(column, learned, decimal, notes):
         spelled = columns.new_values(column, spelling, decimal)
         if spelled.spelling != spelling:
             notes.append(columns.note_on(spelled))
-        return _told(spelled, notes)
+        return told(spelled, notes)
     values = typed_column(column, "number")
     tell_slips(column, values, notes)
     return values
 
 
-def _told(spelled: Spelled, notes: list[str], remedy: str = ".") -> pl.Series:
+def told(spelled: Spelled, notes: list[str], remedy: str = ".") -> pl.Series:
     """The values that words spell; a note names those that spell none."""
     kind = spelled.spelling.kind
     tell_slips(spelled.words, spelled.values, notes, kind, spelled.missing, remedy)
@@ -434,95 +433,4 @@ def check_width(path: str | Path, given: int, needed: int) -> None:
     if given != needed:
         raise ValueError(
             f"'{path}' has {plural(given, 'column')} of numbers; training used {needed:,}."
-        )
-
-
-# ---- labels and names of rows
-
-
-def read_labels(series: pl.Series, path: Path, reading: Reading, notes: list[str]) -> np.ndarray:
-    """Labels as `class_labels` gives them, or, where words spell a quantity such as money, as numbers."""
-    if series.dtype == pl.String:
-        truths = columns.truth_values(series)
-        if truths:
-            notes.append(columns.note_on_truths([series.name], truths))
-            return class_labels(columns.in_one_spelling(series, truths))
-    if series.dtype != pl.String or reading.target == "classes":
-        return class_labels(series)
-    spelled = columns.read_words(series, decimal_mark(path, reading))
-    if spelled is None or spelled.spelling.kind != "number":
-        return class_labels(series)
-    numbers = class_labels(spelled.values)
-    known = numbers[~np.isnan(numbers)] if numbers.dtype.kind == "f" else numbers
-    if not (len(known) and is_continuous(known, reading.target)):
-        return class_labels(series)  # the words of a few classes say more than their numbers
-    _told(spelled, notes, "; --target classes takes each entry as a class.")
-    if not spelled.usual:
-        notes.append(columns.note_on(spelled))
-    return numbers
-
-
-def class_labels(series: pl.Series) -> np.ndarray:
-    """Labels as truth values, NumPy strings (None: missing) or numbers (floats if any is missing)."""
-    if series.dtype.is_float():
-        values = series.drop_nulls().drop_nans()
-        if not (values == values.round()).all():
-            return series.fill_null(np.nan).to_numpy()
-        series = series.fill_nan(None).cast(pl.Int64)
-    if series.dtype == pl.Boolean and not series.null_count():
-        return series.to_numpy()
-    if not series.dtype.is_integer():
-        return series.cast(pl.String).to_numpy()
-    return series.to_numpy()  # of integers with nulls, Polars makes floats with NaN
-
-
-def group_numbers(series: pl.Series, notes: list[str]) -> np.ndarray:
-    """A number for each row, equal where the values are; a row without a value is a group of its own."""
-    numbers = series.rank("dense").cast(pl.Int64)
-    n_missing = numbers.null_count()
-    if n_missing:
-        notes.append(f"Groups: {plural(n_missing, 'row')} without one, each a group of its own.")
-    # negative, since the ranks of real groups begin at 1
-    own = -1 - pl.int_range(len(series), dtype=pl.Int64, eager=True)
-    return pl.select(pl.coalesce(numbers, own)).to_series().to_numpy()
-
-
-def row_numbers(names: Iterable[str], wanted: Iterable[str]) -> np.ndarray:
-    """The numbers of the rows with these names; -1 for unknown ones."""
-    known = {name: number for number, name in enumerate(names)}
-    return np.array([known.get(name, -1) for name in wanted], np.int64)
-
-
-def with_labels_only(table: Table, column: str | None) -> Table:
-    """Leave out rows with an empty label, or with -1 next to two or more classes."""
-    labels = table.labels
-    if labels is None:
-        return table
-    if labels.dtype.kind == "f":
-        missing = np.isnan(labels)
-    elif labels.dtype.kind == "i" and not is_continuous(labels):
-        missing = (labels == -1) & first_means_none(np.unique(labels))
-    else:
-        missing = np.array([value is None for value in labels], bool)
-    if missing.all():
-        raise ValueError(f"no row has a label{f' in column {column!r}' if column else ''}.")
-    if not missing.any():
-        return table
-    which = " (-1 means none; rename it if it is a class)" if labels.dtype.kind == "i" else ""
-    left_out = plural(int(missing.sum()), "row")
-    table = table.only(~missing, f"Left out: {left_out} without a label{which}.")
-    labels = labels[~missing]
-    # whole numbers were floats only for the sake of those that were missing
-    whole = labels.dtype.kind == "f" and (labels == labels.round()).all()
-    return replace(table, labels=labels.astype(np.int64)) if whole else table
-
-
-def check_ids(ids: np.ndarray, path: Path, id_column: str | None) -> None:
-    """Refuse ids that occur more than once."""
-    values, counts = np.unique(ids.astype(str), return_counts=True)
-    twice = counts > 1
-    if twice.any():
-        raise ValueError(
-            f"--id: '{path}' has {int(twice.sum()):,} duplicate ids in column '{id_column}' "
-            f"(first: '{values[twice][0]}', {int(counts[twice][0])} times); ids must be unique."
         )

@@ -12,7 +12,8 @@ from ...datasets import ALIASES, BUNDLED, load_bundled
 from ...studies.constrained import Paired, Ranked
 from ...studies.giveaway import find_giveaway
 from ...studies.supervision import Labelled, Measured, Task
-from .intake import Learned, Table, row_numbers
+from .intake import Learned, Table
+from .labels import row_numbers
 from .reading import DIALECT, OPTION_NAMES, Reading, argument, as_given, check_file
 from .tables import read_frame, read_table
 

@@ -21,6 +21,7 @@ from ...studies.partitioned import Partitioned
 from ...tables.spelling import Spelling
 from . import intake
 from .columns import typed_column
+from .labels import class_labels
 from .loading import giveaway_in_words
 from .reading import DIALECT, OPTION_NAMES, Reading
 
@@ -219,7 +220,7 @@ def read_partition(
     frame = rows.select([*kinds, label]).collect()
     if part.labelled is not None:
         frame = frame[part.labelled]
-    return read_columns(frame, kinds, part.path, table)[0], intake.class_labels(frame[label])
+    return read_columns(frame, kinds, part.path, table)[0], class_labels(frame[label])
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from ...ranking.lexical import BM25Vectors
 from ...studies.adapting import Collection
 from .collections import known_lines
 from .dialects import decoded
-from .intake import row_numbers
+from .labels import row_numbers
 from .reading import Sources, check_file
 
 BM25 = "bm25"

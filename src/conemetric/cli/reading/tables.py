@@ -20,6 +20,7 @@ from . import intake
 from .csv_files import explain, is_text, scan_text
 from .dialects import decoded
 from .intake import Learned, Table
+from .labels import check_ids, group_numbers, read_labels, with_labels_only
 from .reading import DIALECT, Reading, as_given, check_file
 
 TABLES = (".csv", ".tsv", ".parquet", ".pq")
@@ -52,9 +53,9 @@ def _read(path, reading, learned):
     if reading.labels is not None:
         table = _with_labels(table, reading)
     if table.ids is not None:
-        intake.check_ids(table.ids, path, reading.id_column)
+        check_ids(table.ids, path, reading.id_column)
     if learned is None:
-        return intake.with_labels_only(table, reading.label)
+        return with_labels_only(table, reading.label)
     if isinstance(learned, LearnedMetric):
         return without_missing(table, path, reading)
     return table
@@ -271,7 +272,7 @@ def _groups_of_array(path, arrays, name, n, notes):
             f"--groups: array '{name}' of '{path}' has shape {arrays[name].shape}; pass one for each of "
             f"the {n} rows."
         )
-    return intake.group_numbers(pl.Series(arrays[name]), notes)
+    return group_numbers(pl.Series(arrays[name]), notes)
 
 
 def check_numbers(path: Path, X: np.ndarray) -> None:
@@ -306,7 +307,7 @@ def _read_frame(path, reading, learned):
         raise ValueError(f"'{path}' has no rows.")
     labels = None
     if reading.label is not None:
-        labels = intake.read_labels(frame[reading.label], path, reading, notes)
+        labels = read_labels(frame[reading.label], path, reading, notes)
     ids = None
     if reading.id_column is not None:
         ids = frame[reading.id_column].to_numpy()
@@ -318,7 +319,7 @@ def _read_frame(path, reading, learned):
         return Table(X, names, labels, ids, notes)
     groups = None
     if reading.groups is not None:
-        groups = intake.group_numbers(frame[reading.groups], notes)
+        groups = group_numbers(frame[reading.groups], notes)
     aside = {reading.label, reading.id_column, reading.groups, *(reading.ignore or ())}
     features = intake.with_entries(frame.drop(aside & set(frame.columns)), path)
     if not features.width:
@@ -340,7 +341,7 @@ def _with_labels(table, reading):
                 f"--labels: '{path}' has {frame.width} columns; pass one, or use --label."
             )
         own = Reading(target=reading.target)
-        labels = intake.read_labels(frame.to_series(), path, own, table.notes)
+        labels = read_labels(frame.to_series(), path, own, table.notes)
     else:
         labels = np.array(decoded(path).removesuffix("\n").split("\n"))
     if labels.shape != (n,):
