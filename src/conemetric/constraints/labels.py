@@ -184,7 +184,8 @@ def _are_mostly_alone(counts: np.ndarray) -> bool:
 def _counts_or_measures(values: np.ndarray, counts: np.ndarray) -> bool:
     """Whether many sorted whole numbers with these numbers of rows are a quantity."""
     smoothness = 0.0
-    if len(set(counts[1:].tolist())) > 1 < len(set(counts[:-1].tolist())):
+    # numbers that are all equal have no correlation
+    if np.ptp(counts[1:]) > 0 and np.ptp(counts[:-1]) > 0:
         smoothness = spearmanr(counts[1:], counts[:-1])[0]
     if _number_classes(values):
         first, *middle, last = (tenth.mean() for tenth in np.array_split(counts, 10))

@@ -30,8 +30,7 @@ class ShiftedOperator(Operator):
         return self.operator.adjoint(u) + self._of_trace(u)
 
     def precise_adjoint(self, u: Array) -> Array:
-        adjoint = self.operator.precise_adjoint(u)
-        return adjoint + self._of_trace(u)
+        return self.operator.precise_adjoint(u) + self._of_trace(u)
 
     def adjoint_product(self, u: Array, Y: Array) -> Array:
         return self.operator.adjoint_product(u, Y) + self.shift * float(u.sum()) * Y

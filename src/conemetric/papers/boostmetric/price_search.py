@@ -15,7 +15,7 @@ Where classes overlap lambda may be negative. A multiple c of the trace added to
 every value of a metric of trace one, so lambda + c is then the price: c is twice the best value so far.
 
 The paper adds a rank-one learner in each iteration, by a linear program over all of them: measured
-on breast cancer, 48 seconds where this takes 3, and on digits no solution in 400 where this takes 1.
+on breast cancer, 48 seconds where this takes 3, and on digits no solution in 400 where this takes 2.
 """
 
 import math
