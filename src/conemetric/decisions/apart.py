@@ -18,7 +18,7 @@ from numpy.random import RandomState
 from ..automatic.folds import group_folds
 from ..core.arrays import Array, take
 from ..core.progress import emit
-from .full_size import Coefficients, Rejudged, blended_again, draw_landmarks
+from .full_size import Rejudged, blended_again, draw_landmarks
 from .rule import Judge, RowLosses, Training, Trial, mapped
 from .search import Search
 
@@ -91,26 +91,18 @@ def judged_apart(
     rng: RandomState,
 ) -> Rejudged:
     """Learn the usual rule and the parts of each blend ``found`` from all rows that are not kept apart, and let
-    those that are judge them. The coefficients are for fits to all rows.
+    those that are judge them.
     """
     emit("stage", stage="evaluating the rules on held-out rows")
     judge = Judge.of(rows, apart.judged, row_losses)
     learn = rows.among(apart.learn)
     new = take(rows.Z, apart.judged)
     landmarks = draw_landmarks(learn.keys, n_landmarks, rng)
-    coefficients: Coefficients = {}
 
     def at_full_size(trial: Trial) -> Trial:
         L = maps[trial.metric]
         # what only judges needs no certificate
         fitted = trial.rule.fit(learn.mapped(L), landmarks, certified=False)
-        of_learned = fitted.coefficients
-        # where the fit to all rows begins: at these coefficients, and at 0 for the rows kept apart;
-        # a sum over landmarks has other terms than the final one, and is no such start
-        if of_learned is not None and len(of_learned) == len(apart.learn):
-            of_all = np.zeros((len(rows.Y), of_learned.shape[1]))
-            of_all[apart.learn] = of_learned
-            coefficients[trial.metric, trial.rule] = of_all
         scores = fitted.scores(mapped(new, L))
         return replace(trial, scores=scores, loss=judge(scores))
 
@@ -119,4 +111,4 @@ def judged_apart(
 
     usual_again = at_full_size(found.usual)
     trials, again = blended_again(found.blends, learned_again, judge, apart.parts)
-    return Rejudged([usual_again, *trials], again, coefficients)
+    return Rejudged([usual_again, *trials], again)

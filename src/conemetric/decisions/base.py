@@ -47,7 +47,8 @@ from .stored import restored, state_of
 # rows up to which one BLAS thread is fastest: 1,500 x 20 takes 3.0 s with one and 6.0 with two on two
 # Neoverse-N1 cores, 2.6 with one and 3.9 with 16 on 16 x86 cores
 MOST_ROWS_SINGLE_THREADED = 2000
-# rows up to which the kernel system is solved exactly: 2.7 TFLOP; 1.6 GB, on a GPU 3.2 GB
+# Rows that the kernel sum is over at most: each of some thirty steps computes 200 million entries; on a GPU
+# they are held in 3.2 GB.
 MOST_EXACT = 20_000
 # Rows up to which all are divided into folds. Beyond, some are kept apart (`apart`), and metrics and
 # settings are chosen on so many of the others.
@@ -284,7 +285,7 @@ class MetricDecision(CertifiedEstimator, metaclass=ABCMeta):
     ) -> None:
         """Fit the parts to all rows, which have these ``numbers`` in X, and keep the rows they need."""
         landmarks = draw_landmarks(rows.keys, self._n_landmarks(len(rows.Y)), rng)
-        fitted = fit_parts(choice.parts, rows, landmarks, choice.coefficients)
+        fitted = fit_parts(choice.parts, rows, landmarks)
         self._kept: KeptRows = KeptRows(numbers[fitted.kept], rows.among(fitted.kept))
         self._store_parts(fitted.parts, choice.certificate)
 

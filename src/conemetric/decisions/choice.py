@@ -19,7 +19,7 @@ from ..engine.certificate import Certificate
 from .apart import KeptApart, judged_apart
 from .blend import Blended
 from .candidates import BASELINE, candidates_for
-from .full_size import Blends, Coefficients, judged_in_folds
+from .full_size import Blends, judged_in_folds
 from .held_out import MAX_ROWS_COMPARED, Candidate
 from .kernel import KernelRule
 from .learned import LearnedMetric
@@ -52,8 +52,6 @@ class Choice:
         Numbers of the held-out rows that evidence rests on, each once.
     scores : array (n_held_out, n_targets)
         Their crossed scores by the blend.
-    coefficients : dict
-        From which fits to all rows can begin.
     """
 
     parts: Sequence[PlannedPart]
@@ -61,7 +59,6 @@ class Choice:
     trials: list[Trial] = field(default_factory=list)
     held_out: np.ndarray = field(default_factory=lambda: np.empty(0, int))
     scores: np.ndarray = field(default_factory=lambda: np.empty(0))
-    coefficients: Coefficients = field(default_factory=dict)
 
     @property
     def is_judged(self) -> bool:
@@ -117,7 +114,6 @@ class _Finalists(NamedTuple):
     maps: dict[str, Array | None]  # learned from the rows of all folds, by metric
     held_out: np.ndarray  # the rows that evidence and promises rest on
     judge: Judge  # of these and, of several partitions into folds, of the same rows again
-    coefficients: Coefficients
 
 
 def choose(
@@ -154,7 +150,6 @@ def choose(
         [replace(trial, scores=trial.scores[once]) for trial in finalists.trials],
         finalists.held_out,
         chosen.scores[once],
-        finalists.coefficients,
     )
 
 
@@ -185,7 +180,7 @@ def _judged_by_folds(
     maps = _final_maps(blends, found.metrics, rows.Z)
     # of several partitions into folds the first gives evidence and promises: each row once
     n_held_out = len(np.unique(in_folds.judged))
-    return _Finalists(trials, blends, maps, in_folds.judged[:n_held_out], judge, {})
+    return _Finalists(trials, blends, maps, in_folds.judged[:n_held_out], judge)
 
 
 def _judged_by_rows_apart(
@@ -203,9 +198,7 @@ def _judged_by_rows_apart(
         rng=rng,
     )
     judge = Judge.of(rows, apart.judged, preferences.row_losses)
-    return _Finalists(
-        rejudged.trials, rejudged.blends, maps, apart.judged, judge, rejudged.coefficients
-    )
+    return _Finalists(rejudged.trials, rejudged.blends, maps, apart.judged, judge)
 
 
 def _final_maps(

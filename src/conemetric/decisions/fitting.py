@@ -8,7 +8,6 @@ import numpy as np
 from ..core import arrays
 from ..core.progress import emit
 from .choice import PlannedPart
-from .full_size import Coefficients
 from .parts import Part
 from .rule import Training
 
@@ -24,10 +23,9 @@ def fit_parts(
     planned: Sequence[PlannedPart],
     rows: Training,
     landmarks: np.ndarray,
-    coefficients: Coefficients,
 ) -> FittedParts:
     """Fit the rules of the parts to all rows, those that cannot keep many with a sum over the
-    ``landmarks``. ``coefficients`` are where a fit begins.
+    ``landmarks``.
     """
     every = np.arange(len(rows.Y))
     keeps_all = any(part.trial.rule.many for part in planned)
@@ -38,8 +36,7 @@ def fit_parts(
         if L is not None:
             L = np.ascontiguousarray(arrays.to_numpy(L))
         emit("stage", stage=f"learning from all rows, {trial}")
-        start = coefficients.get((trial.metric, trial.rule))
-        fitted = trial.rule.fit(rows.mapped(L), landmarks, start=start)
+        fitted = trial.rule.fit(rows.mapped(L), landmarks)
         kept_by_rule = every if trial.rule.many else landmarks
         parts.append(Part(trial, weight, fitted, L, np.searchsorted(kept, kept_by_rule)))
     return FittedParts(parts, kept)

@@ -13,7 +13,6 @@ from .blend import Blended, blend_trials
 from .held_out import Candidate, MappedFold, in_folds
 from .rule import Judge, Rule, Training, Trial
 
-Coefficients = dict[tuple[str, Rule], np.ndarray]  # of fitted rules, by metric and rule
 Blends = dict[type[Rule], Blended]
 
 
@@ -22,7 +21,6 @@ class Rejudged(NamedTuple):
 
     trials: list[Trial]
     blends: Blends
-    coefficients: Coefficients  # (n, n_targets), from which fits to all rows can begin
 
 
 def draw_landmarks(keys: np.ndarray, n_most: int, rng: RandomState) -> np.ndarray:
@@ -93,4 +91,4 @@ def judged_in_folds(
     emit("stage", stage="evaluating the rules on held-out rows")
     held_out = [fold.held_out for fold in folds]
     trials, again = blended_again(blends, learned_again, judge, held_out)
-    return Rejudged(trials, again, {})
+    return Rejudged(trials, again)

@@ -87,7 +87,7 @@ class MappedFold:
         """Kernel values among the first training rows, and from held-out rows to them."""
         form = KERNELS[kernel]
         return [
-            in_blocks(lambda t: form.values(namespace(t), t / width), each, each.shape[1])
+            in_blocks(lambda t: form.values(namespace(t), t, 1 / width, None), each, each.shape[1])
             for each in self._relative(form.distances, form.mean, n_rows)
         ]
 

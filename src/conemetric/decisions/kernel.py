@@ -30,8 +30,8 @@ WIDTHS = {
     CITY_BLOCK: tuple(2.0**-i for i in range(-7, 3)),
 }
 RIDGES = (1e-3, 3e-3, 1e-2, 3e-2, 0.1, 0.3, 1.0, 3.0)
-# Rows up to which the kernel matrix is decomposed: 8,000 take 256 MB and 3 s of one core. Conjugate
-# gradients with its entries computed block by block take as long, and 20 MB.
+# Rows up to which the kernel matrix is decomposed: of 8,000 in 256 MB and 1.3 to 3.5 s of two cores.
+# Conjugate gradients with its entries computed block by block take 2 to 4.4 s, and 20 MB.
 MAX_ROWS_FACTORED = 8000
 COARSE = 2  # every other width and ridge is tried on few rows
 N_COARSE = 300  # rows of each fold in the coarse search: a factorisation takes milliseconds
@@ -82,7 +82,6 @@ class KernelRule(KernelSetting):
         rows: Training,
         landmarks: np.ndarray,
         certified: bool = True,
-        start: np.ndarray | None = None,
     ) -> "FittedKernel":
         """Solve the system of all rows, or that of the landmarks."""
         xp = namespace(rows.Z)
@@ -96,7 +95,7 @@ class KernelRule(KernelSetting):
             return FittedKernel(self, rows, *fitted)
         order = np.argsort(rows.keys, kind="stable")  # hashes of the rows: a random order
         model, certificate = fit_in_blocks(
-            self, to_numpy(rows.Z), rows.Y, rows.weights, order, for_use=certified, start=start
+            self, to_numpy(rows.Z), rows.Y, rows.weights, order, for_use=certified
         )
         points, coefficients, offset = (
             like(part, rows.Z, xp.float64)
@@ -126,11 +125,6 @@ class FittedKernel:
     rows: Training
     model: kernel_ridge.KernelSum
     certificate: Certificate | None
-
-    @property
-    def coefficients(self) -> np.ndarray:
-        """Of the terms of the sum."""
-        return to_numpy(self.model.coefficients)
 
     def scores(self, Z: Array) -> np.ndarray:
         """The sum at each row."""

@@ -93,7 +93,6 @@ class NeighborVote(Stored):
         rows: Training,
         landmarks: np.ndarray,
         certified: bool = True,
-        start: np.ndarray | None = None,
     ) -> "FittedVote":
         """Keep all rows."""
         return FittedVote(self, rows.in_voting_order())
@@ -111,7 +110,6 @@ class FittedVote:
     rule: NeighborVote
     rows: Training
     certificate: None = None
-    coefficients: None = None
 
     def scores(self, Z: Array) -> np.ndarray:
         """The mean of the targets of the nearest rows."""

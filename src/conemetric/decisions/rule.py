@@ -72,10 +72,6 @@ class FittedRule(Protocol):
     def certificate(self) -> Certificate | None:
         """How far it is from the optimum of its program; None if it solves none."""
 
-    @property
-    def coefficients(self) -> np.ndarray | None:
-        """A number for each row that it keeps and each target; None if it has none."""
-
     def scores(self, Z: Array) -> np.ndarray:
         """Scores (n, n_targets) of new rows in the same metric, on the host."""
 
@@ -117,13 +113,8 @@ class Rule(Protocol):
         rows: Training,
         landmarks: np.ndarray,
         certified: bool = True,
-        start: np.ndarray | None = None,
     ) -> FittedRule:
-        """Fit to the rows, or if it cannot keep many the ``landmarks``; to judge, uncertified.
-
-        ``start`` has the `coefficients` of a fit to most of these rows, from which an iteration can
-        begin.
-        """
+        """Fit to the rows, or if it cannot keep many the ``landmarks``; to judge, uncertified."""
 
     @property
     def by_columns(self) -> bool:

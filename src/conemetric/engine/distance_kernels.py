@@ -30,8 +30,8 @@ class KernelSetting(Stored):
 
     def values(self, distances: Array, scale: float = 1.0) -> Array:
         """Kernel of distances (or their squares), in their place; ``scale``: their mean."""
-        distances /= scale * self.width
-        return KERNELS[self.kernel].values(namespace(distances), distances)
+        form = KERNELS[self.kernel]
+        return form.values(namespace(distances), distances, 1 / (scale * self.width), distances)
 
     def slopes(self, distances: Array, values: Array) -> Array:
         """Derivative of the kernel with respect to these distances; 0 where rows coincide."""
@@ -107,21 +107,33 @@ def mean_differences(Z: Array) -> Array:
 
 
 class Kernel(NamedTuple):
-    """Distances, their mean over the rows, the function, in place of its argument, its derivative."""
+    """Distances, those of given differences of rows, their mean over the rows, the function of distances
+    times a factor, into an array if one is given, and its derivative.
+    """
 
     distances: Callable[[Array, Array], Array]
+    of_differences: Callable[[Array], Array]
     mean: Callable[[Array], float]
-    values: Callable[[ModuleType, Array], Array]
+    values: Callable[[ModuleType, Array, float, Array | None], Array]
     slopes: Callable[[ModuleType, Array, Array], Array]
 
 
-def _exponential(xp: ModuleType, t: Array) -> Array:
-    t *= -1
-    return xp.exp(t, out=t)
+def _sum_of_squares(differences: Array) -> Array:
+    return (differences * differences).sum(-1)
 
 
-def _exponential_of_root(xp: ModuleType, t: Array) -> Array:
-    return _exponential(xp, xp.sqrt(t, out=t))
+def _sum_of_sizes(differences: Array) -> Array:
+    return abs(differences).sum(-1)
+
+
+def _exponential(xp: ModuleType, t: Array, factor: float, out: Array | None) -> Array:
+    exponents = xp.multiply(t, -factor, out=out)
+    return xp.exp(exponents, out=exponents)
+
+
+def _exponential_of_root(xp: ModuleType, t: Array, factor: float, out: Array | None) -> Array:
+    roots = xp.sqrt(t, out=out)
+    return _exponential(xp, roots, factor**0.5, roots)
 
 
 def _slope(xp: ModuleType, t: Array, k: Array) -> Array:
@@ -139,7 +151,9 @@ def _mean_city_block(Z: Array) -> float:
 EUCLIDEAN = ("gaussian", "laplacian")  # kernels of squared Euclidean distances
 CITY_BLOCK = "city block"
 KERNELS: dict[str, Kernel] = {
-    "gaussian": Kernel(squared_distances, mean_square, _exponential, _slope),
-    "laplacian": Kernel(squared_distances, mean_square, _exponential_of_root, _slope_of_root),
-    CITY_BLOCK: Kernel(city_block_distances, _mean_city_block, _exponential, _slope),
+    "gaussian": Kernel(squared_distances, _sum_of_squares, mean_square, _exponential, _slope),
+    "laplacian": Kernel(
+        squared_distances, _sum_of_squares, mean_square, _exponential_of_root, _slope_of_root
+    ),
+    CITY_BLOCK: Kernel(city_block_distances, _sum_of_sizes, _mean_city_block, _exponential, _slope),
 }

@@ -6,14 +6,9 @@ The n x n matrix K of 16,000 rows takes 1 GB in single precision, 500 times as m
 Conjugate gradients only multiply it by vectors, so its entries are computed a block at a time, in single
 precision and in the cache, are used and forgotten.
 
-Their number of steps grows with the spread of the eigenvalues of K, of which a few are large. Those are
-seen by m << n of the rows z, as the method of Nystroem does:
-
-    F = K(x, z) R^-1,     R'R = K(z, z),     K ~ F F'
-    (F F' + D)^-1 = D^-1 - D^-1 F (I + F' D^-1 F)^-1 F' D^-1          (Woodbury)
-
-is applied to every residual. It shortens the way and does not change where it ends: the optimum is that of
-all n rows. Steps end when the bound on the distance from the optimum (`kernel_ridge`), recomputed from
+Their number of steps grows with the spread of the eigenvalues of K + D. An approximate inverse
+(`kernel_preconditioner`) is applied to every residual. It shortens the way and does not change where it
+ends: the optimum is that of all n rows. Steps end when the bound on the distance from the optimum (`kernel_ridge`), recomputed from
 double precision products, is small enough; what single precision lost is made up from there.
 """
 
@@ -21,12 +16,12 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve, cholesky, solve_triangular
 
 from ..core.blas import side_by_side
 from ..core.slices import slices
 from .certificate import Certificate, Status
 from .distance_kernels import KERNELS, KernelSetting
+from .kernel_preconditioner import KernelPoints, Preconditioner, preconditioner
 from .kernel_ridge import KernelSum, certified_coefficients, kernel_product
 
 # Relative gap that counts as solved, as in the other solvers. Scores of new rows then differ from those
@@ -38,13 +33,6 @@ MAX_STEPS = 300  # of conjugate gradients from one double precision residual to 
 MAX_RESTARTS = 5  # from a double precision residual; one or two are usual
 # Rows of a block, 1 MB of kernel values in single precision: they stay in the cache of one core.
 BLOCK = 512
-# Numbers in F, 64 MB: a thousand landmarks for 16,000 rows.
-MAX_FACTOR = 1 << 24
-MAX_LANDMARKS = 1000  # more take longer to factor than the steps that they save
-ROWS_OF_F = 2048  # computed at a time, 16 MB in double precision
-JITTER = (
-    1e-6  # relative to m, added to the diagonal of K(z, z): single precision values are rounded
-)
 
 
 class Solution(NamedTuple):
@@ -56,17 +44,15 @@ class Solution(NamedTuple):
 
 @dataclass(frozen=True)
 class KernelSystem:
-    """The system of some rows: their points in single precision, and D = ``ridges``."""
+    """The system of some rows, with D = ``ridges``."""
 
-    setting: KernelSetting
-    points: np.ndarray  # (n, d), float32
-    scale: float
+    points: KernelPoints
     ridges: np.ndarray  # (n,)
 
     def product(self, vectors: np.ndarray) -> np.ndarray:
         """K times the columns of ``vectors`` (n, t), from single precision entries."""
         vectors = vectors.astype(np.float32)
-        blocks = slices(len(self.points), 1, BLOCK)
+        blocks = slices(len(vectors), 1, BLOCK)
 
         def from_block(number: int) -> np.ndarray:
             """What entries between these rows and all later ones add. Each off the diagonal serves
@@ -76,7 +62,7 @@ class KernelSystem:
             added = np.zeros((len(vectors) - rows.start, vectors.shape[1]), np.float32)
             own = added[: rows.stop - rows.start]
             for columns in blocks[number:]:
-                K = self._values(self.points[rows], self.points[columns])
+                K = self.points.values(rows, columns)
                 own += K @ vectors[columns]
                 if columns.start > rows.start:
                     added[columns.start - rows.start : columns.stop - rows.start] += (
@@ -91,60 +77,6 @@ class KernelSystem:
             total[rows.start :] += added
         return total
 
-    def _values(self, A: np.ndarray, B: np.ndarray) -> np.ndarray:
-        return self.setting.values(KERNELS[self.setting.kernel].distances(A, B), self.scale)
-
-    def preconditioner(self, landmarks: np.ndarray) -> "NystroemInverse":
-        """The inverse of F F' + D, with F from these rows."""
-        z = self.points[landmarks]
-        m = len(z)
-        K = self._values(z, z).astype(np.float64)
-        # k(z, z) = 1 at any width
-        K[np.diag_indices(m)] = 1 + JITTER * m
-        R = cholesky(K)
-        F = np.empty((len(self.points), m), np.float32)
-        blocks = slices(len(self.points), 1, ROWS_OF_F)
-
-        def fill(rows: slice) -> np.ndarray:
-            across = self._values(self.points[rows], z).astype(np.float64)
-            part = solve_triangular(R, across.T, trans=1, check_finite=False).T
-            F[rows] = part
-            return part.T @ (part / self.ridges[rows, None])
-
-        gram = np.eye(m)
-        for part in side_by_side(fill, blocks):
-            gram += part
-        return NystroemInverse(F, self.ridges, cho_factor(gram))
-
-
-@dataclass(frozen=True)
-class NystroemInverse:
-    """(F F' + D)^-1. F is held in single precision and used in double: what is left of a vector
-    without its large components would otherwise be rounding.
-    """
-
-    F: np.ndarray
-    ridges: np.ndarray
-    factor: tuple[np.ndarray, bool]  # of I + F' D^-1 F
-
-    def __call__(self, vectors: np.ndarray) -> np.ndarray:
-        blocks = slices(len(self.F), 1, ROWS_OF_F)
-        divided = vectors / self.ridges[:, None]
-
-        def moments_of(rows: slice) -> np.ndarray:
-            return self.F[rows].T.astype(float) @ divided[rows]
-
-        moments = np.zeros((self.F.shape[1], vectors.shape[1]))
-        for part in side_by_side(moments_of, blocks):
-            moments += part
-        inner = cho_solve(self.factor, moments)
-
-        def mapped_back(rows: slice) -> np.ndarray:
-            return self.F[rows].astype(float) @ inner
-
-        correction = np.concatenate(list(side_by_side(mapped_back, blocks)))
-        return divided - correction / self.ridges[:, None]
-
 
 def fit_in_blocks(
     setting: KernelSetting,
@@ -153,13 +85,11 @@ def fit_in_blocks(
     weights: np.ndarray,
     order: np.ndarray,
     for_use: bool = True,
-    start: np.ndarray | None = None,
 ) -> tuple[KernelSum, Certificate | None]:
     """Kernel ridge regression of Y (n, t) on the rows of Z, with a sum over all of them.
 
-    ``order`` numbers the rows at random: the preconditioner is made of the leading ones. A fit that is
-    not ``for_use`` but only to be judged is less accurate, and not certified. ``start`` (n, t) has
-    coefficients to begin with, such as those of most of the rows; zeros by default.
+    ``order`` numbers the rows at random, for the preconditioner. A fit that is not ``for_use`` but only
+    to be judged is less accurate, and not certified.
     """
     Z = Z.astype(np.float64)
     centred = Z - Z.mean(0)
@@ -168,15 +98,12 @@ def fit_in_blocks(
     scale = KERNELS[setting.kernel].mean(Z)
     offset = (weights[:, None] * Y).sum(0) / weights.sum()
     targets = Y - offset
-    system = KernelSystem(setting, centred.astype(np.float32), scale, setting.ridge / weights)
-    n_landmarks = min(MAX_LANDMARKS, MAX_FACTOR // len(Z), len(Z))
-    precondition = system.preconditioner(np.sort(order[:n_landmarks]))
+    points = KernelPoints(setting, centred.astype(np.float32), scale)
+    system = KernelSystem(points, setting.ridge / weights)
+    precondition = preconditioner(points, system.ridges, order)
     model = KernelSum(setting, Z, scale, None, offset)
 
-    if start is None:
-        solution = Solution(np.zeros(targets.shape), targets)
-    else:
-        solution = Solution(start, targets - system.product(start) - system.ridges[:, None] * start)
+    solution = Solution(np.zeros(targets.shape), targets)
     if not for_use:
         solution = _conjugate_gradients(
             system, precondition, targets, weights, solution, TOL_TO_JUDGE
@@ -196,7 +123,7 @@ def fit_in_blocks(
 
 def _conjugate_gradients(
     system: KernelSystem,
-    precondition: NystroemInverse,
+    precondition: Preconditioner,
     targets: np.ndarray,
     weights: np.ndarray,
     start: Solution,
@@ -235,7 +162,7 @@ def _relative_gap(
     """The bound on the distance from the optimum, relative to the value, by the running residual."""
     misses = residual + system.ridges[:, None] * a  # y - K a
     primal = 0.5 * float((weights[:, None] * misses**2).sum())
-    primal += 0.5 * system.setting.ridge * float((a * (targets - misses)).sum())
+    primal += 0.5 * system.points.setting.ridge * float((a * (targets - misses)).sum())
     gap = 0.5 * float((weights[:, None] * residual**2).sum())
     if primal <= 0:
         return np.inf if gap > 0 else 0.0
