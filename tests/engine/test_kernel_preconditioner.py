@@ -52,7 +52,7 @@ def test_with_all_rows_as_landmarks_it_is_the_inverse(kernel, monkeypatch, seed)
 @pairs_of(kind=KINDS, kernel=KERNELS, ridge=(1e-3, 1.0))
 def test_it_is_symmetric_and_definite(kind, kernel, ridge, monkeypatch, seed):
     sizes(monkeypatch, landmarks=6, nearest=3, block=4)
-    points, ridges, A = system(kind, kernel, ridge, seed)
+    points, ridges, _ = system(kind, kernel, ridge, seed)
     M = preconditioner(points, ridges, shuffled(seed))(np.eye(N))
     assert np.isfinite(M).all()
     # of weights that differ by a million entries do too

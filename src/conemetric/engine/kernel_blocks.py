@@ -8,8 +8,9 @@ precision and in the cache, are used and forgotten.
 
 Their number of steps grows with the spread of the eigenvalues of K + D. An approximate inverse
 (`kernel_preconditioner`) is applied to every residual. It shortens the way and does not change where it
-ends: the optimum is that of all n rows. Steps end when the bound on the distance from the optimum (`kernel_ridge`), recomputed from
-double precision products, is small enough; what single precision lost is made up from there.
+ends: the optimum is that of all n rows. Steps end when the bound on the distance from the optimum
+(`kernel_ridge`), recomputed from double precision products, is small enough; what single precision lost
+is made up from there.
 """
 
 from dataclasses import dataclass, replace

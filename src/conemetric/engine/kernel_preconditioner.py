@@ -120,10 +120,11 @@ def preconditioner(points: KernelPoints, ridges: np.ndarray, order: np.ndarray) 
         )
         return [_columns(points, ridges, F, rows[part], support[part]) for part in parts]
 
-    G = np.empty_like(F)
+    # G takes the place of F: from the last block to the first, since none needs rows after its own
+    G = F
     gram = np.eye(m)
     row_numbers, column_numbers, entries = [], [], []
-    for parts in side_by_side(columns_of, slices(n, 1, BLOCK)):
+    for parts in side_by_side(columns_of, reversed(slices(n, 1, BLOCK))):
         for part in parts:
             G[part.rows] = part.G
             in_double = part.G.astype(float)

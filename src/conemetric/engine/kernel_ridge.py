@@ -46,7 +46,7 @@ MOST_STEPS = 20  # of conjugate gradients; two or three are usual
 # entry takes three times as long.
 AT_ONCE = 1 << 21
 IN_CACHE = 1 << 17
-HELD = 1 << 23  # kernel values held at a time, 64 MB in double precision
+HELD = 1 << 22  # kernel values held at a time, 32 MB in double precision
 Map = Callable[[Array], Array]
 
 
@@ -141,7 +141,7 @@ class KernelSum:
 
     def __call__(self, Z: Array) -> Array:
         """f at each row of Z."""
-        parts = slices(max(1, len(Z)), len(self.points))
+        parts = slices(max(1, len(Z)), len(self.points), HELD)
         values = [self.kernel(Z[rows]) @ self.coefficients for rows in parts]
         return namespace(Z).concatenate(values) + self.offset
 
