@@ -35,7 +35,7 @@ def shuffled(seed):
 @pytest.mark.parametrize("landmarks", [1, 7])
 def test_with_all_rows_before_each_it_is_the_inverse(kernel, landmarks, monkeypatch, seed):
     sizes(monkeypatch, landmarks=landmarks, nearest=N, block=1)
-    monkeypatch.setattr(kernel_preconditioner, "JITTER", 0.0)
+    monkeypatch.setattr(kernel_preconditioner, "ROUNDING", 0.0)
     points, ridges, A = system("random", kernel, 0.1, seed)
     inverse = preconditioner(points, ridges, shuffled(seed))
     np.testing.assert_allclose(inverse(A), np.eye(N), atol=1e-3)
@@ -83,3 +83,10 @@ def test_a_small_system_that_rounding_made_indefinite_leaves_its_row_alone(monke
     M = preconditioner(points, ridges, np.arange(N))(np.eye(N))
     assert np.isfinite(M).all()
     assert np.linalg.eigvalsh((M + M.T) / 2)[0] > 0
+
+
+def test_copies_with_large_weights_leave_no_singular_system(monkeypatch):
+    sizes(monkeypatch, landmarks=2, nearest=3, block=4)
+    points, ridges, _ = system("copies", "gaussian", 1e-20, 0)
+    M = preconditioner(points, ridges, np.arange(N))(np.eye(N))
+    assert np.isfinite(M).all()

@@ -65,6 +65,15 @@ def _complete_squares(squares: Array, of_rows: Array, of_columns: Array, roundin
             squares[i, j] = zero if square <= rounding * size else square
 
 
+def squared_distances_within(groups: np.ndarray) -> np.ndarray:
+    """Return squared Euclidean distances among the rows of each group (g, k, d)."""
+    squares = (-2 * groups) @ groups.transpose(0, 2, 1)
+    sizes = np.einsum("gkd,gkd->gk", groups, groups)
+    squares += sizes[:, :, None]
+    squares += sizes[:, None]
+    return np.maximum(squares, 0, out=squares)
+
+
 def mean_square(Z: Array) -> float:
     """Mean squared distance of two rows of Z; 1 where all coincide."""
     centred = Z - Z.mean(0)
@@ -82,6 +91,14 @@ def city_block_distances(A: Array, B: Array) -> Array:
         _add_differences(A, np.ascontiguousarray(B.T), distances)
         return distances
     return cdist(A, B, "cityblock")
+
+
+def city_block_distances_within(groups: np.ndarray) -> np.ndarray:
+    """Return sums of absolute differences among the rows of each group (g, k, d)."""
+    distances = np.zeros((*groups.shape[:2], groups.shape[1]), groups.dtype)
+    for column in np.moveaxis(groups, -1, 0):
+        distances += abs(column[:, :, None] - column[:, None])
+    return distances
 
 
 @jit
@@ -107,23 +124,15 @@ def mean_differences(Z: Array) -> Array:
 
 
 class Kernel(NamedTuple):
-    """Distances, those of given differences of rows, their mean over the rows, the function of distances
-    times a factor, into an array if one is given, and its derivative.
+    """Distances between rows, those within groups of rows (g, k, d), their mean over the rows, the
+    function of distances times a factor, into an array if one is given, and its derivative.
     """
 
     distances: Callable[[Array, Array], Array]
-    of_differences: Callable[[Array], Array]
+    within: Callable[[np.ndarray], np.ndarray]
     mean: Callable[[Array], float]
     values: Callable[[ModuleType, Array, float, Array | None], Array]
     slopes: Callable[[ModuleType, Array, Array], Array]
-
-
-def _sum_of_squares(differences: Array) -> Array:
-    return (differences * differences).sum(-1)
-
-
-def _sum_of_sizes(differences: Array) -> Array:
-    return abs(differences).sum(-1)
 
 
 def _exponential(xp: ModuleType, t: Array, factor: float, out: Array | None) -> Array:
@@ -151,9 +160,17 @@ def _mean_city_block(Z: Array) -> float:
 EUCLIDEAN = ("gaussian", "laplacian")  # kernels of squared Euclidean distances
 CITY_BLOCK = "city block"
 KERNELS: dict[str, Kernel] = {
-    "gaussian": Kernel(squared_distances, _sum_of_squares, mean_square, _exponential, _slope),
-    "laplacian": Kernel(
-        squared_distances, _sum_of_squares, mean_square, _exponential_of_root, _slope_of_root
+    "gaussian": Kernel(
+        squared_distances, squared_distances_within, mean_square, _exponential, _slope
     ),
-    CITY_BLOCK: Kernel(city_block_distances, _sum_of_sizes, _mean_city_block, _exponential, _slope),
+    "laplacian": Kernel(
+        squared_distances,
+        squared_distances_within,
+        mean_square,
+        _exponential_of_root,
+        _slope_of_root,
+    ),
+    CITY_BLOCK: Kernel(
+        city_block_distances, city_block_distances_within, _mean_city_block, _exponential, _slope
+    ),
 }

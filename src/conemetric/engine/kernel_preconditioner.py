@@ -28,9 +28,10 @@ from ..core.slices import slices
 from .distance_kernels import KERNELS, KernelSetting
 
 N_LANDMARKS = 500
-N_NEAREST = 40
-# Relative to m, added to the diagonal of K(z, z): single precision values are rounded.
-JITTER = 1e-6
+N_NEAREST = 20
+# Kernel values are rounded to single precision. So much is added to the diagonal of what F F' leaves, and
+# times m to that of K(z, z).
+ROUNDING = 1e-6
 BLOCK = 128  # rows whose kernel values with all rows before them are held, for each thread
 ROWS_OF_G = 2048  # used in double precision at a time
 HELD = 1 << 21  # numbers of small systems held at a time by each thread, 8 MB
@@ -46,11 +47,6 @@ class KernelPoints:
     points: np.ndarray  # (n, d), float32
     scale: float
 
-    @property
-    def dimension(self) -> int:
-        """Number of columns."""
-        return self.points.shape[1]
-
     def values(self, rows: Rows, columns: Rows) -> np.ndarray:
         """Kernel values between these rows and those."""
         distances = KERNELS[self.setting.kernel].distances(self.points[rows], self.points[columns])
@@ -58,9 +54,7 @@ class KernelPoints:
 
     def values_within(self, groups: np.ndarray) -> np.ndarray:
         """Kernel values among the rows of each group (g, k), whose numbers these are: (g, k, k)."""
-        points = self.points[groups]
-        differences = points[:, :, None] - points[:, None]
-        distances = KERNELS[self.setting.kernel].of_differences(differences)
+        distances = KERNELS[self.setting.kernel].within(self.points[groups])
         return self.setting.values(distances, self.scale)
 
 
@@ -115,9 +109,8 @@ def preconditioner(points: KernelPoints, ridges: np.ndarray, order: np.ndarray) 
         rows = order[block]
         # landmarks see themselves: they leave nothing for the rows after them
         support = _with_nearest(points, rows, order[m : block.start])
-        parts = slices(
-            len(rows), support.shape[1] * (m + support.shape[1] * points.dimension), HELD
-        )
+        size = support.shape[1]
+        parts = slices(len(rows), size * (m + size), HELD)
         return [_columns(points, ridges, F, rows[part], support[part]) for part in parts]
 
     # G takes the place of F: from the last block to the first, since none needs rows after its own
@@ -141,7 +134,7 @@ def _seen_by_landmarks(points: KernelPoints, landmarks: np.ndarray, n: int) -> n
     """F, in single precision."""
     m = len(landmarks)
     K = points.values(landmarks, landmarks).astype(np.float64)
-    K[np.diag_indices(m)] = 1 + JITTER * m  # k(z, z) = 1 at any width
+    K[np.diag_indices(m)] = 1 + ROUNDING * m  # k(z, z) = 1 at any width
     R = cholesky(K)
     F = np.empty((n, m), np.float32)
 
@@ -177,7 +170,7 @@ def _columns(
     diagonal = np.einsum("gii->gi", left)  # a view
     # a landmark leaves nothing, but for rounding
     np.maximum(diagonal, 0, out=diagonal)
-    diagonal += ridges[support]
+    diagonal += ridges[support] + ROUNDING
     last = np.zeros((*support.shape, 1))
     last[:, -1] = 1
     entries = np.linalg.solve(left, last)[:, :, 0]
