@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from cases import pairs_of
-from kernel_systems import KINDS, RIDGES, ROUNDING, every_kernel, optimum, reached, rows
+from kernel_systems import KINDS, RIDGES, ROUNDING, N, every_kernel, optimum, reached, rows
 from scipy.linalg import solve
 from scipy.spatial.distance import cdist
 from sklearn.kernel_ridge import KernelRidge
@@ -167,10 +167,11 @@ def test_uncertified_fits_are_close(kernel, monkeypatch, seed):
         np.testing.assert_allclose(other(Z), one(Z), atol=1e-4)
 
 
+@pytest.mark.parametrize("most_dense", [0, N])
 @pytest.mark.parametrize("in_blocks, nan", [(True, "rows"), (True, "weights"), (False, "weights")])
-def test_nan_is_refused(in_blocks, nan, asarray, monkeypatch):
+def test_nan_is_refused(in_blocks, nan, most_dense, asarray, monkeypatch):
     """Instead of larger and larger ridges, none of which helps."""
-    monkeypatch.setattr(kernel_ridge, "MOST_DENSE", 0)
+    monkeypatch.setattr(kernel_ridge, "MOST_DENSE", most_dense)
     Z, Y, weights = rows("random", np.random.default_rng(0))
     landmarks = [] if in_blocks else [Z[:9].copy()]
     (Z if nan == "rows" else weights)[20] = np.nan

@@ -184,6 +184,7 @@ def _weighted_mean(Y: Array, weights: Array) -> Array:
 def solve_exactly(K: Array, ridge: float, Y: Array, weights: Array) -> tuple[Array, Certificate]:
     """The coefficients for centred targets Y (n, k) and kernel matrix K, and their certificate."""
     ridges = ridge / weights
+    _refuse_not_finite(K, ridges)
     a = ridge_solve(K, ridges, Y)
     if a is None:  # rounding has made the matrix indefinite
         a = namespace(K).linalg.lstsq(K + ridges * identity(len(K), K), Y)[0]
@@ -266,11 +267,15 @@ def _definite_solver(matrix: Callable[[], Array], ridges: float | Array) -> Map:
     while True:
         # anew for every ridge: the attempt before has overwritten it
         K = matrix()
-        if not np.isfinite(float((K.diagonal() + ridges).sum())):  # no ridge helps
-            raise ValueError("kernel values are not finite; pass finite rows and weights.")
+        _refuse_not_finite(K, ridges)  # no ridge helps
         if solve := ridge_solver(K, ridges):
             return solve
         ridges = 10 * ridges
+
+
+def _refuse_not_finite(K: Array, ridges: float | Array) -> None:
+    if not np.isfinite(float((K.diagonal() + ridges).sum())):
+        raise ValueError("kernel values are not finite; pass finite rows and weights.")
 
 
 def fit_landmarks(
