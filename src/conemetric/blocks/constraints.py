@@ -59,7 +59,7 @@ class ConstraintsInBlocks:
     def space(self) -> BlockSpace:
         return self.rows.space
 
-    def coordinates(self, spanned: bool = False) -> Coordinates:
+    def coordinates(self, spanned: bool = False, always: bool = False) -> Coordinates:
         """A sample of the rows, of which there are more than features."""
         return Coordinates(self.rows.sample)
 

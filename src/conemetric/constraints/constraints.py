@@ -54,8 +54,10 @@ class Constraints(Protocol):
     def n_references(self) -> int | None:
         """The number of rows that neighbours were searched among; None: all, or no search."""
 
-    def coordinates(self, spanned: bool = False) -> Coordinates:
-        """Return the points, in the span of their differences if ``spanned`` and they are in memory."""
+    def coordinates(self, spanned: bool = False, always: bool = False) -> Coordinates:
+        """Return the points, in the span of their differences if ``spanned``, they are in memory and it
+        saves time, or ``always``.
+        """
 
     def whitened(self, similar_pairs: Callable[..., Any], ridge: float) -> tuple[Coordinates, Any]:
         """Return coordinates in which the scatter of the similar pairs is the identity, and the scatter

@@ -15,7 +15,7 @@ from ..core.arrays import arange, like, namespace, refuse_masked, to_index, to_n
 from ..core.sparse_rows import SparseRows
 from ..core.vectors import ARRAYS, VectorSpace
 from ..engine.operators.base import Operator
-from ..engine.operators.span import Coordinates, in_span
+from ..engine.operators.span import WORTHWHILE, Coordinates, in_span
 from ..engine.operators.whitening import similar_scatter, whiten
 from ..neighbours.search import MIN_IMPOSTORS, nearest, neighbours_by_label
 from ..neighbours.ties import row_keys
@@ -64,10 +64,12 @@ class ConstraintsInMemory:
             return self.index
         return self.rows[self.index]
 
-    def coordinates(self, spanned: bool = False) -> Coordinates:
-        """The points as they are, or in the span of their differences (`engine.operators.span`)."""
+    def coordinates(self, spanned: bool = False, always: bool = False) -> Coordinates:
+        """The points as they are, or in the span of their differences (`engine.operators.span`), where
+        that saves time or ``always``.
+        """
         if spanned:
-            return in_span(self.points)
+            return in_span(self.points, at_most=1.0 if always else WORTHWHILE)
         return Coordinates(self.points)
 
     def whitened(self, similar_pairs: Callable, ridge: float) -> tuple[Coordinates, Any]:

@@ -12,7 +12,17 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
-from ...core.arrays import Array, float64, identity, is_torch, like, namespace, to_index, zeros
+from ...core.arrays import (
+    Array,
+    Pair,
+    float64,
+    identity,
+    is_torch,
+    like,
+    namespace,
+    to_index,
+    zeros,
+)
 from ...core.blas import blas_threads_for
 from ...core.slices import slices
 from ...core.sparse_rows import SparseRows
@@ -152,16 +162,19 @@ def in_span(X: Points, *, at_most: float = WORTHWHILE) -> Coordinates:
 
     Only directions with singular values at the rounding level of float64 are left out. With n > D
     rows, X is left unchanged unless its rank is at most this share of D; so are sparse rows if
-    there are more of them than features.
+    there are more of them than features, unless the share is 1.
     """
     n, D = X.shape
     with blas_threads_for(float(n) * D * min(n, D)):
         if isinstance(X, SparseRows):
             span = _sparse_span(X)
+            if n > D and at_most == 1.0:
+                span = _sparse_span_of_many(X)
         elif _rank_is_above(X, _most_worthwhile(X, at_most)):
             return Coordinates(X)
         else:
-            span = centred_in_span(X - X.mean(0, dtype=namespace(X).float64), at_most=at_most)
+            first, mean = _centre(X)
+            span = centred_in_span(float64(X) - first - mean, at_most=at_most)
     if not span.maps:
         return Coordinates(X)  # as they are, in their own precision
     return span
@@ -217,6 +230,19 @@ def _sparse_span(X: SparseRows) -> Coordinates:
     return Coordinates(vectors[:, :r] * root, (Orthonormal(factors, isometric=False),))
 
 
+def _sparse_span_of_many(X: SparseRows) -> Coordinates:
+    """Return the span of more sparse rows than features, by the D x D matrix of their second moments."""
+    centred = X.centred().astype(np.dtype(np.float64))
+    means = centred.means()
+    moments = (centred.matrix.T @ centred.matrix).toarray() - len(X) * np.outer(means, means)
+    values, vectors = eigh(moments)
+    r = _rank(values)
+    if r == X.shape[1]:
+        return Coordinates(X)
+    basis = vectors[:, :r]
+    return Coordinates(SparseRows(centred.matrix, basis), (Orthonormal((basis,)),))
+
+
 def _most_worthwhile(X: Array, at_most: float) -> int:
     """Return the largest rank that is worth mapping."""
     n, D = X.shape
@@ -239,10 +265,10 @@ def _rank_is_above(X: Array, most: int) -> bool:
 def _least_rank(X: Array) -> int:
     """Return a lower bound on the rank of the centred rows: directions below 1e-8 are not seen."""
     xp = namespace(X)
-    mean = X.mean(0, dtype=xp.float64)
+    first, mean = _centre(X)
     gram = zeros((X.shape[1], X.shape[1]), mean)
     for part in slices(*X.shape):
-        rows = X[part] - mean
+        rows = float64(X[part]) - first - mean
         gram += rows.T @ rows
     varying = to_index(xp.diagonal(gram) > 0)
     gram = gram[varying][:, varying]
@@ -252,6 +278,18 @@ def _least_rank(X: Array) -> int:
     if definite_part(gram - floor * identity(len(varying), gram)) is not None:
         return len(varying)
     return int((xp.linalg.eigvalsh(gram) > floor).sum())
+
+
+def _centre(X: Array) -> Pair:
+    """A row, and the mean difference of all rows from it, in float64.
+
+    In a column that does not vary this is exactly zero, where the mean of the column may be rounded.
+    """
+    first = float64(X[:1])
+    total = zeros(X.shape[1], first)
+    for part in slices(*X.shape):
+        total += (float64(X[part]) - first).sum(0)
+    return first, total / len(X)
 
 
 def _rank(singular: Array) -> int:

@@ -152,7 +152,8 @@ class BoostMetric(TripletMetric):
             )
         self._passes = []
         self._fixed_trace = self.loss == "hinge"
-        coordinates = given.coordinates(spanned=True)
+        # a trace of one would go where no rows differ, if no metric does better
+        coordinates = given.coordinates(spanned=True, always=self._fixed_trace)
         solver = self._solver()
         results: list[SolveResult] = []
         while len(results) < self.n_passes:
