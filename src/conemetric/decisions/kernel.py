@@ -30,8 +30,8 @@ WIDTHS = {
     CITY_BLOCK: tuple(2.0**-i for i in range(-7, 3)),
 }
 RIDGES = (1e-3, 3e-3, 1e-2, 3e-2, 0.1, 0.3, 1.0, 3.0)
-# Rows up to which the kernel matrix is decomposed: of 8,000 in 256 MB and 1.3 to 3.5 s of two cores.
-# Conjugate gradients with its entries computed block by block take 2 to 4.4 s, and 20 MB.
+# Rows up to which the kernel matrix is decomposed: of 8,000 in 256 MB and 1.2 to 3.1 s of two cores.
+# Conjugate gradients with its entries computed block by block take 1.6 to 4.3 s, and 76 MB (of 15,000 90).
 MAX_ROWS_FACTORED = 8000
 COARSE = 2  # every other width and ridge is tried on few rows
 N_COARSE = 300  # rows of each fold in the coarse search: a factorisation takes milliseconds

@@ -13,7 +13,8 @@ which is the triangular factor of the inverse, were the others not needed. Toget
 
     (F F' + S)^-1 = U (I - G (I + G'G)^-1 G') U',     G = U'F
 
-Either alone leaves conjugate gradients five times as many steps (letter, 5,000 to 15,000 rows).
+On letter (12,000 rows) landmarks alone take twice as many steps of conjugate gradients, nearest rows alone
+two to four times; on 20 simulated columns landmarks do all of it.
 """
 
 from dataclasses import dataclass

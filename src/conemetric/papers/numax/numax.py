@@ -196,7 +196,7 @@ class NuMax(MahalanobisMetric):
         )
         if rows_coincide(X):
             raise nothing_to_keep
-        if X.shape[0] > X.shape[1]:  # of which `in_span` leaves sparse rows as they are
+        if X.shape[0] > X.shape[1]:  # of which `in_span` keeps sparse rows sparse
             X = dense(self, X)
         span = in_span(X, at_most=1.0)
         if pairs is None:
